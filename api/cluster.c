@@ -201,6 +201,12 @@ static struct api_node_stats *add_stats(struct api_get_stats_reply *r, uint32_t 
     return s;
 }
 
+/* Whether pauses do what a reserve would, unless history says that short work needs more. */
+static bool pauses_instead(const struct central *c)
+{
+    return policy_has(central_policy(c), POLICY_PAUSE) && !history_share_fixed(central_history(c));
+}
+
 uint32_t api_partition_note(const struct central *c, char *buf, size_t size)
 {
     const struct policy *p = central_policy(c);
@@ -208,7 +214,7 @@ uint32_t api_partition_note(const struct central *c, char *buf, size_t size)
     char share[16];
     buf[0] = '\0';
     central_view_summary(c, &s);
-    if (!s.slots_least || s.workers_reserved)
+    if (!s.slots_least || s.workers_reserved || pauses_instead(c))
         return 0;
     if (s.workers == 1) {
         snprintf(buf, size, "short partition: there is one worker, which long jobs keep: none is reserved");
@@ -229,6 +235,7 @@ static void stats_of_policy(const struct central *c, struct api_get_stats_reply 
 {
     const struct policy *p = central_policy(c);
     const struct history *h = central_history(c);
+    struct central_summary summary;
     r->cutoff_us = p->cutoff_us;
     r->cutoff_computed = history_cutoff_computed(h);
     r->cutoff_from = policy_origin_text(central_policy_number_origin(c, POLICY_NUMBER_CUTOFF));
@@ -238,9 +245,10 @@ static void stats_of_policy(const struct central *c, struct api_get_stats_reply 
         r->short_share_ppm = p->short_share_ppm;
         r->share_computed = p->short_share_ppm > 0 && history_share_computed(h);
         r->share_from = policy_origin_text(central_policy_number_origin(c, POLICY_NUMBER_SHARE));
-        if (p->short_share_ppm == 0 && policy_has(p, POLICY_PAUSE))
+        central_view_summary(c, &summary);
+        if (pauses_instead(c) && !summary.workers_reserved)
             snprintf(note, note_size,
-                     "short partition: none is needed, short tasks pause long ones (flag pause)");
+                     "short partition: none is reserved, short tasks pause long ones (flag pause)");
         else
             api_partition_note(c, note, note_size);
         return;

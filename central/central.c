@@ -14,7 +14,7 @@ struct central *central_new(const struct central_config *cfg, uint64_t seed)
 
     (void)seed;
     c->cfg = *cfg;
-    c->settle_us = c->long_work_off_us = c->retry_us = c->recall_us = TIME_NEVER;
+    c->settle_us = c->long_work_off_us = c->retry_us = c->recall_us = c->demand_us = TIME_NEVER;
     c->ids_at_us = c->young_us = TIME_NEVER;
     c->general_first = UINT32_MAX;
     list_init(&c->joins_waiting);
@@ -164,6 +164,7 @@ static void run_timers(struct central *c)
     central_journal_run(c);
     central_jobs_run(c);
     central_orphans_run(c);
+    central_policy_run(c);
 }
 
 /* Does what the step made necessary, once, however many events caused it. */
@@ -212,6 +213,7 @@ int64_t central_next_timeout(const struct central *c)
     at_us = earlier(at_us, central_jobs_due_us(c));
     at_us = earlier(at_us, central_orphans_due_us(c));
     at_us = earlier(at_us, central_partition_due_us(c));
+    at_us = earlier(at_us, c->demand_us);
     at_us = earlier(at_us, central_members_due_us(c));
     at_us = earlier(at_us, central_pairing_due_us(c));
     return earlier(at_us, central_recall_due_us(c));

@@ -29,14 +29,24 @@ void central_config_init(struct central_config *c)
     CHECK(policy_preset("hawk", &c->policy) == 0);
 }
 
-/* The share to reserve for short tasks. It is 0 if nobody chose a share and the policy pauses long tasks: a
- * pause gives short tasks a slot when they need one, and the reserve would only take slots from long tasks
- * (docs/results.md). */
+/* The share to reserve for short tasks. A policy that pauses long tasks reserves none before it knows what short
+ * jobs use: until then a pause gives them their slots. */
 static uint32_t share_ppm_of(const struct central *c)
 {
-    bool in_vain = policy_has(&c->policy, POLICY_PAUSE) && !history_share_fixed(&c->history);
+    bool unknown = policy_has(&c->policy, POLICY_PAUSE) && !history_share_known(&c->history);
 
-    return in_vain ? 0 : history_share_ppm(&c->history);
+    return unknown ? 0 : history_share_ppm(&c->history);
+}
+
+#define PAUSES_GIVE_PPM                                                                                      \
+    200000 /* with worker.pause_share 0.25 a long task stands still for a fifth of its time */
+
+/* What an automatic reserve follows. Where long tasks are bound at submission it is the paper's proportion (Hawk 3.4).
+ * Where they are bound late, it is what short jobs used lately, without what pauses give them (docs/results.md). */
+static void choose_rule(struct central *c)
+{
+    history_follow_demand(&c->history, policy_has(&c->policy, POLICY_LATE_LONG) ? c->slots : 0,
+                          policy_has(&c->policy, POLICY_PAUSE) ? PAUSES_GIVE_PPM : 0);
 }
 
 void central_policy_init(struct central *c)
@@ -118,11 +128,15 @@ static void push_estimate(struct central *c, struct estimate *e)
         send_estimate(c, container_of(entry, struct node, push), e);
 }
 
-/* Where long tasks are bound late, a slot that is not reserved may be idle before a long task takes it, and what
- * must be reserved is what short jobs use. Where they are bound at submission it is the paper's proportion. */
-static uint64_t slots_for_demand(const struct central *c)
+/* Short work may have ended. */
+void central_policy_run(struct central *c)
 {
-    return policy_has(&c->policy, POLICY_LATE_LONG) ? c->slots : 0;
+    if (c->now_us < c->demand_us)
+        return;
+    choose_rule(c);
+    c->demand_us = history_look(&c->history, c->now_us);
+    if (follow_history(c))
+        changed(c);
 }
 
 void central_policy_job_finished(struct central *c, const struct msg_history *job, bool recovered)
@@ -132,10 +146,12 @@ void central_policy_job_finished(struct central *c, const struct msg_history *jo
 
     if (job->tasks == 0 || job->mean_us < 1)
         return;
-    history_follow_demand(&c->history, slots_for_demand(c));
+    choose_rule(c);
     e = history_add(&c->history, job->name, job->mean_us, job->task_us, recovered ? 0 : c->now_us);
     if (recovered)
         return;
+    if (c->demand_us == TIME_NEVER)
+        c->demand_us = c->now_us;
     c->jobs_reported++;
     m = out_add(c->out, MSG_HISTORY, 0);
     m->history = *job;
@@ -234,6 +250,7 @@ void central_on_set_policy(struct central *c, const struct msg *in)
     }
     c->chosen_us = c->now_us;
     c->configured = configured_hash(c);
+    c->demand_us = c->now_us;
     apply(c);
     changed(c);
     central_journal_put_policy(c, m->client);

@@ -348,7 +348,8 @@ struct central {
     bool long_work;           /* what workers were told last */
     int64_t long_work_off_us; /* when workers are told that there is none; TIME_NEVER */
 
-    int64_t recall_us; /* when to look for long tasks to recall; TIME_NEVER */
+    int64_t recall_us,
+        demand_us; /* when to look for long tasks to recall, at what short jobs use; TIME_NEVER */
 
     struct waiting waiting;
     struct long_job *long_jobs; /* by (job, epoch) */
@@ -488,15 +489,13 @@ int64_t central_members_due_us(const struct central *c);
 void central_members_run(struct central *c);
 
 /* ---- partition.c: which workers are reserved for short tasks ---- */
-/* A worker's slots begin or cease to count. */
-void central_partition_count(struct central *c, struct node *n, bool counted);
+void central_partition_count(struct central *c, struct node *n, bool counted); /* in its partition's slots */
 /* Moves as few workers as needed between the partitions. */
 void central_partition_balance(struct central *c);
-/* n must be told its partition. */
 void central_partition_tell(struct central *c, struct node *n);
 /* Tells workers their partition, unless it is too early after a restart. */
 void central_partition_flush(struct central *c);
-/* Whether central, after a restart, still waits for workers that were there before. */
+/* Whether central, after a restart, waits for workers that were there before. */
 bool central_partition_settles(const struct central *c);
 /* Whether placement waits: after a restart the worker that answers first would get all tasks. */
 bool central_partition_holds(const struct central *c);
@@ -509,6 +508,7 @@ void central_on_partition_ack(struct central *c, const struct msg *in);
 void central_policy_init(struct central *c);
 /* A finished job, from a dist or central's own. recovered: the store has it already, and nobody is told. */
 void central_policy_job_finished(struct central *c, const struct msg_history *job, bool recovered);
+void central_policy_run(struct central *c);
 void central_policy_recovered(struct central *c);
 void central_policy_send_estimates(struct central *c, const struct node *dist);
 void central_policy_send(struct central *c, const struct node *n);

@@ -99,7 +99,8 @@ struct history {
     struct estimates names;
     struct demand demand;
     uint64_t demand_slots; /* history_follow_demand's */
-    int64_t now_us;        /* the end of the last job whose end is known */
+    uint32_t given_ppm;
+    int64_t now_us; /* the demand's: the end of the last job whose end is known, or history_look's */
     int64_t cutoff_us;
     uint32_t share_ppm;
     bool cutoff_computed, share_computed;
@@ -121,9 +122,15 @@ void history_free(struct history *h);
 struct estimate *history_add(struct history *h, struct blob *name, int64_t mean_us, uint64_t task_us,
                              int64_t end_us);
 /* Chooses the rule for the share from the next computation on. slots 0: the proportion of task-seconds in the
- * window (Hawk 3.4). Else: twice the part of so many slots that the last DEMAND_JOBS short jobs kept busy, once
- * cfg.min_jobs of them have ended. So the reserve follows the load, and is half busy: jobs do not come evenly. */
-void history_follow_demand(struct history *h, uint64_t slots);
+ * window (Hawk 3.4). Else the demand, once cfg.min_jobs short jobs have ended: the part of so many slots that the
+ * last DEMAND_JOBS of them kept busy, and a quarter more, since jobs do not come evenly. given_ppm: the part of the
+ * other slots that short jobs get in any case. If that is enough, the share is 0, whatever its lower bound. */
+void history_follow_demand(struct history *h, uint64_t slots, uint32_t given_ppm);
+/* Whether the share is fixed, or follows the demand. */
+bool history_share_known(const struct history *h);
+/* Computes the share that follows the demand again: short work may have ended. Returns when to look next; now_us:
+ * not before the last job's end. TIME_NEVER: it does not follow the demand. */
+int64_t history_look(struct history *h, int64_t now_us);
 /* Brings cutoff and share up to date now (after a recovery). */
 void history_compute(struct history *h);
 /* Fixes the value that an operator chose, in place of the configured one. */

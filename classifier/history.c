@@ -173,18 +173,37 @@ static void demand_add(struct demand *d, int64_t end_us, uint64_t task_us)
     d->next = (d->next + 1) % DEMAND_JOBS;
 }
 
-/* Twice the part of the slots that the remembered jobs kept busy. It takes the time since the oldest of them
- * ended, so that a pause in short work counts as well. */
-static unsigned __int128 demand_ppm(const struct history *h)
+/* The time since the oldest of the remembered jobs ended, so that a pause in short work counts as well. */
+static int64_t demand_time(const struct history *h)
 {
     const struct demand *d = &h->demand;
-    const struct demand_job *oldest = &d->jobs[d->n < DEMAND_JOBS ? 0 : d->next];
-    int64_t time_us = time_within(h->now_us - oldest->end_us, 1, INT64_MAX);
 
-    return 2 * PPM * d->task_us / ((unsigned __int128)time_us * h->demand_slots);
+    return time_within(h->now_us - d->jobs[d->n < DEMAND_JOBS ? 0 : d->next].end_us, 1, INT64_MAX);
 }
 
-void history_follow_demand(struct history *h, uint64_t slots) { h->demand_slots = slots; }
+#define DEMAND_PPM (PPM + PPM / 4)
+
+/* The share with which short jobs have what they need: need = share + (1 - share) * given. */
+static unsigned __int128 demand_ppm(const struct history *h)
+{
+    unsigned __int128 need_ppm =
+        h->demand.task_us * DEMAND_PPM / ((unsigned __int128)demand_time(h) * h->demand_slots);
+
+    return need_ppm > h->given_ppm ? (need_ppm - h->given_ppm) * PPM / (PPM - h->given_ppm) : 0;
+}
+
+void history_follow_demand(struct history *h, uint64_t slots, uint32_t given_ppm)
+{
+    h->demand_slots = slots;
+    h->given_ppm = given_ppm;
+}
+
+static bool follows_demand(const struct history *h)
+{
+    return !h->cfg.share_fixed && h->demand_slots && h->demand.n >= h->cfg.min_jobs;
+}
+
+bool history_share_known(const struct history *h) { return h->cfg.share_fixed || follows_demand(h); }
 
 /* Hawk 3.4: the partitions follow the proportion of task-seconds. */
 static uint32_t compute_share(const struct history *h)
@@ -192,8 +211,10 @@ static uint32_t compute_share(const struct history *h)
     unsigned __int128 ppm;
     struct history_shares s;
 
-    if (h->demand_slots && h->demand.n >= h->cfg.min_jobs) {
+    if (follows_demand(h)) {
         ppm = demand_ppm(h);
+        if (ppm == 0 && h->given_ppm)
+            return 0;
     } else {
         history_shares(h, h->cutoff_us, &s);
         if (s.task_us == 0)
@@ -201,6 +222,16 @@ static uint32_t compute_share(const struct history *h)
         ppm = (s.task_us - s.long_task_us) * PPM / s.task_us;
     }
     return u32_within(ppm < PPM ? (uint32_t)ppm : PPM, h->cfg.share_min_ppm, h->cfg.share_max_ppm);
+}
+
+static void move_share(struct history *h)
+{
+    uint32_t share = compute_share(h);
+    uint32_t moved = share > h->share_ppm ? share - h->share_ppm : h->share_ppm - share;
+
+    if (!h->share_computed || moved > h->cfg.share_hysteresis_ppm)
+        h->share_ppm = share;
+    h->share_computed = true;
 }
 
 void history_compute(struct history *h)
@@ -217,14 +248,20 @@ void history_compute(struct history *h)
             h->cutoff_us = cutoff_us;
         h->cutoff_computed = true;
     }
-    if (!h->cfg.share_fixed) {
-        uint32_t share = compute_share(h);
-        uint32_t moved = share > h->share_ppm ? share - h->share_ppm : h->share_ppm - share;
+    if (!h->cfg.share_fixed)
+        move_share(h);
+}
 
-        if (!h->share_computed || moved > h->cfg.share_hysteresis_ppm)
-            h->share_ppm = share;
-        h->share_computed = true;
-    }
+#define LOOK_PARTS 8u        /* the demand is looked at again after this part of its time, */
+#define LOOK_MIN_US US_PER_S /* and not sooner */
+
+int64_t history_look(struct history *h, int64_t now_us)
+{
+    if (!follows_demand(h))
+        return TIME_NEVER;
+    h->now_us = now_us;
+    move_share(h);
+    return now_us + time_within(demand_time(h) / LOOK_PARTS, LOOK_MIN_US, LIMIT_TIME_US);
 }
 
 struct estimate *history_add(struct history *h, struct blob *name, int64_t mean_us, uint64_t task_us,

@@ -294,30 +294,41 @@ static void the_share_follows_the_demand(void **state)
     c.cutoff_fixed = true;
     c.cutoff_us = 10 * S;
     history_init(&h, &c);
-    history_follow_demand(&h, 400);
+    history_follow_demand(&h, 400, 0);
     demand_of_20(&h, 99, &now_us);
     history_compute(&h);
     assert_in_range(history_share_ppm(&h), 18 * PERCENT, 19 * PERCENT); /* too few: by task-seconds */
     demand_of_20(&h, 901, &now_us);
     history_compute(&h);
-    assert_in_range(history_share_ppm(&h), 10 * PERCENT, 11 * PERCENT); /* 20 of 400 slots are busy */
-    history_follow_demand(&h, 200);
+    assert_in_range(history_share_ppm(&h), 62500, 63500); /* 20 of 400 slots are busy */
+    history_follow_demand(&h, 200, 0);
     history_compute(&h);
-    assert_in_range(history_share_ppm(&h), 20 * PERCENT, 21 * PERCENT);
-    /* Long jobs alone: nothing uses the reserve, and it shrinks. */
+    assert_in_range(history_share_ppm(&h), 125000, 127000);
+    /* A tenth of the other slots is given: 2.8 % and a tenth of the rest are 12.5 %. */
+    history_follow_demand(&h, 200, 10 * PERCENT);
+    history_compute(&h);
+    assert_in_range(history_share_ppm(&h), 27500, 29000);
+    /* That is enough: none is reserved, although the least is 2 %. */
+    h.cfg.share_min_ppm = 2 * PERCENT;
+    history_follow_demand(&h, 200, 13 * PERCENT);
+    history_compute(&h);
+    assert_int_equal(history_share_ppm(&h), 0);
+    history_follow_demand(&h, 200, 0);
+    /* Nothing uses the reserve, and it shrinks. */
+    assert_in_range(history_look(&h, now_us), now_us + 124 * S, now_us + 126 * S);
     now_us += 3000 * S;
-    history_add(&h, NULL, 30 * S, 90 * S, now_us);
-    history_compute(&h);
-    assert_in_range(history_share_ppm(&h), 5 * PERCENT, 6 * PERCENT);
+    assert_in_range(history_look(&h, now_us), now_us + 490 * S, now_us + 510 * S);
+    assert_in_range(history_share_ppm(&h), 31000, 32000);
     /* Ten times as fast: a thousand jobs later all that was is forgotten. */
     for (int i = 0; i < 1001; i++) {
         now_us += S / 10;
         history_add(&h, NULL, 2 * S, 3 * S, now_us);
     }
     history_compute(&h);
-    assert_in_range(history_share_ppm(&h), 30 * PERCENT, 31 * PERCENT);
+    assert_in_range(history_share_ppm(&h), 187000, 189000);
     /* The paper's rule again. */
-    history_follow_demand(&h, 0);
+    history_follow_demand(&h, 0, 0);
+    assert_int_equal(history_look(&h, now_us), TIME_NEVER);
     history_compute(&h);
     assert_in_range(history_share_ppm(&h), 20 * PERCENT, 21 * PERCENT);
     history_free(&h);
@@ -400,7 +411,7 @@ static void absurd_reports_are_survived(void **state)
     history_init(&h, &c);
     for (int i = 0; i < 300; i++)
         history_add(&h, NULL, i % 2 ? INT64_MAX : INT64_MIN, UINT64_MAX, i);
-    history_follow_demand(&h, UINT64_MAX);
+    history_follow_demand(&h, UINT64_MAX, 0);
     history_compute(&h);
     assert_true(history_cutoff(&h) >= 1);
     assert_true(history_share_ppm(&h) <= 1000000);

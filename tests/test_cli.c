@@ -265,13 +265,14 @@ static void expect_same(bool same, char *one, char *other)
     free(other);
 }
 
-/* As central.short_partition is by default: a table's reserve is not for a policy that pauses. */
+/* A table's reserve is not for a policy that pauses. */
 static void test_sim_reserves_what_the_table_says_unless_it_pauses(void **state)
 {
     expect_same(true, cloudera("hawk", NULL), cloudera("hawk", "9%"));
     expect_same(false, cloudera("hawk", NULL), cloudera("hawk", "0%"));
-    expect_same(true, cloudera("harrier", NULL), cloudera("harrier", "0%"));
+    expect_same(true, cloudera("harrier", NULL), cloudera("harrier", "auto"));
     expect_same(false, cloudera("harrier", NULL), cloudera("harrier", "9%"));
+    expect_same(false, cloudera("hawk", NULL), cloudera("hawk", "auto"));
 }
 
 static void test_full_disk_and_closed_pipe(void **state)

@@ -199,7 +199,7 @@ def test_a_flag_that_has_no_effect_is_warned_of():
 
 def test_no_worker_is_reserved_and_why():
     with local_cluster() as (_, _, hawk):
-        note = "short partition: none is needed, short tasks pause long ones (flag pause)"
+        note = "short partition: none is reserved, short tasks pause long ones (flag pause)"
         assert json_of(hawk, "stats")["short_partition_note"] == note
         assert note in hawk("stats").stdout
         hawk("policy", "set", "--off", "pause")
