@@ -92,11 +92,8 @@ static void check_addresses(struct checker *k, const char *key, const char *list
 
     if (!*list)
         complain_of_value(k, key, "it must name an address, HOST:PORT or unix:PATH");
-    for (const char *at = list; *at;) {
-        size_t len = strcspn(at, ",");
-
-        snprintf(addr, sizeof addr, "%.*s", (int)len, at);
-        at += len + (at[len] == ',');
+    while (*list) {
+        list = addr_first(list, addr);
         check_address(k, key, addr);
     }
 }
@@ -109,11 +106,8 @@ static void check_listens(struct checker *k, const char *key, const char *list)
 
     if (!*list)
         complain_of_value(k, key, "nothing to listen on: name an address, HOST:PORT or unix:PATH");
-    for (const char *at = list; *at;) {
-        size_t len = strcspn(at, ",");
-
-        snprintf(addr, sizeof addr, "%.*s", (int)len, at);
-        at += len + (at[len] == ',');
+    while (*list) {
+        list = addr_first(list, addr);
         if (addr_check(addr, why, sizeof why))
             complain_of_value(k, key, "%s", why);
         else if (!open && !addr_is_local(addr))

@@ -164,7 +164,7 @@ static void run_bus(void *arg)
 }
 
 /* The turn's hook does the work; the timer only ends the wait. */
-static void on_timer(void *arg) { (void)arg; }
+static void on_timer(void *arg) {}
 
 /* ---- Making it ---- */
 

@@ -89,7 +89,7 @@ static void on_dead(void *arg)
 
 int process_open(struct process *p, const char *listen, uint32_t keepalive_ms)
 {
-    char why[512], addr[512];
+    char why[512], addr[ADDR_TEXT];
     p->loop = loop_new(LOOP_NET);
     p->server = server_new(
         p->loop, &(struct server_config){.token = p->token,
@@ -99,10 +99,8 @@ int process_open(struct process *p, const char *listen, uint32_t keepalive_ms)
                                          .connections_max = p->config.cluster.connections_max,
                                          .unproven_per_address = p->config.cluster.unproven_per_address,
                                          .dead = on_dead});
-    for (const char *at = listen; *at;) {
-        size_t len = strcspn(at, ",");
-        snprintf(addr, sizeof addr, "%.*s", (int)len, at);
-        at += len + (at[len] == ',');
+    while (*listen) {
+        listen = addr_first(listen, addr);
         int err = server_listen(p->server, addr, why, sizeof why);
         if (err) {
             log_error("%s", why);
@@ -206,22 +204,19 @@ int process_output_dir(const struct process *p, const char *dir, const char *gro
     return close_output(p, dir, gr ? gr->gr_gid : NO_GROUP);
 }
 
-const char *process_central(const char *list, char *addr, size_t size)
+/* Of a comma separated list of centrals: one that other machines reach, if there is any. */
+static void find_central(const char *list, char addr[ADDR_TEXT])
 {
-    const char *at = list;
-    do {
-        size_t len = strcspn(at, ",");
-        snprintf(addr, size, "%.*s", (int)len, at);
-        at += len + (at[len] == ',');
-    } while (*at && addr_is_local(addr));
-    return addr;
+    do
+        list = addr_first(list, addr);
+    while (*list && addr_is_local(addr));
 }
 
 const char *process_listen(const char *listen, const char *unset, const char *advertise, const char *centrals,
                            char own[ADDR_TEXT])
 {
     char central[ADDR_TEXT], *port;
-    process_central(centrals, central, sizeof central);
+    find_central(centrals, central);
     if (strcmp(listen, unset) != 0 || *advertise || addr_is_local(central) ||
         addr_towards(central, own, ADDR_TEXT))
         return listen;
@@ -236,7 +231,7 @@ const char *process_advertised(const struct process *p, const char *advertise, c
     const char *addr = server_addr(p->server, 0);
     if (*advertise)
         return advertise;
-    process_central(centrals, central, sizeof central);
+    find_central(centrals, central);
     if (addr_is_local(addr) && !addr_is_local(central)) {
         log_error(
             "%s listens on %s, where only this machine reaches it, but %s is on another: set %s.listen to an "

@@ -44,8 +44,6 @@ const char *process_listen(const char *listen, const char *unset, const char *ad
  * that cannot write there would fail every task it gets, and faster than others run them. 0, or a message and
  * HAWK_E…. */
 HAWK_MUST_USE int process_output_dir(const struct process *p, const char *dir, const char *group);
-/* Of a comma separated list of centrals, one that other machines reach, if there is any. */
-const char *process_central(const char *list, char *addr, size_t size);
 /* The address other nodes are told: `advertise`, else the first one we listen on, when others can dial that:
  * not one of this machine alone while central (one or several, or any other peer) is on another. NULL after a
  * message. After process_open. */

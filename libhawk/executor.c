@@ -72,7 +72,7 @@ static int HAWK_PRINTF(3, 4) keep_error(struct hawk_executor *x, int err, const 
 
 /* ---- The lock ---- */
 
-static void wake_loop(void *arg) { (void)arg; }
+static void wake_loop(void *arg) {}
 
 /* A thread that waits in the loop holds the lock. Waking the loop makes it release the lock. */
 static void lock_executor(struct hawk_executor *x)

@@ -204,6 +204,14 @@ int addr_towards(const char *addr, char *buf, size_t size)
     return 0;
 }
 
+const char *addr_first(const char *list, char addr[ADDR_TEXT])
+{
+    size_t len = strcspn(list, ",");
+
+    snprintf(addr, ADDR_TEXT, "%.*s", (int)len, list);
+    return list + len + (list[len] == ',');
+}
+
 void addr_target(const char *addr, char *buf, size_t size)
 {
     char host[HOST_TEXT];

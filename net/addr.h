@@ -16,6 +16,9 @@ HAWK_MUST_USE int addr_check(const char *addr, char *why, size_t size);
  * "localhost" where that resolves to loopback addresses only. No other host name is local. */
 bool addr_is_local(const char *addr);
 bool addr_is_unix(const char *addr);
+/* Takes the first address of a comma separated list that is not empty. Returns the rest of the list; "": that was the
+ * last address. */
+const char *addr_first(const char *list, char addr[ADDR_TEXT]);
 /* The port of a valid "host:port"; 0 for a unix socket. */
 uint16_t addr_port(const char *addr);
 /* Writes addr with another port; addr must be valid and no unix socket. */

@@ -32,11 +32,8 @@ struct etcd *etcd_new(const char *endpoints)
     char addr[ADDR_TEXT];
 
     e->loop = loop_new(LOOP_NET);
-    for (const char *at = endpoints; *at;) {
-        size_t len = strcspn(at, ",");
-
-        snprintf(addr, sizeof addr, "%.*s", (int)len, at);
-        at += len + (at[len] == ',');
+    while (*endpoints) {
+        endpoints = addr_first(endpoints, addr);
         vec_grow(e->addrs, e->n, e->cap);
         e->addrs[e->n++] = xstrdup(addr);
     }
@@ -57,7 +54,7 @@ void etcd_free(struct etcd *e)
     free(e);
 }
 
-static void woken(void *arg) { (void)arg; }
+static void woken(void *arg) {}
 
 void etcd_interrupt(struct etcd *e)
 {
