@@ -12,7 +12,6 @@ struct central *central_new(const struct central_config *cfg, uint64_t seed)
 {
     struct central *c = xcalloc(1, sizeof *c);
 
-    (void)seed;
     c->cfg = *cfg;
     c->settle_us = c->long_work_off_us = c->retry_us = c->recall_us = c->demand_us = TIME_NEVER;
     c->ids_at_us = c->young_us = TIME_NEVER;
@@ -62,7 +61,6 @@ void central_free(struct central *c)
 
 static void central_on_stop(struct central *c, const struct msg *in)
 {
-    (void)in;
     c->stopping = true;
 }
 
@@ -82,7 +80,6 @@ static void central_on_history(struct central *c, const struct msg *in)
 
 static void central_on_recovered(struct central *c, const struct msg *in)
 {
-    (void)in;
     c->recovered = true;
     c->tasks_recovered = c->tasks_held;
     if (c->n_nodes > 0)

@@ -7,7 +7,7 @@
  * The journal. JOURNAL_* messages carry tokens that grow by one. The shell writes them in order and answers
  * JOURNAL_DONE{token}: everything up to token is durable, or (err != 0) nothing of what was unanswered up to
  * token. Central refuses a job that could not be written, with that error. It tries everything else again
- * every second; meanwhile central_totals() shows the error. HISTORY carries no token and gets no answer.
+ * every second. HISTORY carries no token and gets no answer.
  *
  * Starting: START, then the journal's records as events of the same types (HISTORY oldest first; records of
  * ended jobs may be left out), then RECOVERED in any case. Joins wait for RECOVERED. Stopping: STOP; STOPPED
@@ -90,17 +90,8 @@ void central_task_view(const struct central *c, const struct long_job *j, uint32
 void central_job_blocked(const struct central *c, const struct long_job *j, char *buf, size_t size);
 
 struct central_totals {
-    uint32_t workers_up, workers_suspect, dists_up, dists_suspect;
-    uint64_t slots, slots_reserved; /* of workers that are not gone */
-    uint32_t long_jobs;             /* unfinished */
-    /* unfinished: the sum, and the numbers by state. */
-    uint64_t long_tasks, long_waiting, long_placed, long_running;
-    uint64_t jobs_accepted, jobs_finished; /* long jobs since central started */
-    uint64_t tasks_done, tasks_failed, tasks_cancelled, tasks_lost;
-    uint64_t jobs_reported; /* finished jobs of both classes that history got */
-    uint32_t parked, stuck;
-    uint32_t journal_pending;
-    int32_t journal_err;              /* error of the last failed write, until it is made good; 0: none */
+    uint32_t long_jobs;               /* unfinished */
+    uint64_t long_tasks;              /* unfinished */
     uint64_t counters[COUNTER_COUNT]; /* central's own: tasks_placed, tasks_retried, steal_hints */
 };
 struct central_summary {

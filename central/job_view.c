@@ -105,7 +105,6 @@ void central_task_view(const struct central *c, const struct long_job *j, uint32
     const struct long_task *t = &j->tasks[i];
     bool final = task_state_final(t->state);
 
-    (void)c;
     *v = (struct task_view){
         .task = j->set ? j->set->v[i] : i,
         .state = t->state,

@@ -233,7 +233,6 @@ void central_jobs_journalled(struct central *c, struct long_job *j, int32_t err)
 {
     if (!err) {
         activate(c, j);
-        c->jobs_accepted++;
         for (uint32_t i = 0; i < j->n; i++)
             enlist(c, &j->tasks[i]);
     }
@@ -349,7 +348,6 @@ void central_jobs_end_journalled(struct central *c, struct long_job *j)
 {
     central_job_set_state(c, j, LONG_FINISHED);
     job_desc_forget_env(&j->desc);
-    c->jobs_finished++;
     for (uint32_t i = 0; i < j->n_watchers; i++)
         j->watchers[i].told = stream_of(c, j->watchers[i].dist);
     /* The dist of a promoted job has the run times of all its tasks, and reports the whole job. */

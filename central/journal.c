@@ -239,8 +239,7 @@ static void record_failed(struct central *c, const struct record *r, int32_t err
 void central_on_journal_done(struct central *c, const struct msg *in)
 {
     const struct msg_journal_done *m = &in->journal_done;
-    if (m->err || c->failed.n == 0)
-        c->journal_err = m->err;
+
     while (c->pending.n && ring_at(&c->pending, 0).token <= m->token) {
         struct record r;
 

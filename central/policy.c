@@ -152,7 +152,6 @@ void central_policy_job_finished(struct central *c, const struct msg_history *jo
         return;
     if (c->demand_us == TIME_NEVER)
         c->demand_us = c->now_us;
-    c->jobs_reported++;
     m = out_add(c->out, MSG_HISTORY, 0);
     m->history = *job;
     blob_ref(job->name);

@@ -48,7 +48,6 @@ void central_on_leave(struct central *c, const struct msg *in)
 {
     struct node *n = c->from;
 
-    (void)in;
     central_node_unlink(c, n);
     if (n->drain == DRAIN_RESTART)
         n->drain = DRAIN_NOT;
@@ -59,7 +58,6 @@ void central_on_draining(struct central *c, const struct msg *in)
 {
     struct node *n = c->from;
 
-    (void)in;
     if (n->draining)
         return;
     n->draining = true;

@@ -377,11 +377,8 @@ struct central {
     uint64_t token;
     struct records pending, failed;
     int64_t retry_us; /* when to put out failed records again; TIME_NEVER */
-    int32_t journal_err;
 
     uint64_t jobs_seen; /* numbers long_job.turn */
-    uint64_t jobs_accepted, jobs_finished, jobs_reported;
-    uint64_t tasks_ended[TASK_STATE_COUNT]; /* in final states */
     uint64_t counters[COUNTER_COUNT];
 };
 

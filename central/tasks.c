@@ -33,7 +33,6 @@ void central_task_set_state(struct central *c, struct long_task *t, enum task_st
         c->tasks_in[state]++;
         return;
     }
-    c->tasks_ended[state]++;
     j->final++;
     if (state == TASK_DONE) {
         j->done++;
@@ -589,7 +588,6 @@ void central_on_held_end(struct central *c, const struct msg *in)
 {
     struct node *n = c->from;
 
-    (void)in;
     central_node_set_reporting(c, n, false);
     lose_unseen(c, n, &n->waiting.running);
     lose_unseen(c, n, &n->waiting.queued);

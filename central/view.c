@@ -53,20 +53,6 @@ const struct blob *central_node_app(const struct central *c, node_id_t node, uin
     return n && i < n->n_apps ? n->apps[i]->name : NULL;
 }
 
-static void count_nodes(const struct central *c, struct central_totals *t)
-{
-    for (uint32_t id = 1; id < c->nodes_end; id++) {
-        const struct node *n = c->nodes[id];
-
-        if (!n)
-            continue;
-        t->workers_up += n->role == ROLE_WORKER && n->state == NODE_UP;
-        t->workers_suspect += n->role == ROLE_WORKER && n->state == NODE_SUSPECT;
-        t->dists_up += n->role == ROLE_DIST && n->state == NODE_UP;
-        t->dists_suspect += n->role == ROLE_DIST && n->state == NODE_SUSPECT;
-    }
-}
-
 void central_view_summary(const struct central *c, struct central_summary *s)
 {
     *s = (struct central_summary){.cutoff_us = c->policy.cutoff_us,
@@ -81,28 +67,11 @@ void central_view_summary(const struct central *c, struct central_summary *s)
 void central_view_totals(const struct central *c, struct central_totals *t)
 {
     *t = (struct central_totals){
-        .slots = c->slots,
-        .slots_reserved = c->slots_reserved,
         .long_jobs = c->n_jobs[LONG_JOURNALLING] + c->n_jobs[LONG_ACTIVE] + c->n_jobs[LONG_ENDING],
-        .long_waiting = c->tasks_in[TASK_WAITING],
-        .long_placed = c->tasks_in[TASK_PLACED],
-        .long_running = c->tasks_in[TASK_RUNNING],
-        .jobs_accepted = c->jobs_accepted,
-        .jobs_finished = c->jobs_finished,
-        .tasks_done = c->tasks_ended[TASK_DONE],
-        .tasks_failed = c->tasks_ended[TASK_FAILED],
-        .tasks_cancelled = c->tasks_ended[TASK_CANCELLED],
-        .tasks_lost = c->tasks_ended[TASK_LOST],
-        .jobs_reported = c->jobs_reported,
-        .parked = c->n_parked,
-        .stuck = c->n_stuck,
-        .journal_pending = c->pending.n + c->failed.n,
-        .journal_err = c->journal_err,
+        .long_tasks = c->tasks_in[TASK_WAITING] + c->tasks_in[TASK_PLACED] + c->tasks_in[TASK_RUNNING],
     };
-    t->long_tasks = t->long_waiting + t->long_placed + t->long_running;
     for (int i = 0; i < COUNTER_COUNT; i++)
         t->counters[i] = c->counters[i];
-    count_nodes(c, t);
 }
 
 bool central_quiet(const struct central *c)

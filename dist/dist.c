@@ -178,7 +178,6 @@ static void dist_on_timer(struct dist *d, const struct msg *m)
 {
     struct heap_node *first;
 
-    (void)m;
     while ((first = heap_min(&d->timers)) && first->key <= d->now_us) {
         struct dist_job *job = container_of(first, struct dist_job, timer);
 
@@ -263,7 +262,6 @@ static void dist_on_estimate(struct dist *d, const struct msg *m)
 
 static void dist_on_refused(struct dist *d, const struct msg *m)
 {
-    (void)m;
     put_stopped(d, false);
 }
 

@@ -413,7 +413,6 @@ void dist_on_held_end(struct dist *d, const struct msg *m)
 {
     struct dist_node *n = d->from;
 
-    (void)m;
     n->reported = true;
     lose(d, n, LOSS_UNCLAIMED);
 }

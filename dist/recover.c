@@ -142,7 +142,6 @@ void dist_on_journal_ended(struct dist *d, const struct msg *in)
 /* No task can start before the dist has joined. */
 void dist_on_recovered(struct dist *d, const struct msg *m)
 {
-    (void)m;
     list_foreach(&d->settling, node, nxt) {
         struct dist_job *job = container_of(node, struct dist_job, in_wait);
 

@@ -352,7 +352,6 @@ static bool all_in_service(struct cluster *c, void *arg)
 {
     const struct blob *why;
 
-    (void)arg;
     for (uint32_t i = 0; i < c->workers_n; i++)
         if (c->workers[i]->alive && worker_out_of_service(&c->workers[i]->w, &why))
             return false;

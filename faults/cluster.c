@@ -401,7 +401,6 @@ void cluster_prolong_orphans(struct cluster *c)
 
 static bool no_orphans(struct cluster *c, void *arg)
 {
-    (void)arg;
     for (uint32_t i = 0; i < c->workers_n; i++)
         for (uint32_t k = 0; k < c->workers[i]->runs_n; k++)
             if (is_orphan(c, &c->workers[i]->runs[k]))

@@ -614,7 +614,6 @@ static void submit_all(struct run *run)
 
 static bool has_recovered(struct cluster *c, void *arg)
 {
-    (void)arg;
     return c->recovered;
 }
 

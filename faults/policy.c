@@ -80,7 +80,6 @@ bool cluster_agrees(struct cluster *c, void *arg)
 {
     uint32_t version = central_policy(c->central)->version;
 
-    (void)arg;
     for (uint32_t i = 0; i < c->workers_n; i++)
         if (c->workers[i]->alive && worker_policy(&c->workers[i]->w)->version != version)
             return false;

@@ -318,6 +318,17 @@ static inline struct central_totals totals(const struct cluster *c)
     return v;
 }
 
+/* The view of the dist's n-th job. */
+static inline struct job_view view_of(const struct cluster *c, uint32_t n)
+{
+    const struct long_job *j = central_find_job(c->t.c, JOB(c->d, n));
+    struct job_view v;
+
+    assert_non_null(j);
+    central_job_view(c->t.c, j, c->t.now_us, &v);
+    return v;
+}
+
 static inline bool general(struct talk *t, uint32_t node)
 {
     struct central_node v;

@@ -26,7 +26,7 @@ static void three_nodes(struct talk *t)
 static void a_drained_worker_gets_nothing_until_it_is_undrained(void **state)
 {
     struct talk t;
-    struct central_totals totals;
+    struct central_summary s;
 
     three_nodes(&t);
     set_drain(&t, 2, DRAIN_KEPT);
@@ -34,8 +34,8 @@ static void a_drained_worker_gets_nothing_until_it_is_undrained(void **state)
     assert_int_equal(expect(&t, JOURNAL_NODE, journal_node, 0)->drained, 1);
     assert_int_equal(expect(&t, MEMBER, member, 1)->state, MEMBER_DRAINING);
     assert_int_equal(expect(&t, DRAIN_SET, drain_set, 0)->err, 0);
-    central_view_totals(t.c, &totals);
-    assert_int_equal(totals.slots, 1); /* nobody may count on it */
+    central_view_summary(t.c, &s);
+    assert_int_equal(s.slots, 1); /* nobody may count on it */
     for (uint32_t n = 1; n <= 3; n++) {
         submit(&t, 1, n, 1, S);
         expect(&t, TASK_ENQUEUE, task_enqueue, 3);

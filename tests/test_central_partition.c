@@ -7,7 +7,7 @@
 static void a_share_of_the_slots_is_reserved(void **state)
 {
     struct talk t;
-    struct central_totals totals;
+    struct central_summary s;
 
     talk_config(&t);
     t.config.history.share_ppm = 170000;
@@ -19,9 +19,9 @@ static void a_share_of_the_slots_is_reserved(void **state)
         snprintf(name, sizeof name, "w%d", i);
         add_worker(&t, name, 1);
     }
-    central_view_totals(t.c, &totals);
-    assert_int_equal(totals.slots, 100);
-    assert_int_equal(totals.slots_reserved, 17);
+    central_view_summary(t.c, &s);
+    assert_int_equal(s.slots, 100);
+    assert_int_equal(s.workers_reserved, 17);
     for (uint32_t i = 1; i <= 100; i++)
         assert_int_equal(general(&t, i), i > 17); /* who joined first, by id */
     talk_end(&t);
@@ -30,7 +30,7 @@ static void a_share_of_the_slots_is_reserved(void **state)
 static void never_more_than_the_share_and_one_general(void **state)
 {
     struct talk t;
-    struct central_totals totals;
+    struct central_summary s;
 
     talk_config(&t);
     t.config.history.share_ppm = 500000;
@@ -39,8 +39,8 @@ static void never_more_than_the_share_and_one_general(void **state)
     add_worker(&t, "w1", 8); /* too big for half of what there is */
     add_worker(&t, "w2", 2);
     add_worker(&t, "w3", 2);
-    central_view_totals(t.c, &totals);
-    assert_int_equal(totals.slots_reserved, 4); /* of 12: w2 and w3, though w1 came first */
+    central_view_summary(t.c, &s);
+    assert_int_equal(s.workers_reserved, 2); /* 4 slots of 12: w2 and w3, though w1 came first */
     talk_end(&t);
 
     talk_config(&t);
@@ -49,8 +49,8 @@ static void never_more_than_the_share_and_one_general(void **state)
     tell(&t, RECOVERED, recovered, 0, 0);
     add_worker(&t, "w1", 1);
     add_worker(&t, "w2", 1);
-    central_view_totals(t.c, &totals);
-    assert_int_equal(totals.slots_reserved, 1);
+    central_view_summary(t.c, &s);
+    assert_int_equal(s.workers_reserved, 1);
     talk_end(&t);
 }
 

@@ -37,14 +37,14 @@ static void a_job_without_a_general_worker_waits(void **state)
     begin(&c, 0);
     submit(&c.t, c.d, 1, 2, 5 * S);
     expect(&c.t, LONG_ACCEPTED, long_accepted, c.d);
-    assert_int_equal(totals(&c).long_waiting, 2);
+    assert_int_equal(view_of(&c, 1).waiting, 2);
     w = join(&c.t, (struct join){.name = "w1", .slots = 1, .role = ROLE_WORKER});
     epoch = expect(&c.t, PARTITION, partition, w)->epoch;
     expect_none(&c.t, TASK_ENQUEUE, w); /* it does not know that it is general */
     tell(&c.t, PARTITION_ACK, partition_ack, w, .epoch = epoch);
     expect(&c.t, TASK_ENQUEUE, task_enqueue, w);
     expect(&c.t, TASK_ENQUEUE, task_enqueue, w);
-    assert_int_equal(totals(&c).long_placed, 2);
+    assert_int_equal(view_of(&c, 1).placed, 2);
     end(&c);
 }
 

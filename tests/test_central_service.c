@@ -42,7 +42,7 @@ static void nothing_goes_to_one_that_is_out(void **state)
     struct talk t;
     const struct msg_node_changed *changed;
     const struct msg_member *member;
-    struct central_totals totals;
+    struct central_summary s;
 
     nodes(&t, 2);
     ask(&t, 2, true);
@@ -54,8 +54,8 @@ static void nothing_goes_to_one_that_is_out(void **state)
     assert_int_equal(changed->change, CHANGE_OUT);
     assert_string_equal(changed->why->data, "the disk is full");
     assert_true(is_out(&t, 2));
-    central_view_totals(t.c, &totals);
-    assert_int_equal(totals.slots, 1);
+    central_view_summary(t.c, &s);
+    assert_int_equal(s.slots, 1);
     for (uint32_t n = 1; n <= 3; n++) {
         submit(&t, 1, n, 1, S);
         expect(&t, TASK_ENQUEUE, task_enqueue, 3);

@@ -203,7 +203,7 @@ static void test_the_partition_moves_under_way(void **state)
 {
     struct cluster *c = up(&(struct cluster_config){.workers = 4, .share_ppm = 250000, .delay_us = 500});
     struct cluster_job *j = cluster_job(c, 12, 12 * S, TAG_LONG);
-    struct central_totals totals;
+    struct central_summary s;
     uint32_t reserved = 0;
 
     cluster_submit(c, j, 0);
@@ -211,8 +211,8 @@ static void test_the_partition_moves_under_way(void **state)
     for (uint32_t i = 0; i < 8; i++)
         cluster_add_worker(c, 1);
     cluster_run(c, 10 * S);
-    central_view_totals(c->central, &totals);
-    assert_int_equal(totals.slots_reserved, 3);
+    central_view_summary(c->central, &s);
+    assert_int_equal(s.workers_reserved, 3);
     for (uint32_t i = 0; i < c->workers_n; i++) {
         struct worker_counts counts;
 
