@@ -81,10 +81,8 @@ void cluster_restart_worker(struct cluster *c, uint32_t worker)
 
 void cluster_stop_worker(struct cluster *c, uint32_t worker, bool now)
 {
-    struct msg m = {.type = MSG_STOP, .stop = {.now = now}};
-
     c->workers[worker]->stopping = true;
-    bus_post(c->bus, c->workers[worker]->ep, bus_now(c->bus), &m);
+    cluster_post(c, c->workers[worker]->ep, (struct msg){.type = MSG_STOP, .stop.now = now});
 }
 
 void cluster_abandon_clients(struct cluster *c, uint32_t dist)
@@ -239,8 +237,7 @@ void cluster_empty_central(struct cluster *c)
 
 void cluster_drain(struct cluster *c, uint32_t node, enum drain drain)
 {
-    struct msg m = {.type = MSG_SET_DRAIN,
-                    .set_drain = {.node = {node}, .client = 1, .drain = (uint8_t)drain}};
-
-    bus_post(c->bus, c->central_ep, bus_now(c->bus), &m);
+    cluster_post(c, c->central_ep,
+                 (struct msg){.type = MSG_SET_DRAIN,
+                              .set_drain = {.node = {node}, .client = 1, .drain = (uint8_t)drain}});
 }

@@ -30,19 +30,28 @@ void cluster_fail(struct cluster *c, enum invariant invariant, const char *fmt, 
 
 struct cluster_worker *cluster_worker_of(struct cluster *c, uint32_t ep)
 {
-    for (uint32_t i = 0; i < c->workers_n; i++)
-        if (c->workers[i]->ep == ep)
-            return c->workers[i];
-    return NULL;
+    uint32_t i = cluster_worker_index(c, ep);
+
+    return i < c->workers_n ? c->workers[i] : NULL;
 }
 
 struct cluster_dist *cluster_dist_of(struct cluster *c, uint32_t ep)
 {
-    for (uint32_t i = 0; i < c->dists_n; i++)
-        if (c->dists[i]->ep == ep)
-            return c->dists[i];
-    return NULL;
+    uint32_t i = cluster_dist_index(c, ep);
+
+    return i < c->dists_n ? c->dists[i] : NULL;
 }
+
+bool cluster_knows(const struct cluster *c, const struct cluster_dist *d, job_id_t job, struct job_view *v)
+{
+    const struct dist_job *found = dist_find(&d->d, job);
+
+    if (found)
+        dist_job_view(&d->d, found, bus_now(c->bus), v);
+    return found != NULL;
+}
+
+void cluster_post(struct cluster *c, uint32_t ep, struct msg m) { bus_post(c->bus, ep, bus_now(c->bus), &m); }
 
 /* Checks that a worker that gets TASK_ENQUEUE is not reserved. Streams are FIFO, so central sent a task that
  * arrives behind the worker's reservation after it (DESIGN 3.7). */
@@ -142,15 +151,15 @@ void cluster_check_accepted(struct cluster *c)
 
 void cluster_check_starts(struct cluster *c, const struct cluster_job *j, uint32_t task)
 {
-    bool failed = j->task_state[task] == TASK_FAILED;
+    bool failed = j->tasks[task].state == TASK_FAILED;
 
-    if (c->config.only_startless && j->task_state[task] == TASK_LOST)
+    if (c->config.only_startless && j->tasks[task].state == TASK_LOST)
         cluster_fail(c, INVARIANT_STARTS, "task %u of %s is lost, after workers could not start it %u times",
-                     task, job_id_format((char[JOB_ID_TEXT]){0}, j->id), j->unstarted[task]);
-    if (j->nowhere && j->ends[task] > 0)
+                     task, job_id_format((char[JOB_ID_TEXT]){0}, j->id), j->tasks[task].unstarted);
+    if (j->nowhere && j->tasks[task].ends > 0)
         cluster_fail(c, INVARIANT_STARTS, "task %u of %s ran, although no worker can start it", task,
                      job_id_format((char[JOB_ID_TEXT]){0}, j->id));
-    if (failed && j->ends[task] == 0 && !j->nowhere && c->startless_n == 0)
+    if (failed && j->tasks[task].ends == 0 && !j->nowhere && c->startless_n == 0)
         cluster_fail(c, INVARIANT_STARTS,
                      "task %u of %s was not started, although every worker could start it", task,
                      job_id_format((char[JOB_ID_TEXT]){0}, j->id));

@@ -7,10 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct cluster_job *job_by_id(struct cluster *c, job_id_t id)
+/* The job of that id, whose client may not know the id yet; or NULL. */
+static struct cluster_job *job_of(struct cluster *c, job_id_t id)
 {
     for (uint32_t i = 0; i < c->jobs_n; i++)
-        if (c->jobs[i]->submitted && job_eq(c->jobs[i]->id, id))
+        if (job_eq(c->jobs[i]->id, id))
             return c->jobs[i];
     return NULL;
 }
@@ -32,6 +33,13 @@ static void draw_ancestors(struct cluster *c, struct cluster_job *j)
         a->v[a->n++] = in->desc->ancestors.v[i];
 }
 
+static struct cluster_job *submitted_job(struct cluster *c, job_id_t id)
+{
+    struct cluster_job *j = job_of(c, id);
+
+    return j && j->submitted ? j : NULL;
+}
+
 /* The `client` of a job's SUBMIT: the epoch under which its client asks, and the job's number. */
 static uint32_t client_of(const struct cluster_job *j)
 {
@@ -41,25 +49,23 @@ static uint32_t client_of(const struct cluster_job *j)
 void cluster_submit(struct cluster *c, struct cluster_job *j, uint32_t dist)
 {
     draw_ancestors(c, j);
-
-    struct msg m = {.type = MSG_SUBMIT,
-                    .submit = {.desc = job_desc_ref(j->desc),
-                               .client = client_of(j),
-                               .key = c->config.jobs_move ? j->desc->shell : 0}};
-
     j->dist = dist;
     j->submit_us = bus_now(c->bus);
     j->abandoned = !c->dists[dist]->alive; /* a dead dist does not answer */
-    bus_post(c->bus, c->dists[dist]->ep, bus_now(c->bus), &m);
+    cluster_post(c, c->dists[dist]->ep,
+                 (struct msg){.type = MSG_SUBMIT,
+                              .submit = {.desc = job_desc_ref(j->desc),
+                                         .client = client_of(j),
+                                         .key = c->config.jobs_move ? j->desc->shell : 0}});
 }
 
 void cluster_cancel(struct cluster *c, struct cluster_job *j)
 {
-    struct msg m = {.type = MSG_CANCEL, .cancel = {.job = j->id, .client = (uint32_t)j->desc->shell}};
-
     j->cancelled = j->wants_cancel = true;
     if (!j->away)
-        bus_post(c->bus, c->dists[j->dist]->ep, bus_now(c->bus), &m);
+        cluster_post(
+            c, c->dists[j->dist]->ep,
+            (struct msg){.type = MSG_CANCEL, .cancel = {.job = j->id, .client = (uint32_t)j->desc->shell}});
 }
 
 bool cluster_ended(const struct cluster_job *j)
@@ -69,11 +75,11 @@ bool cluster_ended(const struct cluster_job *j)
 
 static void watch_job(struct cluster *c, const struct cluster_job *j, bool on)
 {
-    struct msg m = {.type = MSG_WATCH,
-                    .watch = {.job = j->id, .on = on, .epoch = j->epoch, .key = j->desc->shell}};
-
     if (c->dists[j->dist]->alive)
-        bus_post(c->bus, c->dists[j->dist]->ep, bus_now(c->bus), &m);
+        cluster_post(
+            c, c->dists[j->dist]->ep,
+            (struct msg){.type = MSG_WATCH,
+                         .watch = {.job = j->id, .on = on, .epoch = j->epoch, .key = j->desc->shell}});
 }
 
 /* ---- Moving (docs/protocol.md 9) ---- */
@@ -102,8 +108,8 @@ int64_t cluster_next_ask(const struct cluster *c)
     int64_t at_us = TIME_NEVER;
 
     for (uint32_t i = 0; i < c->jobs_n; i++)
-        if (c->jobs[i]->away && c->jobs[i]->ask_us < at_us)
-            at_us = c->jobs[i]->ask_us;
+        if (c->jobs[i]->away)
+            at_us = earlier(at_us, c->jobs[i]->ask_us);
     return at_us;
 }
 
@@ -135,11 +141,11 @@ static struct resubmit *known(const struct cluster *c, const struct cluster_job 
     r->age_us = bus_now(c->bus) - j->submit_us;
     r->n = 0;
     for (uint32_t t = 0; t < j->desc->tasks; t++)
-        if (j->finals[t])
+        if (j->tasks[t].finals)
             r->v[r->n++] = (struct resubmit_task){.task = t,
-                                                  .state = j->task_state[t],
-                                                  .outcome = (uint8_t)outcome_of(j->task_state[t]),
-                                                  .code = j->code[t],
+                                                  .state = j->tasks[t].state,
+                                                  .outcome = (uint8_t)outcome_of(j->tasks[t].state),
+                                                  .code = j->tasks[t].code,
                                                   .wait_us = -1,
                                                   .run_us = -1};
     return r;
@@ -150,7 +156,6 @@ static struct resubmit *known(const struct cluster *c, const struct cluster_job 
 static void ask_dist(struct cluster *c, struct cluster_job *j)
 {
     uint32_t dist = (uint32_t)rng_below(&c->net.rng, c->dists_n);
-    struct msg m = {.type = MSG_SUBMIT};
 
     j->ask_us = bus_now(c->bus) + CLUSTER_ANSWER_US;
     if (!c->dists[dist]->alive || j->epoch == EPOCH_LAST)
@@ -161,11 +166,12 @@ static void ask_dist(struct cluster *c, struct cluster_job *j)
         return;
     }
     j->asked = dist;
-    m.submit = (struct msg_submit){.desc = job_desc_ref(j->desc),
-                                   .resubmit = known(c, j),
-                                   .key = j->desc->shell,
-                                   .client = client_of(j)};
-    bus_post(c->bus, c->dists[dist]->ep, bus_now(c->bus), &m);
+    cluster_post(c, c->dists[dist]->ep,
+                 (struct msg){.type = MSG_SUBMIT,
+                              .submit = {.desc = job_desc_ref(j->desc),
+                                         .resubmit = known(c, j),
+                                         .key = j->desc->shell,
+                                         .client = client_of(j)}});
 }
 
 void cluster_ask_due(struct cluster *c)
@@ -195,17 +201,14 @@ static void on_asked(struct cluster *c, uint32_t ep, struct cluster_job *j, cons
  * of central's part from the dist's state, as a shell does with each message. */
 static bool is_heard(struct cluster *c, uint32_t ep, struct cluster_job *j)
 {
-    const struct dist_job *found;
     struct job_view v;
 
     if (!c->config.jobs_move)
         return true;
     if (j->away || c->dists[j->dist]->ep != ep)
         return false;
-    found = dist_find(&c->dists[j->dist]->d, j->id);
-    if (!found)
+    if (!cluster_knows(c, c->dists[j->dist], j->id, &v))
         return true;
-    dist_job_view(&c->dists[j->dist]->d, found, bus_now(c->bus), &v);
     j->class = v.class;
     j->why = v.why;
     if (node_eq(v.owner, NODE_CENTRAL) && !epoch_is_dists(v.epoch) && v.epoch < j->epoch + 2u)
@@ -246,18 +249,14 @@ void cluster_on_submitted(struct cluster *c, uint32_t ep, const struct msg_submi
  * left, or before it could record that it had refused the job because of a disk error. */
 static bool is_nobodys(struct cluster *c, uint32_t ep, job_id_t id)
 {
-    const struct dist *d = &cluster_dist_of(c, ep)->d;
-    const struct dist_job *found = dist_find(d, id);
+    const struct cluster_dist *d = cluster_dist_of(c, ep);
     const struct cluster_job *j;
     struct job_view v;
 
-    if (!found)
-        return false;
-    dist_job_view(d, found, bus_now(c->bus), &v);
-    if (v.desc->shell == 0 || v.desc->shell > c->jobs_n)
+    if (!cluster_knows(c, d, id, &v) || v.desc->shell == 0 || v.desc->shell > c->jobs_n)
         return false;
     j = c->jobs[v.desc->shell - 1];
-    return d->cfg.life > 1 && (j->abandoned || j->err == HAWK_EIO);
+    return d->life > 1 && (j->abandoned || j->err == HAWK_EIO);
 }
 
 /* Checks that a result is that of its task. Results may be lost, with a dist or with central. */
@@ -278,22 +277,22 @@ static void expect_own_result(struct cluster *c, uint32_t ep, const struct clust
 
 void cluster_on_task_event(struct cluster *c, uint32_t ep, const struct msg_task_event *m)
 {
-    struct cluster_job *j = job_by_id(c, m->id.job);
+    struct cluster_job *j = submitted_job(c, m->id.job);
 
     if (j && !is_heard(c, ep, j))
         return;
     if (!j || m->id.task >= j->desc->tasks || cluster_ended(j))
         cluster_fail(c, INVARIANT_ONE_END, "an event of task %u of %s, which %s", m->id.task,
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job), j ? "has ended" : "nobody submitted");
-    if (j->epoch > EPOCH_FIRST && j->finals[m->id.task] > 0)
+    if (j->epoch > EPOCH_FIRST && j->tasks[m->id.task].finals > 0)
         return; /* a job that moved: the first end of each task counts */
-    j->task_state[m->id.task] = m->state;
+    j->tasks[m->id.task].state = m->state;
     if (m->state == TASK_DONE)
         expect_own_result(c, ep, j, m->id.task);
     if (m->state == TASK_CANCELLED && !j->cancelled)
         cluster_fail(c, INVARIANT_ASKED, "task %u of %s was cancelled, but nobody asked for that", m->id.task,
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job));
-    if (task_state_final(m->state) && ++j->finals[m->id.task] != 1)
+    if (task_state_final(m->state) && ++j->tasks[m->id.task].finals != 1)
         cluster_fail(c, INVARIANT_ONE_END, "task %u of %s ended twice for its client", m->id.task,
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job));
 }
@@ -305,11 +304,11 @@ void cluster_read_ends(struct cluster *c, uint32_t ep, struct cluster_job *j)
     struct task_view v;
 
     for (uint32_t t = 0; found && t < j->desc->tasks; t++) {
-        if (j->finals[t] > 0)
+        if (j->tasks[t].finals > 0)
             continue;
         dist_task_view(d, found, t, bus_now(c->bus), &v);
-        j->task_state[t] = v.state;
-        j->finals[t] = task_state_final(v.state);
+        j->tasks[t].state = v.state;
+        j->tasks[t].finals = task_state_final(v.state);
     }
 }
 
@@ -317,28 +316,25 @@ void cluster_dist_recovered(struct cluster *c, struct cluster_dist *d)
 {
     for (uint32_t i = 0; i < c->jobs_n; i++) {
         struct cluster_job *j = c->jobs[i];
-        const struct dist_job *found;
         struct job_view v;
-        struct msg watch = {.type = MSG_WATCH, .watch = {.job = j->id, .on = 1}};
+        bool known;
 
         if (c->dists[j->dist] != d || !j->submitted || j->err || j->abandoned ||
             !(j->desc->flags & JOB_DETACHED))
             continue;
-        found = dist_find(&d->d, j->id);
-        if (found)
-            dist_job_view(&d->d, found, bus_now(c->bus), &v);
-        if (found && job_state_final(v.state)) {
+        known = cluster_knows(c, d, j->id, &v);
+        if (known && job_state_final(v.state)) {
             if (v.state != j->state)
                 cluster_fail(c, INVARIANT_ONE_END, "%s is read back as %s, and its client knows it as %s",
                              job_id_format((char[JOB_ID_TEXT]){0}, j->id), job_state_text(v.state),
                              job_state_text(j->state));
-        } else if (found) {
+        } else if (known) {
             /* The journal has no end of the job. It is the same job, and ends once more. */
             j->state = JOB_WAITING;
             j->watched = false;
             for (uint32_t t = 0; t < j->desc->tasks; t++)
-                j->finals[t] = 0;
-            bus_post(c->bus, d->ep, bus_now(c->bus), &watch);
+                j->tasks[t].finals = 0;
+            cluster_post(c, d->ep, (struct msg){.type = MSG_WATCH, .watch = {.job = j->id, .on = 1}});
         } else if (!cluster_ended(j)) {
             cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN,
                          "%s was accepted, but its dist does not know it any more",
@@ -349,7 +345,7 @@ void cluster_dist_recovered(struct cluster *c, struct cluster_dist *d)
 
 void cluster_on_cancelled(struct cluster *c, uint32_t ep, const struct msg_cancelled *m)
 {
-    struct cluster_job *j = job_by_id(c, m->job);
+    struct cluster_job *j = submitted_job(c, m->job);
 
     if (j && !m->err && !j->cancelled_life)
         j->cancelled_life = cluster_dist_of(c, ep)->life;
@@ -362,14 +358,14 @@ static void job_ended(struct cluster *c, uint32_t ep, struct cluster_job *j, enu
     if (!j->watched)
         cluster_read_ends(c, ep, j);
     for (uint32_t i = 0; i < j->desc->tasks; i++)
-        if (j->finals[i] != 1)
+        if (j->tasks[i].finals != 1)
             cluster_fail(c, INVARIANT_ONE_END, "job %u ended, and its task %u had %u final events",
-                         (unsigned)j->desc->shell, i, j->finals[i]);
+                         (unsigned)j->desc->shell, i, j->tasks[i].finals);
 }
 
 void cluster_on_job_event(struct cluster *c, uint32_t ep, const struct msg_job_event *m)
 {
-    struct cluster_job *j = job_by_id(c, m->job);
+    struct cluster_job *j = submitted_job(c, m->job);
 
     if (is_nobodys(c, ep, m->job) || (j && !is_heard(c, ep, j)))
         return;
@@ -383,11 +379,10 @@ void cluster_on_job_event(struct cluster *c, uint32_t ep, const struct msg_job_e
 
 static void on_watch(struct cluster *c, uint32_t ep, struct cluster_job *j)
 {
-    const struct dist *d = &cluster_dist_of(c, ep)->d;
-    const struct dist_job *found = dist_find(d, j->id);
     struct job_view v;
+    bool known = cluster_knows(c, cluster_dist_of(c, ep), j->id, &v);
 
-    if (!found && cluster_may_move(c, j)) {
+    if (!known && cluster_may_move(c, j)) {
         j->home_forgot = true; /* another process has taken the dist's place */
         cluster_leave_dist(c, j);
         return;
@@ -398,19 +393,16 @@ static void on_watch(struct cluster *c, uint32_t ep, struct cluster_job *j)
     cluster_read_ends(c, ep, j);
     j->watched = true;
     j->watched_us = bus_now(c->bus);
-    if (!found || !cluster_may_move(c, j))
-        return;
-    dist_job_view(d, found, bus_now(c->bus), &v);
-    if (job_state_final(v.state)) /* it ended before it moved here */
+    if (known && cluster_may_move(c, j) && job_state_final(v.state)) /* it ended before it moved here */
         job_ended(c, ep, j, v.state);
 }
 
 void cluster_on_claim(struct cluster *c, uint32_t ep, job_id_t job, uint16_t owner)
 {
-    for (uint32_t i = 0; i < c->jobs_n; i++)
-        if (job_eq(c->jobs[i]->id, job) && !c->jobs[i]->away && c->dists[c->jobs[i]->dist]->ep == ep &&
-            owner == c->jobs[i]->epoch)
-            c->jobs[i]->claimed = true;
+    struct cluster_job *j = job_of(c, job);
+
+    if (j && !j->away && c->dists[j->dist]->ep == ep && owner == j->epoch)
+        j->claimed = true;
 }
 
 /* Whether central must know that the client's dist has the job: the dist has claimed it, or central has heard
@@ -428,16 +420,13 @@ static bool is_claimed(const struct cluster *c, const struct cluster_job *j)
  * dist (MEMBER_SUSPECT). */
 void cluster_on_abandon(struct cluster *c, job_id_t job)
 {
+    struct cluster_job *j = job_of(c, job);
     struct central_node n;
 
-    for (uint32_t i = 0; i < c->jobs_n; i++) {
-        struct cluster_job *j = c->jobs[i];
-
-        if (job_eq(j->id, job) && !is_claimed(c, j) &&
-            (j->away || !central_view_node(c->central, dist_node(&c->dists[j->dist]->d), 0, &n) ||
-             n.member.state != MEMBER_SUSPECT))
-            j->cancelled = true;
-    }
+    if (j && !is_claimed(c, j) &&
+        (j->away || !central_view_node(c->central, dist_node(&c->dists[j->dist]->d), 0, &n) ||
+         n.member.state != MEMBER_SUSPECT))
+        j->cancelled = true;
 }
 
 void cluster_on_heard(struct cluster *c, struct cluster_dist *d)
@@ -449,32 +438,25 @@ void cluster_on_heard(struct cluster *c, struct cluster_dist *d)
 
 void cluster_on_watch(struct cluster *c, uint32_t ep, const struct msg_watch *m)
 {
-    for (uint32_t i = 0; i < c->jobs_n; i++) {
-        struct cluster_job *j = c->jobs[i];
+    struct cluster_job *j = job_of(c, m->job);
 
-        if (!job_eq(j->id, m->job) || c->dists[j->dist]->ep != ep)
-            continue;
-        if (!m->on)
-            j->leaving--;
-        else if (!j->watched && !j->away && j->leaving == 0)
-            on_watch(c, ep, j);
-    }
+    if (!j || c->dists[j->dist]->ep != ep)
+        return;
+    if (!m->on)
+        j->leaving--;
+    else if (!j->watched && !j->away && j->leaving == 0)
+        on_watch(c, ep, j);
 }
 
 /* Checks that central gives up only jobs that no dist has claimed for long. A dist claims a job if it is
  * connected to central, was heard lately, and joined long enough ago to have said what it has. */
 void cluster_on_job_abandoned(struct cluster *c, const struct msg_job_abandoned *m)
 {
-    int64_t now_us = bus_now(c->bus);
-    struct cluster_job *j = NULL;
-    const struct dist_job *found;
+    struct cluster_job *j = job_of(c, m->job);
     struct central_node n;
     const struct dist *d;
     struct job_view v;
 
-    for (uint32_t i = 0; i < c->jobs_n && !j; i++)
-        if (job_eq(c->jobs[i]->id, m->job))
-            j = c->jobs[i];
     if (!j)
         return; /* the job's client never had an answer */
     j->cancelled = true;
@@ -484,12 +466,10 @@ void cluster_on_job_abandoned(struct cluster *c, const struct msg_job_abandoned 
     d = &c->dists[j->dist]->d;
     if (j->away || (j->epoch > EPOCH_FIRST && !j->claimed))
         return; /* central has not heard of the job's new dist yet */
-    found = c->dists[j->dist]->alive && dist_central_up(d) ? dist_find(d, m->job) : NULL;
-    if (!found || !central_view_node(c->central, dist_node(d), now_us, &n))
-        return;
-    dist_job_view(d, found, now_us, &v);
-    if (!job_state_final(v.state) && node_eq(v.owner, NODE_CENTRAL) && v.epoch == m->epoch &&
-        n.member.state == MEMBER_UP && n.silent_us < US_PER_S && now_us - d->joined_us > 2 * US_PER_S)
+    if (c->dists[j->dist]->alive && dist_central_up(d) && cluster_knows(c, c->dists[j->dist], m->job, &v) &&
+        central_view_node(c->central, dist_node(d), bus_now(c->bus), &n) && !job_state_final(v.state) &&
+        node_eq(v.owner, NODE_CENTRAL) && v.epoch == m->epoch && n.member.state == MEMBER_UP &&
+        n.silent_us < US_PER_S && bus_now(c->bus) - d->joined_us > 2 * US_PER_S)
         cluster_fail(c, INVARIANT_ASKED, "central gives up %s, although its dist is there and has it",
                      job_id_format((char[JOB_ID_TEXT]){0}, m->job));
 }

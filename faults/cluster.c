@@ -207,13 +207,7 @@ struct cluster *cluster_new(const struct cluster_config *config)
 static void job_free(struct cluster_job *j)
 {
     job_desc_drop(j->desc);
-    free(j->duration_us);
-    free(j->code);
-    free(j->starts);
-    free(j->ends);
-    free(j->unstarted);
-    free(j->finals);
-    free(j->task_state);
+    free(j->tasks);
     free(j);
 }
 
@@ -288,12 +282,9 @@ static bool run_one(struct cluster *c, int64_t limit_us)
     struct cluster_worker *w = NULL;
     struct cluster_store *s = first_commit(c);
     int64_t run_us = cluster_next_end(c, &w, &run), net_us = cluster_net_next(c);
-    int64_t due_us = run_us < s->commit_us ? run_us : s->commit_us, start_us = first_start(c);
-    int64_t ask_us = cluster_next_ask(c);
+    int64_t start_us = first_start(c), ask_us = cluster_next_ask(c);
+    int64_t due_us = earlier(earlier(run_us, s->commit_us), earlier(net_us, earlier(start_us, ask_us)));
 
-    due_us = net_us < due_us ? net_us : due_us;
-    due_us = ask_us < due_us ? ask_us : due_us;
-    due_us = start_us < due_us ? start_us : due_us;
     if (bus_run_one(c->bus, due_us < limit_us ? due_us : limit_us))
         return true;
     if (due_us == TIME_NEVER || due_us > limit_us)
@@ -392,7 +383,7 @@ void cluster_prolong_orphans(struct cluster *c)
 {
     for (uint32_t i = 0; i < c->jobs_n; i++)
         for (uint32_t t = 0; is_orphaned(c->jobs[i]) && t < c->jobs[i]->desc->tasks; t++)
-            c->jobs[i]->duration_us[t] = CLUSTER_ENDLESS_US;
+            c->jobs[i]->tasks[t].duration_us = CLUSTER_ENDLESS_US;
     for (uint32_t i = 0; i < c->workers_n; i++)
         for (uint32_t k = 0; k < c->workers[i]->runs_n; k++)
             if (is_orphan(c, &c->workers[i]->runs[k]))
@@ -479,14 +470,15 @@ void cluster_expect_all_quiet(struct cluster *c)
         const struct cluster_job *j = c->jobs[i];
 
         for (uint32_t t = 0; t < j->desc->tasks && !j->err && !j->abandoned; t++) {
-            if (j->finals[t] != 1)
+            if (j->tasks[t].finals != 1)
                 cluster_fail(c, INVARIANT_ONE_END, "task %u of job %u had %u final events", t, i + 1,
-                             j->finals[t]);
+                             j->tasks[t].finals);
             cluster_check_starts(c, j, t);
-            if ((j->task_state[t] == TASK_DONE || (j->task_state[t] == TASK_FAILED && !j->unstarted[t])) &&
-                j->ends[t] == 0)
+            if ((j->tasks[t].state == TASK_DONE ||
+                 (j->tasks[t].state == TASK_FAILED && !j->tasks[t].unstarted)) &&
+                j->tasks[t].ends == 0)
                 cluster_fail(c, INVARIANT_ONE_END, "task %u of job %u is %s, and never ran to its end", t,
-                             i + 1, task_state_text(j->task_state[t]));
+                             i + 1, task_state_text(j->tasks[t].state));
         }
     }
 }
@@ -507,15 +499,9 @@ struct cluster_job *cluster_job(struct cluster *c, uint32_t tasks, int64_t durat
     j->epoch = EPOCH_FIRST;
     j->desc->kind = PAYLOAD_COMMAND; /* a command outlives its agent; its tasks take duration_us */
     strings_add(&j->desc->argv, "true");
-    j->duration_us = xcalloc(tasks, sizeof *j->duration_us);
-    j->code = xcalloc(tasks, sizeof *j->code);
-    j->starts = xcalloc(tasks, sizeof *j->starts);
-    j->ends = xcalloc(tasks, sizeof *j->ends);
-    j->unstarted = xcalloc(tasks, sizeof *j->unstarted);
-    j->finals = xcalloc(tasks, sizeof *j->finals);
-    j->task_state = xcalloc(tasks, sizeof *j->task_state);
+    j->tasks = xcalloc(tasks, sizeof *j->tasks);
     for (uint32_t i = 0; i < tasks; i++)
-        j->duration_us[i] = duration_us;
+        j->tasks[i].duration_us = duration_us;
     return j;
 }
 
@@ -524,25 +510,3 @@ void cluster_name_job(struct cluster_job *j, const char *name)
     blob_drop(j->desc->name);
     j->desc->name = blob_str(name);
 }
-
-void cluster_view(struct cluster *c, const struct cluster_job *j, struct job_view *v)
-{
-    const struct dist *d = &c->dists[j->dist]->d;
-    const struct dist_job *found = dist_find(d, j->id);
-
-    CHECK(found);
-    dist_job_view(d, found, bus_now(c->bus), v);
-}
-
-uint64_t cluster_counter(const struct cluster *c, enum counter counter)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t i = 0; i < c->workers_n; i++)
-        sum += worker_counter(&c->workers[i]->w, counter);
-    for (uint32_t i = 0; i < c->dists_n; i++)
-        sum += dist_counters(&c->dists[i]->d)[counter];
-    return sum;
-}
-
-uint32_t cluster_running(const struct cluster *c, uint32_t worker) { return c->workers[worker]->runs_n; }

@@ -103,13 +103,22 @@ struct cluster_config {
     bool log; /* log every message to standard error; HAWK_TEST_TRACE=1 does the same */
 };
 
+struct cluster_task {
+    int64_t duration_us;
+    int32_t code;       /* its exit status */
+    uint32_t starts;    /* how often it started, anywhere */
+    uint32_t ends;      /* how often it ran to its end */
+    uint32_t unstarted; /* how often a worker could not start it */
+    uint32_t finals;    /* its final events that the client got */
+    uint8_t state;      /* enum task_state, as of its last event */
+};
+
 /* One job as its client sees it. */
 struct cluster_job {
     uint32_t dist; /* index */
     struct job_desc *desc;
-    int64_t *duration_us; /* of each task */
-    int32_t *code;        /* each task's exit status */
-    job_id_t id;          /* valid once submitted */
+    struct cluster_task *tasks;
+    job_id_t id; /* valid once submitted */
     /* submitted: the client has the answer; watched: the dist sends the client events. */
     bool submitted, watched;
     bool cancelled;          /* it may be cancelled: the client asked for it, tasks failed too often, … */
@@ -130,12 +139,7 @@ struct cluster_job {
     uint8_t class, why;
     uint8_t state; /* enum job_state, as of the last JOB_EVENT */
     int64_t submit_us, end_us;
-    uint32_t *starts; /* how often each task started, anywhere */
-    uint32_t *ends;
-    uint32_t *unstarted; /* how often a worker could not start each task */
-    bool nowhere;        /* no worker can start its tasks: its directory is on no machine */
-    uint32_t *finals;    /* final events of each task that the client got */
-    uint8_t *task_state; /* enum task_state */
+    bool nowhere; /* no worker can start its tasks: its directory is on no machine */
 };
 
 #define CLUSTER_ANSWER_US US_PER_S /* how long a client waits for a dist's answer */
@@ -298,10 +302,7 @@ struct cluster_job *cluster_job(struct cluster *c, uint32_t tasks, int64_t durat
 void cluster_name_job(struct cluster_job *j, const char *name);
 void cluster_submit(struct cluster *c, struct cluster_job *j, uint32_t dist);
 void cluster_cancel(struct cluster *c, struct cluster_job *j);
-void cluster_view(struct cluster *c, const struct cluster_job *j, struct job_view *v);
 bool cluster_ended(const struct cluster_job *j);
-/* Sums one counter over all dists and workers. */
-uint64_t cluster_counter(const struct cluster *c, enum counter counter);
 
 uint32_t cluster_add_worker(struct cluster *c, uint32_t slots);
 /* Kills a worker with its tasks. */
@@ -367,8 +368,5 @@ int64_t cluster_silence_us(struct cluster *c); /* draws how long a side takes to
 
 /* Stops a process until until_us; `machine`: its worker's spawner and tasks, too. */
 void cluster_freeze(struct cluster *c, uint32_t ep, bool machine, int64_t until_us);
-
-/* Number of tasks that run now. */
-uint32_t cluster_running(const struct cluster *c, uint32_t worker);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "faults/draw.h"
+#include "faults/internal.h"
 
 #include <string.h>
 
@@ -65,7 +66,7 @@ static int64_t random_estimate(const struct cluster_job *j, struct rng *r)
     int64_t mean_us = 0;
 
     for (uint32_t i = 0; i < j->desc->tasks; i++)
-        mean_us += j->duration_us[i] / j->desc->tasks;
+        mean_us += j->tasks[i].duration_us / j->desc->tasks;
     switch (rng_below(r, 3)) {
     case 0:
         return 0;
@@ -95,8 +96,8 @@ static struct cluster_job *random_job(struct run *run)
     struct cluster_job *j = cluster_job(c, tasks, 0, tag);
 
     for (uint32_t i = 0; i < tasks; i++) {
-        j->duration_us[i] = (int64_t)(is_long ? 5 * S + rng_below(r, 20 * S) : 1 + rng_below(r, 2 * S));
-        j->code[i] = rng_below(r, 30) == 0;
+        j->tasks[i].duration_us = (int64_t)(is_long ? 5 * S + rng_below(r, 20 * S) : 1 + rng_below(r, 2 * S));
+        j->tasks[i].code = rng_below(r, 30) == 0;
     }
     j->desc->estimate_us = random_estimate(j, r);
     if (has(run, FAULT_ESTIMATES) && j->desc->estimate_us > 0)
@@ -124,27 +125,17 @@ static struct cluster_job *random_job(struct run *run)
 static void random_pair(struct run *run, uint32_t *x, uint32_t *y)
 {
     struct cluster *c = run->c;
-    uint32_t worker = (uint32_t)rng_below(&run->rng, c->workers_n);
-    uint32_t other = (uint32_t)rng_below(&run->rng, c->workers_n);
-    uint32_t dist = (uint32_t)rng_below(&run->rng, c->dists_n);
+    uint32_t worker = c->workers[rng_below(&run->rng, c->workers_n)]->ep;
+    uint32_t other = c->workers[rng_below(&run->rng, c->workers_n)]->ep;
+    uint32_t dist = c->dists[rng_below(&run->rng, c->dists_n)]->ep, central = c->central_ep;
+    const struct {
+        uint32_t x, y;
+    } pairs[] = {
+        {worker, dist}, {worker, central}, {dist, central}, {worker, other == worker ? central : other}};
+    uint64_t i = rng_below(&run->rng, 4);
 
-    switch (rng_below(&run->rng, 4)) {
-    case 0:
-        *x = c->workers[worker]->ep;
-        *y = c->dists[dist]->ep;
-        break;
-    case 1:
-        *x = c->workers[worker]->ep;
-        *y = c->central_ep;
-        break;
-    case 2:
-        *x = c->dists[dist]->ep;
-        *y = c->central_ep;
-        break;
-    default:
-        *x = c->workers[worker]->ep;
-        *y = other == worker ? c->central_ep : c->workers[other]->ep;
-    }
+    *x = pairs[i].x;
+    *y = pairs[i].y;
 }
 
 /* Draws a time from now until max_s later. */
@@ -155,12 +146,15 @@ static int64_t within(struct run *run, int64_t max_s)
 
 static uint32_t random_node(struct run *run)
 {
-    struct cluster *c = run->c;
-    uint64_t i = rng_below(&run->rng, 1 + c->dists_n + c->workers_n);
+    return run->c->central_ep + (uint32_t)rng_below(&run->rng, cluster_nodes(run->c));
+}
 
-    return i == 0            ? c->central_ep
-           : i <= c->dists_n ? c->dists[i - 1]->ep
-                             : c->workers[i - 1 - c->dists_n]->ep;
+/* The i-th of all nodes: the workers, the dists, and central at last. */
+static uint32_t nth_node(const struct cluster *c, uint32_t i)
+{
+    if (i < c->workers_n)
+        return c->workers[i]->ep;
+    return i < cluster_nodes(c) - 1 ? c->dists[i - c->workers_n]->ep : c->central_ep;
 }
 
 /* Cuts two nodes off from each other, or one from all others. */
@@ -177,14 +171,9 @@ static void partition(struct run *run, bool one_way)
     }
     x = random_node(run);
     one_way = one_way || rng_below(&run->rng, 2);
-    for (uint32_t i = 0; i < c->workers_n; i++)
-        if (c->workers[i]->ep != x)
-            cluster_partition(c, x, c->workers[i]->ep, one_way, until_us);
-    for (uint32_t i = 0; i < c->dists_n; i++)
-        if (c->dists[i]->ep != x)
-            cluster_partition(c, x, c->dists[i]->ep, one_way, until_us);
-    if (x != c->central_ep)
-        cluster_partition(c, x, c->central_ep, one_way, until_us);
+    for (uint32_t i = 0; i < cluster_nodes(c); i++)
+        if (nth_node(c, i) != x)
+            cluster_partition(c, x, nth_node(c, i), one_way, until_us);
 }
 
 /* The node's machine dies: for a third of the crashes, others notice it only by its silence. */
@@ -194,14 +183,9 @@ static void vanish(struct run *run, uint32_t ep)
 
     if (rng_below(&run->rng, 3) != 0)
         return;
-    for (uint32_t i = 0; i < c->workers_n; i++)
-        if (c->workers[i]->ep != ep)
-            cluster_break_unseen(c, ep, c->workers[i]->ep);
-    for (uint32_t i = 0; i < c->dists_n; i++)
-        if (c->dists[i]->ep != ep)
-            cluster_break_unseen(c, ep, c->dists[i]->ep);
-    if (ep != c->central_ep)
-        cluster_break_unseen(c, ep, c->central_ep);
+    for (uint32_t i = 0; i < cluster_nodes(c); i++)
+        if (nth_node(c, i) != ep)
+            cluster_break_unseen(c, ep, nth_node(c, i));
 }
 
 /* Crashes a worker. A worker that is down starts instead; healing starts the rest. */
@@ -313,10 +297,9 @@ static void delay(struct run *run)
 static void drain_node(struct run *run)
 {
     struct cluster *c = run->c;
-    uint64_t nodes = c->dists_n + c->workers_n;
 
     if (bus_runs(c->bus, c->central_ep))
-        cluster_drain(c, 1 + (uint32_t)rng_below(&run->rng, nodes),
+        cluster_drain(c, 1 + (uint32_t)rng_below(&run->rng, cluster_nodes(c) - 1),
                       (enum drain)rng_below(&run->rng, DRAIN_COUNT));
 }
 
@@ -612,10 +595,7 @@ static void submit_all(struct run *run)
     run->r->jobs += jobs;
 }
 
-static bool has_recovered(struct cluster *c, void *arg)
-{
-    return c->recovered;
-}
+static bool has_recovered(struct cluster *c, void *arg) { return c->recovered; }
 
 /* Repairs everything: starts the processes that are down or about to stop. Nothing fails from now on. */
 static void heal(struct run *run)
@@ -646,7 +626,7 @@ static int64_t work_us(const struct cluster *c)
 
     for (uint32_t i = 0; i < c->jobs_n; i++)
         for (uint32_t t = 0; !c->jobs[i]->abandoned && t < c->jobs[i]->desc->tasks; t++)
-            sum_us += 2 * c->jobs[i]->duration_us[t];
+            sum_us += 2 * c->jobs[i]->tasks[t].duration_us;
     return sum_us;
 }
 

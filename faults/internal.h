@@ -4,9 +4,24 @@
 
 #include "faults/cluster.h"
 
+/* Central, the dists and the workers have consecutive endpoints, in this order. */
+static inline uint32_t cluster_nodes(const struct cluster *c) { return 1 + c->dists_n + c->workers_n; }
+/* The index of the dist, or of the worker, at an endpoint; too large if another node is there. */
+static inline uint32_t cluster_dist_index(const struct cluster *c, uint32_t ep)
+{
+    return ep - c->central_ep - 1;
+}
+static inline uint32_t cluster_worker_index(const struct cluster *c, uint32_t ep)
+{
+    return cluster_dist_index(c, ep) - c->dists_n;
+}
 /* The worker at an endpoint, or NULL. */
 struct cluster_worker *cluster_worker_of(struct cluster *c, uint32_t ep);
 struct cluster_dist *cluster_dist_of(struct cluster *c, uint32_t ep);
+/* Whether the dist knows the job. Then fills the view. */
+bool cluster_knows(const struct cluster *c, const struct cluster_dist *d, job_id_t job, struct job_view *v);
+/* Queues an event from the shell now. Takes over m's handles. */
+void cluster_post(struct cluster *c, uint32_t ep, struct msg m);
 
 /* How long a process that ended unasked stays down. */
 #define CLUSTER_RESTART_US US_PER_S

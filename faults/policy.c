@@ -13,7 +13,7 @@ void cluster_set_policy(struct cluster *c, struct policy_choice *choice)
                     .set_policy = {.choice = choice, .client = ++c->operator.clients } };
 
     msg_ref(&m);
-    bus_post(c->bus, c->central_ep, bus_now(c->bus), &m);
+    cluster_post(c, c->central_ep, m);
 }
 
 void cluster_set_share(struct cluster *c, uint32_t share_ppm)

@@ -37,17 +37,9 @@ static bool is_app(const struct cluster *c, const struct cluster_run *r)
 
 void cluster_tell_attached(struct cluster *c, struct cluster_worker *w)
 {
-    struct msg m = {.type = MSG_EXEC_APP, .exec_app = {.name = blob_str(CLUSTER_APP), .on = w->attached}};
-
-    bus_post(c->bus, w->ep, bus_now(c->bus), &m);
-}
-
-static void never_ran(struct cluster *c, const struct cluster_worker *w, uint32_t run)
-{
-    struct msg m = {.type = MSG_EXEC_EXITED,
-                    .exec_exited = {.run = run, .outcome = OUTCOME_LOST, .code = HAWK_ENO_EXECUTOR}};
-
-    bus_post(c->bus, w->ep, bus_now(c->bus), &m);
+    cluster_post(
+        c, w->ep,
+        (struct msg){.type = MSG_EXEC_APP, .exec_app = {.name = blob_str(CLUSTER_APP), .on = w->attached}});
 }
 
 /* The worker could not start the run, for a reason of its own. Its spawner keeps this end like any other; it
@@ -55,14 +47,13 @@ static void never_ran(struct cluster *c, const struct cluster_worker *w, uint32_
 static void cannot_start(struct cluster *c, struct cluster_worker *w, const struct msg_exec_start *m,
                          struct cluster_job *j)
 {
-    struct msg answer = {.type = MSG_EXEC_EXITED,
-                         .exec_exited = {.run = m->run,
-                                         .outcome = OUTCOME_LOST,
-                                         .code = HAWK_ECANNOT_START,
-                                         .result = blob_str("no such directory")}};
-
-    j->unstarted[m->id.task]++;
-    bus_post(c->bus, w->ep, bus_now(c->bus), &answer);
+    j->tasks[m->id.task].unstarted++;
+    cluster_post(c, w->ep,
+                 (struct msg){.type = MSG_EXEC_EXITED,
+                              .exec_exited = {.run = m->run,
+                                              .outcome = OUTCOME_LOST,
+                                              .code = HAWK_ECANNOT_START,
+                                              .result = blob_str("no such directory")}});
     if (m->desc->kind == PAYLOAD_APP)
         return;
     vec_grow(w->ends, w->ends_n, w->ends_cap);
@@ -79,11 +70,11 @@ static void cannot_start(struct cluster *c, struct cluster_worker *w, const stru
 
 static void exec_check(struct cluster *c, struct cluster_worker *w)
 {
-    struct msg answer = {.type = MSG_EXEC_CHECKED};
+    bool fails = w->startless_us > bus_now(c->bus);
 
-    if (w->startless_us > bus_now(c->bus))
-        answer.exec_checked.why = blob_str("no such directory");
-    bus_post(c->bus, w->ep, bus_now(c->bus), &answer);
+    cluster_post(c, w->ep,
+                 (struct msg){.type = MSG_EXEC_CHECKED,
+                              .exec_checked.why = fails ? blob_str("no such directory") : NULL});
 }
 
 /* Whether a run may start: its slot is free of runs with the same slot number. Paused tasks that go on
@@ -163,8 +154,6 @@ static void exec_resume(struct cluster *c, const struct cluster_worker *w, uint3
 
 static void exec_start(struct cluster *c, struct cluster_worker *w, const struct msg_exec_start *m)
 {
-    struct msg started = {.type = MSG_EXEC_STARTED, .exec_started = {.run = m->run, .pid = 1}};
-    struct cluster_run *run;
     uint32_t job = (uint32_t)m->desc->shell - 1;
 
     if (job < c->jobs_n && !c->jobs[job]->id.v) /* the task starts before its client has the answer */
@@ -175,7 +164,10 @@ static void exec_start(struct cluster *c, struct cluster_worker *w, const struct
     if (!may_start(w, m->run))
         cluster_fail(c, INVARIANT_EFFECTS, "all %u slots are taken, and another task is started", w->slots);
     if (m->desc->kind == PAYLOAD_APP && !w->attached) {
-        never_ran(c, w, m->run);
+        cluster_post(
+            c, w->ep,
+            (struct msg){.type = MSG_EXEC_EXITED,
+                         .exec_exited = {.run = m->run, .outcome = OUTCOME_LOST, .code = HAWK_ENO_EXECUTOR}});
         return;
     }
     if (c->jobs[job]->nowhere || w->startless_us > bus_now(c->bus)) {
@@ -185,22 +177,22 @@ static void exec_start(struct cluster *c, struct cluster_worker *w, const struct
     if (node_eq(m->owner, NODE_CENTRAL))
         expect_only_copy(c, job, &m->id);
     vec_grow(w->runs, w->runs_n, w->runs_cap);
-    run = &w->runs[w->runs_n++];
-    *run = (struct cluster_run){.held = {.id = m->id,
-                                         .run = m->run,
-                                         .owner = m->owner,
-                                         .class = m->class,
-                                         .promotable = m->promotable,
-                                         .stolen = m->stolen},
-                                .start_us = bus_now(c->bus),
-                                .due_us = bus_now(c->bus) + c->jobs[job]->duration_us[m->id.task],
-                                .paused_us = TIME_NEVER,
-                                .job = job};
-    if (m->desc->flags & JOB_AT_MOST_ONCE && c->jobs[job]->starts[m->id.task] > 0)
+    w->runs[w->runs_n++] =
+        (struct cluster_run){.held = {.id = m->id,
+                                      .run = m->run,
+                                      .owner = m->owner,
+                                      .class = m->class,
+                                      .promotable = m->promotable,
+                                      .stolen = m->stolen},
+                             .start_us = bus_now(c->bus),
+                             .due_us = bus_now(c->bus) + c->jobs[job]->tasks[m->id.task].duration_us,
+                             .paused_us = TIME_NEVER,
+                             .job = job};
+    if (m->desc->flags & JOB_AT_MOST_ONCE && c->jobs[job]->tasks[m->id.task].starts > 0)
         cluster_fail(c, INVARIANT_AT_MOST_ONCE, "task %u of %s starts a second time", m->id.task,
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job));
-    c->jobs[job]->starts[m->id.task]++;
-    bus_post(c->bus, w->ep, bus_now(c->bus), &started);
+    c->jobs[job]->tasks[m->id.task].starts++;
+    cluster_post(c, w->ep, (struct msg){.type = MSG_EXEC_STARTED, .exec_started = {.run = m->run, .pid = 1}});
 }
 
 struct blob *cluster_result_of(const struct cluster *c, uint32_t job, uint32_t task)
@@ -234,7 +226,7 @@ static void exited(struct cluster *c, struct cluster_worker *w, uint32_t i, enum
     }
     w->runs[i] = w->runs[--w->runs_n];
     if (w->alive)
-        bus_post(c->bus, w->ep, bus_now(c->bus), &m);
+        cluster_post(c, w->ep, m);
     else
         msg_drop(&m);
 }
@@ -310,8 +302,8 @@ void cluster_end_run(struct cluster *c, struct cluster_worker *w, uint32_t run)
                      "task %u of %s runs to its end on a machine that stood still while a copy was started "
                      "elsewhere",
                      task, job_id_format((char[JOB_ID_TEXT]){0}, j->id));
-    j->ends[task]++;
-    exited(c, w, run, OUTCOME_EXITED, j->code[task]);
+    j->tasks[task].ends++;
+    exited(c, w, run, OUTCOME_EXITED, j->tasks[task].code);
 }
 
 void cluster_forget_runs(struct cluster_worker *w)

@@ -97,47 +97,14 @@ size_t faults_describe_single(const struct faults_options *o, char *buf, size_t 
 
 /* ---- The fault ---- */
 
-static uint32_t nodes(const struct single_run *run) { return 1 + run->c->dists_n + run->c->workers_n; }
-
-static uint32_t node(const struct single_run *run, uint32_t i)
-{
-    const struct cluster *c = run->c;
-
-    return i == 0            ? c->central_ep
-           : i <= c->dists_n ? c->dists[i - 1]->ep
-                             : c->workers[i - 1 - c->dists_n]->ep;
-}
-
-/* The index of the dist at that endpoint; UINT32_MAX: another role's. */
-static uint32_t dist_index(const struct cluster *c, uint32_t ep)
-{
-    for (uint32_t i = 0; i < c->dists_n; i++)
-        if (c->dists[i]->ep == ep)
-            return i;
-    return UINT32_MAX;
-}
-
-static uint32_t worker_index(const struct cluster *c, uint32_t ep)
-{
-    for (uint32_t i = 0; i < c->workers_n; i++)
-        if (c->workers[i]->ep == ep)
-            return i;
-    return UINT32_MAX;
-}
-
 static void cut_off(struct single_run *run, bool out, bool in)
 {
-    for (uint32_t i = 0; i < nodes(run); i++) {
-        uint32_t other = node(run, i);
+    for (uint32_t i = 0; i < cluster_nodes(run->c); i++) {
+        uint32_t other = run->c->central_ep + i;
 
         if (other == run->x)
             continue;
-        if (out && in)
-            cluster_partition(run->c, run->x, other, false, run->until_us);
-        else if (out)
-            cluster_partition(run->c, run->x, other, true, run->until_us);
-        else
-            cluster_partition(run->c, other, run->x, true, run->until_us);
+        cluster_partition(run->c, out ? run->x : other, out ? other : run->x, !out || !in, run->until_us);
     }
 }
 
@@ -145,15 +112,15 @@ static void end_process(struct single_run *run, bool vanishes)
 {
     struct cluster *c = run->c;
 
-    for (uint32_t i = 0; vanishes && i < nodes(run); i++)
-        if (node(run, i) != run->x)
-            cluster_break_unseen(c, run->x, node(run, i));
+    for (uint32_t i = 0; vanishes && i < cluster_nodes(c); i++)
+        if (c->central_ep + i != run->x)
+            cluster_break_unseen(c, run->x, c->central_ep + i);
     if (run->x == c->central_ep)
         cluster_kill_central(c);
-    else if (dist_index(c, run->x) != UINT32_MAX)
-        cluster_kill_dist(c, dist_index(c, run->x));
+    else if (cluster_dist_of(c, run->x))
+        cluster_kill_dist(c, cluster_dist_index(c, run->x));
     else
-        cluster_kill_worker(c, worker_index(c, run->x));
+        cluster_kill_worker(c, cluster_worker_index(c, run->x));
 }
 
 static void begin(struct single_run *run)
@@ -165,9 +132,9 @@ static void begin(struct single_run *run)
     uint32_t first = run->long_work ? 1 : 0;
 
     run->what = (enum single)below(run, SINGLE_COUNT);
-    run->x = node(run, first + below(run, nodes(run) - first));
+    run->x = c->central_ep + first + below(run, cluster_nodes(c) - first);
     do
-        run->y = node(run, first + below(run, nodes(run) - first));
+        run->y = c->central_ep + first + below(run, cluster_nodes(c) - first);
     while (run->y == run->x);
     if (run->what == AGENT)
         run->x = c->workers[below(run, c->workers_n)]->ep;
@@ -193,7 +160,7 @@ static void begin(struct single_run *run)
         cluster_freeze(c, run->x, run->what == MACHINE, run->until_us);
         break;
     case AGENT:
-        cluster_crash_agent(c, worker_index(c, run->x));
+        cluster_crash_agent(c, cluster_worker_index(c, run->x));
         break;
     case SINGLE_COUNT:
         break;
@@ -206,7 +173,7 @@ static void begin(struct single_run *run)
 static void repair(struct single_run *run)
 {
     struct cluster *c = run->c;
-    uint32_t dist = dist_index(c, run->x), worker = worker_index(c, run->x);
+    uint32_t worker = cluster_worker_index(c, run->x);
 
     if (run->what == AGENT && !c->workers[worker]->alive)
         cluster_return_agent(c, worker);
@@ -214,8 +181,8 @@ static void repair(struct single_run *run)
         return;
     if (run->x == c->central_ep)
         cluster_restart_central(c);
-    else if (dist != UINT32_MAX)
-        cluster_restart_dist(c, dist);
+    else if (cluster_dist_of(c, run->x))
+        cluster_restart_dist(c, cluster_dist_index(c, run->x));
     else
         cluster_restart_worker(c, worker);
 }
@@ -243,7 +210,7 @@ static void submit_job(struct single_run *run)
     struct cluster_job *j = cluster_job(c, tasks, 0, TAG_SHORT);
 
     for (uint32_t i = 0; i < tasks; i++)
-        j->duration_us[i] = 1 + (int64_t)rng_below(&run->rng, TASK_US_MAX);
+        j->tasks[i].duration_us = 1 + (int64_t)rng_below(&run->rng, TASK_US_MAX);
     j->desc->retries = 20;
     run->r->tasks += tasks;
     run->r->jobs++;

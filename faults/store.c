@@ -46,10 +46,9 @@ static uint64_t last_token(const struct cluster_store *s, uint32_t from, uint32_
 
 static void answer_role(struct cluster *c, const struct cluster_store *s, uint64_t token, int err)
 {
-    struct msg done = {.type = MSG_JOURNAL_DONE, .journal_done = {.token = token, .err = err}};
-
     if (token)
-        bus_post(c->bus, s->ep, bus_now(c->bus), &done);
+        cluster_post(c, s->ep,
+                     (struct msg){.type = MSG_JOURNAL_DONE, .journal_done = {.token = token, .err = err}});
 }
 
 void cluster_store_due(struct cluster *c, struct cluster_store *s)
@@ -187,7 +186,6 @@ static int in_order(const void *a, const void *b)
 
 void cluster_store_replay(struct cluster *c, struct cluster_store *s)
 {
-    struct msg recovered = {.type = MSG_RECOVERED};
     struct rows rows = {0};
 
     CHECK(s->n == s->durable);
@@ -202,11 +200,11 @@ void cluster_store_replay(struct cluster *c, struct cluster_store *s)
         if (r->key.table == TABLE_JOB && !find_row(&rows, &r->key, PART_JOB))
             continue;
         msg_ref(&r->m);
-        bus_post(c->bus, s->ep, bus_now(c->bus), &r->m);
+        cluster_post(c, s->ep, r->m);
     }
     free(rows.v);
     s->replayed = s->n;
-    bus_post(c->bus, s->ep, bus_now(c->bus), &recovered);
+    cluster_post(c, s->ep, (struct msg){.type = MSG_RECOVERED});
 }
 
 void cluster_store_free(struct cluster_store *s)

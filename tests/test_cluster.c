@@ -16,7 +16,7 @@ static void test_one_short_job(void **state)
     assert_int_equal(j->state, JOB_DONE);
     assert_int_equal(j->class, CLASS_SHORT);
     assert_int_equal(j->why, WHY_TAG);
-    assert_int_equal(sum(j->starts, 4), 4);
+    assert_int_equal(starts_of(j, 4), 4);
     /* Probe, request, launch; then the completion: four messages of half a millisecond. */
     assert_int_equal(response_us(j), 100 * MS + 4 * 500);
     cluster_view(c, j, &v);
@@ -35,9 +35,9 @@ static uint64_t messages_until_the_first_start(uint32_t tasks)
     uint64_t before = cluster_counter(c, COUNTER_messages_in), messages;
 
     cluster_submit(c, j, 0);
-    for (int i = 0; i < 100 && sum(j->starts, tasks) == 0; i++)
+    for (int i = 0; i < 100 && starts_of(j, tasks) == 0; i++)
         cluster_run(c, 100);
-    assert_true(sum(j->starts, tasks) > 0);
+    assert_true(starts_of(j, tasks) > 0);
     messages = cluster_counter(c, COUNTER_messages_in) - before;
     finish(c, 600 * S);
     return messages;
@@ -59,7 +59,7 @@ static void test_left_over_reservations_are_cancelled(void **state)
                        *j = cluster_job(c, 1, 100 * MS, TAG_SHORT);
     struct job_view v;
 
-    busy->duration_us[1] = 20 * S;
+    busy->tasks[1].duration_us = 20 * S;
     cluster_submit(c, busy, 0);
     cluster_run(c, 1 * S);
     cluster_submit(c, j, 0);
@@ -102,7 +102,7 @@ static void test_one_long_job(void **state)
     assert_int_equal(v.probes_sent, 0);
     cluster_run_jobs(c, 100 * S);
     assert_int_equal(j->state, JOB_DONE);
-    assert_int_equal(sum(j->starts, 12), 12);
+    assert_int_equal(starts_of(j, 12), 12);
     assert_true(response_us(j) < 61 * S); /* two rounds of six */
     finish(c, 0);
 }
@@ -147,15 +147,15 @@ static void test_failed_tasks_fail_the_job(void **state)
     struct cluster *c = up(&(struct cluster_config){.workers = 4});
     struct cluster_job *j = cluster_job(c, 4, 100 * MS, TAG_SHORT), *k = cluster_job(c, 4, 20 * S, TAG_LONG);
 
-    j->code[2] = k->code[1] = 3;
+    j->tasks[2].code = k->tasks[1].code = 3;
     cluster_submit(c, j, 0);
     cluster_submit(c, k, 0);
     cluster_run_jobs(c, 60 * S);
     assert_int_equal(j->state, JOB_FAILED);
     assert_int_equal(k->state, JOB_FAILED);
-    assert_int_equal(j->task_state[2], TASK_FAILED);
-    assert_int_equal(k->task_state[1], TASK_FAILED);
-    assert_int_equal(sum(j->starts, 4), 4); /* a task that failed is not tried again */
+    assert_int_equal(j->tasks[2].state, TASK_FAILED);
+    assert_int_equal(k->tasks[1].state, TASK_FAILED);
+    assert_int_equal(starts_of(j, 4), 4); /* a task that failed is not tried again */
     finish(c, 0);
 }
 
@@ -345,7 +345,7 @@ static void test_promotion(void **state)
     assert_int_equal(v.probes_live, 0);
     cluster_run_jobs(c, 120 * S);
     assert_int_equal(j->state, JOB_DONE);
-    assert_int_equal(sum(j->starts, 9), 9);
+    assert_int_equal(starts_of(j, 9), 9);
     assert_true(response_us(j) < 76 * S);
     assert_int_equal(cluster_counter(c, COUNTER_jobs_promoted), 1);
     finish(c, 0);
@@ -359,7 +359,7 @@ static void test_slow_tasks_do_not_hold_up_the_others(void **state)
         .policy = "hawk", .workers = 4, .share_ppm = 250000, .cutoff_us = S, .delay_us = 500});
     struct cluster_job *j = cluster_job(c, 62, 200 * MS, TAG_AUTO);
 
-    j->duration_us[0] = j->duration_us[1] = 6 * S;
+    j->tasks[0].duration_us = j->tasks[1].duration_us = 6 * S;
     cluster_submit(c, j, 0);
     cluster_run_jobs(c, 60 * S);
     assert_int_equal(j->state, JOB_DONE);

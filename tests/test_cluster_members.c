@@ -46,8 +46,8 @@ static void test_a_worker_dies_with_short_tasks(void **state)
     cluster_kill_worker(c, 1);
     cluster_run_jobs(c, 30 * S);
     assert_int_equal(j->state, JOB_DONE);
-    assert_int_equal(sum(j->starts, 8), 9); /* the one that was lost ran again */
-    assert_int_equal(sum(j->ends, 8), 8);
+    assert_int_equal(starts_of(j, 8), 9); /* the one that was lost ran again */
+    assert_int_equal(ends_of(j, 8), 8);
     finish(c, 0);
 }
 
@@ -61,11 +61,11 @@ static void test_a_worker_dies_with_long_tasks(void **state)
     assert_int_equal(cluster_running(c, 2), 1);
     cluster_kill_worker(c, 2);
     cluster_run(c, 15 * S);
-    assert_int_equal(sum(j->starts, 8), 4); /* not again before the lease has run out */
+    assert_int_equal(starts_of(j, 8), 4); /* not again before the lease has run out */
     cluster_run_jobs(c, 120 * S);
     assert_int_equal(j->state, JOB_DONE);
-    assert_int_equal(sum(j->starts, 8), 9);
-    assert_int_equal(sum(j->ends, 8), 8);
+    assert_int_equal(starts_of(j, 8), 9);
+    assert_int_equal(ends_of(j, 8), 8);
     finish(c, 0);
 }
 
@@ -104,8 +104,8 @@ static void test_an_agent_comes_back_to_its_tasks(void **state)
     cluster_return_agent(c, 0);
     cluster_run_jobs(c, 60 * S);
     assert_int_equal(j->state, JOB_DONE);
-    assert_int_equal(sum(j->starts, 5), 5);
-    assert_int_equal(sum(j->ends, 5), 5);
+    assert_int_equal(starts_of(j, 5), 5);
+    assert_int_equal(ends_of(j, 5), 5);
     finish(c, 0);
 }
 
@@ -119,11 +119,11 @@ static void test_what_ended_while_the_agent_was_away_counts(void **state)
     cluster_run(c, 2 * S);
     cluster_crash_agent(c, 0);
     cluster_run(c, 3 * S);
-    assert_int_equal(sum(j->ends, 1) + sum(k->ends, 1), 2);
+    assert_int_equal(ends_of(j, 1) + ends_of(k, 1), 2);
     cluster_return_agent(c, 0);
     cluster_run_jobs(c, 5 * S);
     assert_true(j->state == JOB_DONE && k->state == JOB_DONE);
-    assert_int_equal(sum(j->starts, 1) + sum(k->starts, 1), 2);
+    assert_int_equal(starts_of(j, 1) + starts_of(k, 1), 2);
     finish(c, 0);
 }
 
@@ -140,7 +140,7 @@ static void test_an_agent_that_comes_too_late_has_nothing(void **state)
     cluster_return_agent(c, 0);
     cluster_run_jobs(c, 120 * S);
     assert_int_equal(j->state, JOB_DONE);
-    assert_int_equal(sum(j->starts, 2), 3);
+    assert_int_equal(starts_of(j, 2), 3);
     finish(c, 0);
 }
 
@@ -177,8 +177,8 @@ static void test_a_worker_stops_in_order(void **state)
     assert_false(c->workers[0]->alive);
     cluster_run_jobs(c, 200 * S);
     assert_true(j->state == JOB_DONE && k->state == JOB_DONE);
-    assert_int_equal(sum(j->starts, 12), 12); /* nothing was lost: it waited for what ran */
-    assert_int_equal(sum(k->starts, 12), 12);
+    assert_int_equal(starts_of(j, 12), 12); /* nothing was lost: it waited for what ran */
+    assert_int_equal(starts_of(k, 12), 12);
     finish(c, 0);
 }
 
@@ -224,7 +224,7 @@ static void test_the_partition_moves_under_way(void **state)
     assert_int_equal(reserved, 3);
     cluster_run_jobs(c, 100 * S);
     assert_int_equal(j->state, JOB_DONE);
-    assert_int_equal(sum(j->starts, 12), 12);
+    assert_int_equal(starts_of(j, 12), 12);
     finish(c, 0);
 }
 
@@ -245,7 +245,7 @@ static void test_broken_streams(void **state)
     cluster_run_jobs(c, 300 * S);
     assert_true(j->state == JOB_DONE && k->state == JOB_DONE);
     /* A worker that only changed its stream keeps its long tasks. */
-    assert_int_equal(sum(k->starts, 8), 8);
+    assert_int_equal(starts_of(k, 8), 8);
     finish(c, 0);
 }
 
@@ -265,7 +265,7 @@ static void test_cut_off_from_central(void **state)
     assert_int_equal(cluster_running(c, 1), 0);
     cluster_run_jobs(c, 300 * S);
     assert_int_equal(j->state, JOB_DONE);
-    assert_int_equal(sum(j->starts, 4), 5);
+    assert_int_equal(starts_of(j, 4), 5);
     finish(c, 0);
 }
 
@@ -278,7 +278,7 @@ static void test_back_before_the_lease_ends(void **state)
     cluster_run(c, 5 * S);
     bus_cut(c->bus, c->workers[1]->ep, c->central_ep, bus_now(c->bus) + 15 * S);
     cluster_run_jobs(c, 100 * S);
-    assert_int_equal(sum(j->starts, 4), 4); /* suspect for a while, and nothing was lost */
+    assert_int_equal(starts_of(j, 4), 4); /* suspect for a while, and nothing was lost */
     finish(c, 0);
 }
 
@@ -295,7 +295,7 @@ static void test_central_restarts_while_a_worker_is_away(void **state)
     cluster_run(c, 2 * S);
     cluster_restart_central(c);
     cluster_run_jobs(c, 100 * S);
-    assert_int_equal(sum(j->starts, 4), 4);
+    assert_int_equal(starts_of(j, 4), 4);
     finish(c, 0);
 }
 
@@ -311,7 +311,7 @@ static void test_cut_off_from_its_dist(void **state)
     assert_int_equal(cluster_running(c, 1), 0); /* an orphan lives for ten seconds */
     cluster_run_jobs(c, 200 * S);
     assert_int_equal(j->state, JOB_DONE);
-    assert_int_equal(sum(j->starts, 4), 5);
+    assert_int_equal(starts_of(j, 4), 5);
     finish(c, 0);
 }
 
@@ -346,7 +346,7 @@ static void test_central_restarts_from_its_journal(void **state)
     cluster_restart_central(c);
     cluster_run_jobs(c, 200 * S);
     assert_int_equal(j->state, JOB_DONE);
-    assert_int_equal(sum(j->starts, 12), 12); /* the workers kept what they had */
+    assert_int_equal(starts_of(j, 12), 12); /* the workers kept what they had */
     finish(c, 0);
 }
 
