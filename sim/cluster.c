@@ -130,8 +130,7 @@ static void add_workers(struct sim *s)
     c.pause.longest_us = s->config.pause_longest_us;
     c.pause.share_milli = s->config.pause_share_milli;
     c.heartbeats = false;
-    if (c.pause.paused_max > 0)
-        s->pauses = xcalloc(s->config.workers, (c.slots + c.pause.paused_max) * sizeof *s->pauses);
+    s->runs = xcalloc(s->config.workers, (c.slots + c.pause.paused_max) * sizeof *s->runs);
     s->workers = xaligned(64, s->config.workers * sizeof *s->workers);
     for (uint32_t i = 0; i < s->config.workers; i++) {
         uint32_t ep = bus_add(s->bus, ROLE_WORKER);

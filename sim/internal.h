@@ -3,30 +3,27 @@
  *   cluster.c   makes, starts and frees the roles on the bus; delays and costs of messages
  *   memory.c    huge pages
  *   run.c       the clock: submissions, ends of tasks and deliveries in order; effects of roles
- *   endings.c   the ends of running tasks, ordered by time
- *   pauses.c    paused tasks
+ *   runs.c      running and paused tasks
  *   result.c    figures
  *   bound.c     bounds that no scheduler can beat
  *   config.c    settings, and the published simulator's assumptions */
 #ifndef HAWK_SIM_INTERNAL_H
 #define HAWK_SIM_INTERNAL_H
 
+#include "base/heap.h"
 #include "base/rng.h"
 #include "bus/bus.h"
 #include "central/central.h"
 #include "dist/dist.h"
-#include "sim/endings.h"
 #include "sim/sim.h"
 #include "worker/worker.h"
 
-/* Whether the run in one place of a worker is paused. A pause does not search for the run's ending in the
- * heap: sim_pauses_end() moves the ending on when its time has come. */
-struct pause {
-    uint32_t run;      /* the run in this place */
-    bool paused, came; /* came: its ending's time came during the pause; the ending is in `ending` */
-    int64_t since_us;
-    int64_t stood_us; /* paused time that its ending does not include yet */
-    struct ending ending;
+/* The last run in one place of a worker. */
+struct run {
+    struct heap_node end; /* in sim.ends while the task runs */
+    uint32_t run;         /* the worker's number of the run; 0: there was none */
+    int64_t run_us;
+    int64_t paused_us; /* paused since then; TIME_NEVER: it is not */
 };
 
 /* A job from its submission to its end. */
@@ -66,9 +63,9 @@ struct sim {
 
     int64_t *busy_until_us; /* by endpoint */
     int64_t central_busy_us;
-    struct endings endings;
-    struct pause *pauses; /* by worker and place; NULL: the policy does not pause tasks */
-    uint32_t running;     /* number of running tasks */
+    struct run *runs; /* by worker and place */
+    struct heap ends; /* of running tasks */
+    uint64_t started; /* tasks so far */
 
     struct running_job *jobs; /* durations_us NULL: the place is free */
     uint32_t jobs_n, jobs_cap;
@@ -103,12 +100,13 @@ static inline bool sim_is_worker(const struct sim *s, uint32_t ep)
     return ep >= s->first_worker_ep && ep < s->first_worker_ep + s->config.workers;
 }
 
-/* pauses.c */
-void sim_pauses_start(struct sim *s, uint32_t worker, uint32_t run);
-void sim_pause(struct sim *s, uint32_t worker, uint32_t run, int64_t now_us);
-void sim_resume(struct sim *s, uint32_t worker, uint32_t run, int64_t now_us);
-/* The first ending has come. False: its run is paused or was, so the ending comes later. */
-bool sim_pauses_end(struct sim *s, const struct ending *e);
+/* runs.c: runs of the worker at an endpoint. */
+void sim_run_start(struct sim *s, uint32_t ep, uint32_t run, int64_t now_us, int64_t run_us);
+/* Answers EXEC_PAUSED. */
+void sim_run_pause(struct sim *s, uint32_t ep, uint32_t run, int64_t now_us);
+void sim_run_resume(struct sim *s, uint32_t ep, uint32_t run, int64_t now_us); /* a paused run */
+void sim_run_kill(struct sim *s, uint32_t ep, uint32_t run, int64_t now_us);
+void sim_run_end_first(struct sim *s); /* ends the run whose end comes first; there must be one */
 
 /* cluster.c */
 void sim_cluster_start(struct sim *s); /* runs until every dist can reach every worker */

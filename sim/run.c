@@ -245,34 +245,11 @@ static void on_job_event(struct sim *s, uint32_t ep, int64_t now_us, const struc
 static void exec_start(struct sim *s, uint32_t ep, int64_t now_us, const struct msg_exec_start *m)
 {
     const struct running_job *j = &s->jobs[m->desc->shell - 1];
-    int64_t run_us = j->durations_us[m->id.task];
 
     sim_values_add(&s->waits[j->class], now_us - j->submit_us);
-    endings_add(&s->endings, now_us + run_us, run_us, sim_worker_of(s, ep), m->run);
-    sim_pauses_start(s, sim_worker_of(s, ep), m->run);
-    s->running++;
+    sim_run_start(s, ep, m->run, now_us, j->durations_us[m->id.task]);
     bus_post(s->bus, ep, now_us,
              &(struct msg){.type = MSG_EXEC_STARTED, .exec_started = {.run = m->run, .pid = 1}});
-}
-
-static void exec_exited(struct sim *s, const struct ending *e, int64_t run_us, enum outcome outcome,
-                        int32_t code)
-{
-    s->running--;
-    bus_post(s->bus, s->first_worker_ep + e->worker, bus_now(s->bus),
-             &(struct msg){.type = MSG_EXEC_EXITED,
-                           .exec_exited = {
-                               .run_us = run_us, .run = e->run, .code = code, .outcome = (uint8_t)outcome}});
-}
-
-static void exec_kill(struct sim *s, uint32_t ep, int64_t now_us, const struct msg_exec_kill *m)
-{
-    struct ending e;
-
-    if (s->pauses)
-        sim_resume(s, sim_worker_of(s, ep), m->run, now_us);
-    if (endings_take(&s->endings, sim_worker_of(s, ep), m->run, &e))
-        exec_exited(s, &e, e.run_us - (e.at_us - now_us), OUTCOME_SIGNALED, 15);
 }
 
 /* Every record is durable at once. */
@@ -290,13 +267,13 @@ void sim_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m)
         exec_start(s, ep, now_us, &m->exec_start);
         break;
     case MSG_EXEC_KILL:
-        exec_kill(s, ep, now_us, &m->exec_kill);
+        sim_run_kill(s, ep, m->exec_kill.run, now_us);
         break;
     case MSG_EXEC_PAUSE:
-        sim_pause(s, sim_worker_of(s, ep), m->exec_pause.run, now_us);
+        sim_run_pause(s, ep, m->exec_pause.run, now_us);
         break;
     case MSG_EXEC_RESUME:
-        sim_resume(s, sim_worker_of(s, ep), m->exec_resume.run, now_us);
+        sim_run_resume(s, ep, m->exec_resume.run, now_us);
         break;
     case MSG_SUBMITTED:
         on_submitted(s, &m->submitted);
@@ -362,7 +339,7 @@ static int sample(struct sim *s)
                          SIM_SAMPLES_MAX);
     vec_grow(r->utilization, r->utilization_n, r->utilization_cap);
     r->utilization[r->utilization_n++] =
-        (float)((double)s->running / ((double)s->config.workers * s->config.slots));
+        (float)((double)s->ends.n / ((double)s->config.workers * s->config.slots));
     if (s->more)
         s->running_samples_submitted = r->utilization_n;
     s->next_sample_us += s->config.sample_us;
@@ -372,11 +349,9 @@ static int sample(struct sim *s)
 /* The next moment at which the engine itself acts, at or after now. */
 static int64_t next_own_us(const struct sim *s)
 {
-    const struct ending *e = endings_first(&s->endings);
-    int64_t at_us = next_submit_us(s);
+    const struct heap_node *end = heap_min(&s->ends);
+    int64_t at_us = earlier(next_submit_us(s), end ? end->key : TIME_NEVER);
 
-    if (e && e->at_us < at_us)
-        at_us = e->at_us;
     if (at_us != TIME_NEVER && s->next_sample_us < at_us)
         at_us = s->next_sample_us;
     return at_us;
@@ -384,9 +359,6 @@ static int64_t next_own_us(const struct sim *s)
 
 static int act(struct sim *s, int64_t now_us)
 {
-    const struct ending *e = endings_first(&s->endings);
-    struct ending first;
-
     bus_run_until(s->bus, now_us); /* runs nothing: only the time passes */
     s->acted_us = now_us;
     if (s->next_sample_us <= now_us)
@@ -395,11 +367,7 @@ static int act(struct sim *s, int64_t now_us)
         submit_next(s);
         return read_job(s);
     }
-    CHECK(e);
-    first = *e;
-    endings_drop_first(&s->endings);
-    if (sim_pauses_end(s, &first))
-        exec_exited(s, &first, first.run_us, OUTCOME_EXITED, 0);
+    sim_run_end_first(s);
     return 0;
 }
 
@@ -442,8 +410,8 @@ static void sim_free(struct sim *s)
         free(s->waits[k].v);
     free(s->jobs);
     free(s->jobs_free);
-    endings_free(&s->endings);
-    free(s->pauses);
+    heap_free(&s->ends);
+    free(s->runs);
 }
 
 int sim_run(const struct sim_config *c, const struct sim_source *source, struct sim_result *r, char *why,
