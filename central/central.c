@@ -59,10 +59,7 @@ void central_free(struct central *c)
 
 /* ---- Events ---- */
 
-static void central_on_stop(struct central *c, const struct msg *in)
-{
-    c->stopping = true;
-}
+static void central_on_stop(struct central *c, const struct msg *in) { c->stopping = true; }
 
 static void central_on_job_report(struct central *c, const struct msg *in)
 {
@@ -201,7 +198,7 @@ void central_step(struct central *c, const struct event *e, struct out *out)
 
 int64_t central_next_timeout(const struct central *c)
 {
-    int64_t at_us = c->retry_us;
+    int64_t at_us = earlier(c->retry_us, c->recall_us);
 
     if (c->stopped)
         return TIME_NEVER;
@@ -212,8 +209,7 @@ int64_t central_next_timeout(const struct central *c)
     at_us = earlier(at_us, central_partition_due_us(c));
     at_us = earlier(at_us, c->demand_us);
     at_us = earlier(at_us, central_members_due_us(c));
-    at_us = earlier(at_us, central_pairing_due_us(c));
-    return earlier(at_us, central_recall_due_us(c));
+    return earlier(at_us, central_pairing_due_us(c));
 }
 
 static void step_role(void *role, const struct event *e, struct out *out) { central_step(role, e, out); }

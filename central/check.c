@@ -110,7 +110,8 @@ static void check_job(const struct central *c, const struct long_job *j, uint64_
     owner_pauses_check(&j->pauses, j->n);
     CHECK(durable == j->durable);
     CHECK(j->durable <= j->final && j->final <= j->n);
-    CHECK(j->final == j->done + j->failed + j->cancelled + j->lost);
+    CHECK(j->final ==
+          j->ended[TASK_DONE] + j->ended[TASK_FAILED] + j->ended[TASK_CANCELLED] + j->ended[TASK_LOST]);
     CHECK(j->state == LONG_JOURNALLING || (j->state == LONG_ACTIVE) == (j->durable < j->n) || !c->recovered);
 }
 

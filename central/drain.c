@@ -1,7 +1,7 @@
 /* Operators' requests to nodes: to take no new work, to take work again, to stop (protocol 8). */
 #include "central/state.h"
 
-static void answer_drain(struct central *c, node_id_t node, uint32_t client, int32_t err)
+void central_drain_answer(struct central *c, node_id_t node, uint32_t client, int32_t err)
 {
     struct msg *m;
 
@@ -66,7 +66,7 @@ void central_on_set_drain(struct central *c, const struct msg *in)
     bool was;
 
     if (err || c->stopping) {
-        answer_drain(c, m->node, m->client, err ? err : HAWK_ESHUTDOWN);
+        central_drain_answer(c, m->node, m->client, err ? err : HAWK_ESHUTDOWN);
         return;
     }
     was = n->drain != DRAIN_NOT;
@@ -78,12 +78,7 @@ void central_on_set_drain(struct central *c, const struct msg *in)
         tell_drain(c, n);
         central_drain_changed(c, n);
     }
-    central_journal_put_drain(c, n, m->client);
-}
-
-void central_drain_journalled(struct central *c, const struct node *n, uint32_t client, int32_t err)
-{
-    answer_drain(c, n->id, client, err);
+    central_journal_put_for(c, RECORD_DRAIN, n, m->client);
 }
 
 void central_on_drained(struct central *c, const struct msg *in)

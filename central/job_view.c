@@ -40,17 +40,20 @@ const struct long_job *central_find_job(const struct central *c, job_id_t job)
     return found;
 }
 
-static enum job_state state_of(const struct long_job *j)
+enum job_state central_job_end_state(const struct long_job *j)
+{
+    uint32_t undone = j->ended[TASK_FAILED] + j->ended[TASK_LOST] + j->ended[TASK_CANCELLED];
+
+    return j->cancel ? JOB_CANCELLED : undone ? JOB_FAILED : JOB_DONE;
+}
+
+static enum job_state state_of(const struct long_job *j, uint32_t running)
 {
     if (j->state == LONG_JOURNALLING)
         return JOB_PENDING;
-    if (j->final < j->n) {
-        for (uint32_t i = 0; i < j->n; i++)
-            if (j->tasks[i].state == TASK_RUNNING)
-                return JOB_RUNNING;
-        return j->final > 0 ? JOB_RUNNING : JOB_WAITING;
-    }
-    return j->cancel ? JOB_CANCELLED : j->failed + j->lost + j->cancelled ? JOB_FAILED : JOB_DONE;
+    if (j->final == j->n)
+        return central_job_end_state(j);
+    return running + j->final > 0 ? JOB_RUNNING : JOB_WAITING;
 }
 
 /* -1: the task has not started, or the time is not known. */
@@ -76,7 +79,7 @@ void central_job_view(const struct central *c, const struct long_job *j, int64_t
         .job = {j->key.job},
         .desc = j->desc,
         .owner = NODE_CENTRAL,
-        .state = (uint8_t)state_of(j),
+        .state = (uint8_t)state_of(j, in[TASK_RUNNING]),
         .class = CLASS_LONG,
         .why = j->why,
         .abandoned = j->abandoned,
@@ -86,10 +89,10 @@ void central_job_view(const struct central *c, const struct long_job *j, int64_t
         .waiting = in[TASK_WAITING],
         .placed = in[TASK_PLACED],
         .running = in[TASK_RUNNING],
-        .done = j->done,
-        .failed = j->failed,
-        .cancelled = j->cancelled,
-        .lost = j->lost,
+        .done = j->ended[TASK_DONE],
+        .failed = j->ended[TASK_FAILED],
+        .cancelled = j->ended[TASK_CANCELLED],
+        .lost = j->ended[TASK_LOST],
         .age_us = now_us - j->since_us,
         .response_us = j->state >= LONG_FINISHED ? j->ended_us - j->since_us : -1,
         .first_start_us = first_us,

@@ -69,7 +69,7 @@ static void watch_job(struct central *c, struct long_job *j, const struct node *
 static void tell_tasks(struct central *c, struct long_job *j, const struct node *dist)
 {
     for (uint32_t i = 0; i < j->n; i++)
-        central_task_tell(c, &j->tasks[i], dist);
+        central_task_send(c, &j->tasks[i], dist);
     central_pauses_send(c, j, dist);
     if (j->state != LONG_FINISHED && j->state != LONG_UNCLAIMED)
         return;
@@ -293,7 +293,7 @@ void central_on_long_cancel(struct central *c, const struct msg *in)
 
 void central_job_cancel(struct central *c, struct long_job *j, uint32_t client)
 {
-    central_journal_put_cancel(c, j, client);
+    central_journal_put_for(c, RECORD_CANCEL, j, client);
     j->cancel = true;
     central_orphans_look(c, j);
     if (j->state == LONG_ACTIVE)
@@ -351,11 +351,11 @@ void central_jobs_end_journalled(struct central *c, struct long_job *j)
     for (uint32_t i = 0; i < j->n_watchers; i++)
         j->watchers[i].told = stream_of(c, j->watchers[i].dist);
     /* The dist of a promoted job has the run times of all its tasks, and reports the whole job. */
-    if (j->done > 0 && !j->set) {
+    if (j->ended[TASK_DONE] > 0 && !j->set) {
         struct msg_history h = {.name = j->desc->name,
-                                .mean_us = (int64_t)(j->run_us / j->done),
+                                .mean_us = (int64_t)(j->run_us / j->ended[TASK_DONE]),
                                 .task_us = j->run_us > INT64_MAX ? INT64_MAX : (uint64_t)j->run_us,
-                                .tasks = j->done,
+                                .tasks = j->ended[TASK_DONE],
                                 .class = CLASS_LONG};
 
         central_policy_job_finished(c, &h, false);
@@ -513,7 +513,8 @@ void central_jobs_recovered(struct central *c)
         j->since_us = c->now_us;
         for (uint32_t i = 0; i < j->n; i++)
             recovered_task(c, &j->tasks[i]);
-        if (j->cancel || (j->desc->max_fails && j->failed + j->lost >= j->desc->max_fails))
+        if (j->cancel ||
+            (j->desc->max_fails && j->ended[TASK_FAILED] + j->ended[TASK_LOST] >= j->desc->max_fails))
             central_jobs_cancel_all(c, j);
         central_jobs_progress(c, j);
     }

@@ -83,26 +83,14 @@ static void write_released(struct central *c, const struct long_job *j)
     m->journal_released.upto = j->releasing;
 }
 
-static void write_job_end(struct central *c, const struct long_job *j)
-{
-    struct msg *m = out_add(c->out, MSG_JOURNAL_JOB_END, 0);
-
-    m->journal_job_end.job = (job_id_t){j->key.job};
-    m->journal_job_end.token = c->token;
-    m->journal_job_end.epoch = (uint16_t)j->key.epoch;
-    m->journal_job_end.state = j->cancel                            ? JOB_CANCELLED
-                               : j->failed + j->lost + j->cancelled ? JOB_FAILED
-                                                                    : JOB_DONE;
-}
-
-static void write_undo(struct central *c, const struct long_key *key)
+static void write_job_end(struct central *c, const struct long_key *key, enum job_state state)
 {
     struct msg *m = out_add(c->out, MSG_JOURNAL_JOB_END, 0);
 
     m->journal_job_end.job = (job_id_t){key->job};
     m->journal_job_end.token = c->token;
     m->journal_job_end.epoch = (uint16_t)key->epoch;
-    m->journal_job_end.state = JOB_CANCELLED;
+    m->journal_job_end.state = (uint8_t)state;
 }
 
 void central_journal_put(struct central *c, enum record_kind kind, void *what)
@@ -127,7 +115,8 @@ void central_journal_put(struct central *c, enum record_kind kind, void *what)
         write_task(c, r.task = what);
         break;
     case RECORD_JOB_END:
-        write_job_end(c, r.job = what);
+        r.job = what;
+        write_job_end(c, &r.job->key, central_job_end_state(r.job));
         break;
     case RECORD_LAUNCH:
         r.launch = central_task_try(what);
@@ -135,7 +124,7 @@ void central_journal_put(struct central *c, enum record_kind kind, void *what)
         break;
     case RECORD_UNDO:
         r.of_job = *(const struct long_key *)what;
-        write_undo(c, &r.of_job);
+        write_job_end(c, &r.of_job, JOB_CANCELLED);
         break;
     case RECORD_CANCEL:
         write_cancel(c, what);
@@ -156,21 +145,9 @@ void central_journal_put(struct central *c, enum record_kind kind, void *what)
     ring_push(&c->pending, r);
 }
 
-void central_journal_put_drain(struct central *c, struct node *n, uint32_t client)
+void central_journal_put_for(struct central *c, enum record_kind kind, void *what, uint32_t client)
 {
-    central_journal_put(c, RECORD_DRAIN, n);
-    ring_at(&c->pending, c->pending.n - 1).client = client;
-}
-
-void central_journal_put_cancel(struct central *c, struct long_job *j, uint32_t client)
-{
-    central_journal_put(c, RECORD_CANCEL, j);
-    ring_at(&c->pending, c->pending.n - 1).client = client;
-}
-
-void central_journal_put_policy(struct central *c, uint32_t client)
-{
-    central_journal_put(c, RECORD_POLICY, NULL);
+    central_journal_put(c, kind, what);
     ring_at(&c->pending, c->pending.n - 1).client = client;
 }
 
@@ -181,10 +158,10 @@ static void record_written(struct central *c, const struct record *r)
         central_nodes_journalled(c, r->node);
         break;
     case RECORD_DRAIN:
-        central_drain_journalled(c, r->node, r->client, 0);
+        central_drain_answer(c, r->node->id, r->client, 0);
         break;
     case RECORD_POLICY:
-        central_policy_journalled(c, r->client, 0);
+        central_policy_answer(c, r->client, 0);
         break;
     case RECORD_JOB:
         central_jobs_journalled(c, r->job, 0);
@@ -225,9 +202,9 @@ static void record_failed(struct central *c, const struct record *r, int32_t err
         /* The change is in force, and will be written when that is possible. The operator gets the error
          * now. */
         if (r->kind == RECORD_DRAIN)
-            central_drain_journalled(c, r->node, r->client, err);
+            central_drain_answer(c, r->node->id, r->client, err);
         else if (r->kind == RECORD_POLICY)
-            central_policy_journalled(c, r->client, err);
+            central_policy_answer(c, r->client, err);
         ring_push(&c->failed, *r);
         if (c->retry_us == TIME_NEVER)
             c->retry_us = c->now_us + RETRY_US;

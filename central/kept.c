@@ -14,7 +14,8 @@ static struct heap *heap_of(struct central *c, const struct long_job *j)
 /* A task that stands still ages as well. */
 static struct owner_shown shown(const struct central *c, const struct long_job *j)
 {
-    return owner_shown(j->run_us, j->done, (__int128)j->running * c->now_us - j->started_us, j->running);
+    return owner_shown(j->run_us, j->ended[TASK_DONE], (__int128)j->running * c->now_us - j->started_us,
+                       j->running);
 }
 
 static int64_t size_of(const struct central *c, const struct long_job *j)
@@ -58,7 +59,7 @@ void kept_follow(struct central *c)
         kept_resize_all(c);
 }
 
-static void take_turns(struct central *c, struct long_job *j)
+void kept_readmit(struct central *c, struct long_job *j)
 {
     j->size_us = size_of(c, j);
     j->turn.key = key_of(j, c->cfg.long_stretch);
@@ -70,7 +71,7 @@ void kept_add(struct central *c, struct long_task *t)
     struct long_job *j = t->job;
 
     if (list_empty(&j->kept))
-        take_turns(c, j);
+        kept_readmit(c, j);
     list_push_tail(&j->kept, &t->w.link);
     if (j->app && list_empty(&j->app->waiting))
         list_push_tail(&c->apps_waiting, &j->app->waiting);
@@ -94,8 +95,6 @@ struct long_task *kept_first(const struct heap *kept)
 }
 
 void kept_pass_over(struct central *c, struct long_job *j) { heap_remove(heap_of(c, j), &j->turn); }
-
-void kept_readmit(struct central *c, struct long_job *j) { take_turns(c, j); }
 
 /* ---- The bound, as an invariant ---- */
 

@@ -30,7 +30,7 @@ void kept_add(struct central *c, struct long_task *t);
 void kept_remove(struct central *c, struct long_task *t);
 /* The task whose turn it is, or NULL when none waits. */
 struct long_task *kept_first(const struct heap *kept);
-/* Takes the turn from j, whose tasks wait, until it is readmitted. */
+/* Takes the turn from j, whose tasks wait, until it is readmitted. kept_add() admits j by itself. */
 void kept_pass_over(struct central *c, struct long_job *j);
 void kept_readmit(struct central *c, struct long_job *j);
 /* Computes j's size again, because its tasks have shown more; that of all jobs, because the policy has changed. */

@@ -217,10 +217,8 @@ struct node *central_nodes_heard(struct central *c, uint32_t link)
 
 void central_on_peer_up(struct central *c, const struct msg *in)
 {
-    uint32_t link = in->peer;
-    uint8_t role = in->peer_up.role;
-    if (link && !central_link(c, link))
-        central_link_add(c, link, role);
+    if (in->peer && !central_link(c, in->peer))
+        central_link_add(c, in->peer, in->peer_up.role);
 }
 
 void central_node_unlink(struct central *c, struct node *n)
@@ -239,21 +237,9 @@ static void forget_early(struct early_join *j)
     free(j);
 }
 
-static void forget_early_of(struct central *c, struct link *l)
-{
-    list_foreach(&c->joins_waiting, entry, next) {
-        struct early_join *j = container_of(entry, struct early_join, entry);
-
-        if (j->link == l->id)
-            forget_early(j);
-    }
-    l->waits = false;
-}
-
 void central_on_peer_lost(struct central *c, const struct msg *in)
 {
-    uint32_t link = in->peer;
-    struct link *l = central_link(c, link);
+    struct link *l = central_link(c, in->peer);
 
     if (!l)
         return;
@@ -264,14 +250,15 @@ void central_on_peer_lost(struct central *c, const struct msg *in)
         if (n->state == NODE_UP)
             central_node_suspect(c, n, CHANGE_CUT);
     }
-    if (l->waits)
-        forget_early_of(c, l);
-    central_link_remove(c, link);
+    if (l->early)
+        forget_early(l->early);
+    central_link_remove(c, in->peer);
 }
 
 /* ---- Joining ---- */
 
-static void HAWK_PRINTF(4, 5) refuse(struct central *c, uint32_t link, int err, const char *fmt, ...)
+/* Refuses a JOIN. Always false. */
+static bool HAWK_PRINTF(4, 5) refuse(struct central *c, uint32_t link, int err, const char *fmt, ...)
 {
     struct msg *m = out_add(c->out, MSG_REFUSED, link);
     char why[200];
@@ -282,36 +269,25 @@ static void HAWK_PRINTF(4, 5) refuse(struct central *c, uint32_t link, int err, 
     va_end(ap);
     m->refused.err = err;
     m->refused.why = blob_str(why);
+    return false;
 }
 
 static bool join_is_valid(struct central *c, const struct link *l, const struct msg_join *j)
 {
-    if (j->version < PROTOCOL_VERSION_MIN || j->version > PROTOCOL_VERSION) {
-        refuse(c, l->id, HAWK_EVERSION,
-               "central speaks the protocol's versions %d to %d only: run a hawk that does",
-               PROTOCOL_VERSION_MIN, PROTOCOL_VERSION);
-        return false;
-    }
-    if (!j->name || j->name->len == 0 || j->name->len > LIMIT_NAME_BYTES) {
-        refuse(c, l->id, HAWK_EINVALID, "a node needs a name of 1 to %u bytes", LIMIT_NAME_BYTES);
-        return false;
-    }
-    if (j->role != ROLE_DIST && j->role != ROLE_WORKER) {
-        refuse(c, l->id, HAWK_EINVALID, "only dists and workers join central");
-        return false;
-    }
-    if (j->role != l->role) {
-        refuse(c, l->id, HAWK_EINVALID, "a node joins in the role that its link was opened in");
-        return false;
-    }
-    if (node_name_reserved(j->name->data)) {
-        refuse(c, l->id, HAWK_EINVALID, NODE_NAME_RESERVED);
-        return false;
-    }
-    if (j->role == ROLE_WORKER && (j->slots == 0 || j->slots > LIMIT_SLOTS)) {
-        refuse(c, l->id, HAWK_EINVALID, "a worker needs 1 to %u slots", LIMIT_SLOTS);
-        return false;
-    }
+    if (j->version < PROTOCOL_VERSION_MIN || j->version > PROTOCOL_VERSION)
+        return refuse(c, l->id, HAWK_EVERSION,
+                      "central speaks the protocol's versions %d to %d only: run a hawk that does",
+                      PROTOCOL_VERSION_MIN, PROTOCOL_VERSION);
+    if (!j->name || j->name->len == 0 || j->name->len > LIMIT_NAME_BYTES)
+        return refuse(c, l->id, HAWK_EINVALID, "a node needs a name of 1 to %u bytes", LIMIT_NAME_BYTES);
+    if (j->role != ROLE_DIST && j->role != ROLE_WORKER)
+        return refuse(c, l->id, HAWK_EINVALID, "only dists and workers join central");
+    if (j->role != l->role)
+        return refuse(c, l->id, HAWK_EINVALID, "a node joins in the role that its link was opened in");
+    if (node_name_reserved(j->name->data))
+        return refuse(c, l->id, HAWK_EINVALID, NODE_NAME_RESERVED);
+    if (j->role == ROLE_WORKER && (j->slots == 0 || j->slots > LIMIT_SLOTS))
+        return refuse(c, l->id, HAWK_EINVALID, "a worker needs 1 to %u slots", LIMIT_SLOTS);
     return true;
 }
 
@@ -343,7 +319,7 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
         n->drain = DRAIN_NOT;
     n->acked = false;
     central_node_forget_apps(c, n, true); /* the node reports them again */
-    central_service_forget(n);
+    list_remove(&n->out);
     central_pairing_forget(c, n);
     if (fresh) {
         n->queued = n->running_short = n->running_long = n->paused = n->jobs_unfinished = 0;
@@ -449,21 +425,18 @@ static uint32_t id_for(struct central *c, uint32_t link, const struct msg_join *
 {
     uint32_t id = c->nodes_end > c->first_node ? c->nodes_end : c->first_node;
 
-    if (j->node.v > 0 && (j->node.v > NODE_ID_MAX || central_node_by_id(c, j->node))) {
-        refuse(c, link, HAWK_EINVALID,
-               "this node's id belongs to another name here: start it again, a dist without its journal");
-        return 0;
-    }
+    if (j->node.v > 0 && (j->node.v > NODE_ID_MAX || central_node_by_id(c, j->node)))
+        return refuse(
+            c, link, HAWK_EINVALID,
+            "this node's id belongs to another name here: start it again, a dist without its journal");
     if (j->node.v > 0) {
         if (c->ids_at_us != TIME_NEVER)
             succeed(c, j);
         return j->node.v;
     }
     id = id ? id : 1;
-    if (c->n_nodes >= c->cfg.nodes_max || id > NODE_ID_MAX) {
-        refuse(c, link, HAWK_ELIMIT, "central knows as many nodes as nodes_max allows");
-        return 0;
-    }
+    if (c->n_nodes >= c->cfg.nodes_max || id > NODE_ID_MAX)
+        return refuse(c, link, HAWK_ELIMIT, "central knows as many nodes as nodes_max allows");
     return id;
 }
 
@@ -501,16 +474,13 @@ static void join_known(struct central *c, struct link *l, struct node *n, const 
 /* Keeps the JOIN for later. */
 static void put_off(struct central *c, struct link *l, const struct msg *m)
 {
-    struct early_join *early;
-
-    if (l->waits)
-        forget_early_of(c, l);
-    l->waits = true;
-    early = xmalloc(sizeof *early);
-    early->link = l->id;
-    early->m = *m;
+    if (l->early)
+        forget_early(l->early);
+    l->early = xmalloc(sizeof *l->early);
+    l->early->link = l->id;
+    l->early->m = *m;
     msg_ref(m);
-    list_push_tail(&c->joins_waiting, &early->entry);
+    list_push_tail(&c->joins_waiting, &l->early->entry);
 }
 
 static void join(struct central *c, struct link *l, const struct msg *m)
@@ -555,18 +525,16 @@ static void join(struct central *c, struct link *l, const struct msg *m)
 
 void central_on_join(struct central *c, const struct msg *in)
 {
-    uint32_t link = in->peer;
-    const struct msg *m = in;
-    struct link *l = central_link(c, link);
+    struct link *l = central_link(c, in->peer);
     bool waited = c->ids_at_us != TIME_NEVER;
 
     if (!l || c->stopping)
         return; /* a refusal would end the node; without an answer it asks the next central */
     if (!c->recovered) {
-        put_off(c, l, m);
+        put_off(c, l, in);
         return;
     }
-    join(c, l, m);
+    join(c, l, in);
     if (waited && c->ids_at_us == TIME_NEVER)
         central_nodes_join_waiting(c);
 }
@@ -582,7 +550,7 @@ void central_nodes_join_waiting(struct central *c)
         struct link *l = central_link(c, j->link);
 
         list_remove(&j->entry);
-        l->waits = false;
+        l->early = NULL;
         join(c, l, &j->m);
         forget_early(j);
     }

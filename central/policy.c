@@ -163,12 +163,14 @@ void central_policy_job_finished(struct central *c, const struct msg_history *jo
 
 /* ---- The operator's choice (docs/protocol.md 2) ---- */
 
-static void answer_policy(struct central *c, uint32_t client, int err)
+void central_policy_answer(struct central *c, uint32_t client, int err)
 {
-    struct msg *m = out_add(c->out, MSG_POLICY_SET, 0);
+    struct msg_policy_set *m = client ? &out_add(c->out, MSG_POLICY_SET, 0)->policy_set : NULL;
 
-    m->policy_set.client = client;
-    m->policy_set.err = err;
+    if (!m)
+        return;
+    m->client = client;
+    m->err = err;
 }
 
 static void mix(uint64_t *hash, uint64_t v)
@@ -238,7 +240,7 @@ void central_on_set_policy(struct central *c, const struct msg *in)
     int err = choice_refusal(c, m->choice);
 
     if (err) {
-        answer_policy(c, m->client, err);
+        central_policy_answer(c, m->client, err);
         return;
     }
     if (m->choice) {
@@ -252,7 +254,7 @@ void central_on_set_policy(struct central *c, const struct msg *in)
     c->demand_us = c->now_us;
     apply(c);
     changed(c);
-    central_journal_put_policy(c, m->client);
+    central_journal_put_for(c, RECORD_POLICY, NULL, m->client);
 }
 
 void central_policy_write(struct central *c)
@@ -262,12 +264,6 @@ void central_policy_write(struct central *c)
     m->journal_policy.choice = policy_choice_ref(c->choice);
     m->journal_policy.token = c->token;
     m->journal_policy.configured = c->configured;
-}
-
-void central_policy_journalled(struct central *c, uint32_t client, int err)
-{
-    if (client)
-        answer_policy(c, client, err);
 }
 
 void central_on_journal_policy(struct central *c, const struct msg *in)

@@ -38,8 +38,6 @@ void central_recall_arm(struct central *c)
         c->recall_us = c->now_us + RECALL_DELAY_US;
 }
 
-int64_t central_recall_due_us(const struct central *c) { return c->recall_us; }
-
 /* A worker where t would start sooner than at the end of `here`'s queue; NULL: none. */
 static struct waiting_worker *better(struct central *c, const struct long_task *t,
                                      const struct waiting_worker *here, struct recalls *r)

@@ -66,8 +66,6 @@ void central_on_out_of_service(struct central *c, const struct msg *in)
     central_nodes_hold(c, n, false); /* all tasks that it handed back because it was out came before this */
 }
 
-void central_service_forget(struct node *n) { list_remove(&n->out); }
-
 void central_service_look(struct central *c)
 {
     struct list *at = c->out_of_service.prev;

@@ -20,10 +20,10 @@
 
 /* A stream to a node, from PEER_UP to PEER_LOST. */
 struct link {
-    uint32_t id;       /* 0: the place in the table is empty */
-    uint8_t role;      /* enum role: its role when it was opened */
-    bool waits;        /* a JOIN of it is in central.joins_waiting */
-    struct node *node; /* NULL before it joined, and after another stream took its place */
+    uint32_t id;              /* 0: the place in the table is empty */
+    uint8_t role;             /* enum role: its role when it was opened */
+    struct early_join *early; /* in central.joins_waiting, or NULL */
+    struct node *node;        /* NULL before it joined, and after another stream took its place */
 };
 
 /* A hash table by number, with open addressing from the place of the number's low bits. Pointers into it are
@@ -197,7 +197,8 @@ struct long_job {
     struct long_key key;
     struct task_set *set; /* its tasks; NULL: every task of desc */
     uint32_t n;
-    uint32_t final, durable, done, failed, cancelled, lost; /* numbers of tasks */
+    uint32_t final, durable;          /* numbers of tasks */
+    uint32_t ended[TASK_STATE_COUNT]; /* by final state */
     enum long_state state;
     /* Late binding: the first `released` tasks may be sent, as the journal records; the record of `releasing`
      * is being written. Both are n if no record is kept. */
@@ -457,7 +458,8 @@ static inline bool node_counts(const struct node *n) { return node_is_ours(n) &&
  * them. */
 void central_drain_changed(struct central *c, struct node *n);
 void central_on_set_drain(struct central *c, const struct msg *in);
-void central_drain_journalled(struct central *c, const struct node *n, uint32_t client, int32_t err);
+/* Answers the client that asked to drain the node; 0: none did. */
+void central_drain_answer(struct central *c, node_id_t node, uint32_t client, int32_t err);
 /* n answers DRAIN, or has no work left. */
 void central_on_drained(struct central *c, const struct msg *in);
 /* Whether a drained node has no work left. */
@@ -466,8 +468,6 @@ void central_on_stop_node(struct central *c, const struct msg *in);
 
 /* ---- service.c: workers that take themselves out of service ---- */
 void central_on_out_of_service(struct central *c, const struct msg *in);
-/* The node has another process or link: it reports again. The caller counts its slots anew. */
-void central_service_forget(struct node *n);
 /* Takes workers back into service if more are out than may be, because others have gone. O(workers that are
  * out). */
 void central_service_look(struct central *c);
@@ -514,18 +514,14 @@ void central_on_set_policy(struct central *c, const struct msg *in);
 /* The operator's choice, from the journal; central_policy_write() puts out the same, under c->token. */
 void central_on_journal_policy(struct central *c, const struct msg *in);
 void central_policy_write(struct central *c);
-/* The choice was written, or could not be; answers the client that asked. */
-void central_policy_journalled(struct central *c, uint32_t client, int err);
+/* Answers the client that chose; 0: none did. */
+void central_policy_answer(struct central *c, uint32_t client, int err);
 
 /* ---- journal.c ---- */
 /* Puts out the record of `what`, under a new token. */
 void central_journal_put(struct central *c, enum record_kind kind, void *what);
-/* Puts out the node's drain; the client gets the answer. */
-void central_journal_put_drain(struct central *c, struct node *n, uint32_t client);
-/* Puts out the job's cancellation; the client gets the answer. */
-void central_journal_put_cancel(struct central *c, struct long_job *j, uint32_t client);
-/* Puts out the operator's choice; the client gets the answer. */
-void central_journal_put_policy(struct central *c, uint32_t client);
+/* The same for a client that waits for the answer: of a drain, a cancellation or a choice of policy. */
+void central_journal_put_for(struct central *c, enum record_kind kind, void *what, uint32_t client);
 void central_on_journal_done(struct central *c, const struct msg *in);
 void central_journal_run(struct central *c);
 void central_journal_free(struct central *c);
@@ -577,6 +573,8 @@ void central_jobs_free(struct central *c);
 void central_job_cancel(struct central *c, struct long_job *j, uint32_t client);
 /* An operator cancels all that central has of a job. */
 void central_on_cancel(struct central *c, const struct msg *in);
+/* How the job ends, once all of its tasks have ended. */
+enum job_state central_job_end_state(const struct long_job *j);
 /* client 0: nobody asked. */
 void central_jobs_answer_cancel(struct central *c, job_id_t job, uint32_t client, int err);
 
@@ -609,8 +607,9 @@ void central_task_limbo(struct central *c, struct long_task *t, int64_t due_us);
 void central_task_lost(struct central *c, struct long_task *t);
 /* Cancels t: at once, or when its worker has answered. */
 void central_task_cancel(struct central *c, struct long_task *t);
-/* Sends the task's state to a dist; to == NULL: to all watchers. */
-void central_task_tell(struct central *c, const struct long_task *t, const struct node *to);
+/* Sends the task's state to a dist; to all watchers. */
+void central_task_send(struct central *c, const struct long_task *t, const struct node *dist);
+void central_task_tell(struct central *c, const struct long_task *t);
 void central_task_journalled(struct central *c, struct long_task *t);
 /* The task whose launch under this id waits for its record; NULL: it does not wait any more. */
 struct long_task *central_task_unsent(const struct central *c, const struct try_id *id);
@@ -654,7 +653,6 @@ void central_pauses_send(struct central *c, const struct long_job *j, const stru
 /* ---- recall.c: long tasks that would start sooner at another worker ---- */
 /* A worker has come that can take long tasks. */
 void central_recall_arm(struct central *c);
-int64_t central_recall_due_us(const struct central *c);
 /* Recalls tasks, if it is time. O(workers + recalled tasks). */
 void central_recall_run(struct central *c);
 

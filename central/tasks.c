@@ -34,16 +34,10 @@ void central_task_set_state(struct central *c, struct long_task *t, enum task_st
         return;
     }
     j->final++;
+    j->ended[state]++;
     if (state == TASK_DONE) {
-        j->done++;
         j->run_us += (uint64_t)t->run_us;
         kept_resize(c, j);
-    } else if (state == TASK_FAILED) {
-        j->failed++;
-    } else if (state == TASK_CANCELLED) {
-        j->cancelled++;
-    } else {
-        j->lost++;
     }
 }
 
@@ -98,7 +92,7 @@ void central_task_queue(struct central *c, struct long_task *t)
     if (t->state == TASK_WAITING)
         return;
     central_task_set_state(c, t, TASK_WAITING);
-    central_task_tell(c, t, NULL);
+    central_task_tell(c, t);
 }
 
 void central_task_limbo(struct central *c, struct long_task *t, int64_t due_us)
@@ -127,7 +121,7 @@ static void send_message(struct central *c, const struct long_task *t, const str
     m->long_message.text = blob_ref(text);
 }
 
-static void send_long_task(struct central *c, const struct long_task *t, const struct node *dist)
+void central_task_send(struct central *c, const struct long_task *t, const struct node *dist)
 {
     bool over = task_state_final(t->state) && t->durable;
     struct msg *m;
@@ -153,19 +147,13 @@ static void send_long_task(struct central *c, const struct long_task *t, const s
     m->long_task.outcome = t->outcome;
 }
 
-void central_task_tell(struct central *c, const struct long_task *t, const struct node *to)
+void central_task_tell(struct central *c, const struct long_task *t)
 {
-    const struct long_job *j = t->job;
-
-    if (to) {
-        send_long_task(c, t, to);
-        return;
-    }
-    for (uint32_t i = 0; i < j->n_watchers; i++) {
-        const struct node *dist = central_node_by_id(c, j->watchers[i].dist);
+    for (uint32_t i = 0; i < t->job->n_watchers; i++) {
+        const struct node *dist = central_node_by_id(c, t->job->watchers[i].dist);
 
         if (dist)
-            send_long_task(c, t, dist);
+            central_task_send(c, t, dist);
     }
 }
 
@@ -197,7 +185,7 @@ static void end_task(struct central *c, struct long_task *t)
     central_task_set_state(c, t, state);
     central_journal_put(c, RECORD_TASK, t);
     if ((state == TASK_FAILED || state == TASK_LOST) && j->desc->max_fails &&
-        j->failed + j->lost == j->desc->max_fails)
+        j->ended[TASK_FAILED] + j->ended[TASK_LOST] == j->desc->max_fails)
         list_push_tail(&c->touched, &j->touched);
 }
 
@@ -218,7 +206,7 @@ void central_task_journalled(struct central *c, struct long_task *t)
     t->job->durable++;
     if (worker)
         send_finish_ack(c, worker, &id);
-    central_task_tell(c, t, NULL);
+    central_task_tell(c, t);
     central_jobs_progress(c, t->job);
 }
 
@@ -328,7 +316,7 @@ static void place_at(struct central *c, struct long_task *t, struct node *n)
         central_journal_put(c, RECORD_NOTE, t);
     if (!t->unsent)
         send_enqueue(c, t, n);
-    central_task_tell(c, t, NULL);
+    central_task_tell(c, t);
 }
 
 static bool may_send(struct central *c, const struct long_task *t)
@@ -459,7 +447,7 @@ void central_on_task_started(struct central *c, const struct msg *in)
         return;
     t->wait_us = c->now_us - t->job->since_us;
     start_task(c, t, 0);
-    central_task_tell(c, t, NULL);
+    central_task_tell(c, t);
 }
 
 /* Accepts the first completion of a task, whatever its try (protocol 3.11). */
@@ -571,7 +559,7 @@ void central_on_task_held(struct central *c, const struct msg *in)
     t->recalled = false; /* the recall was lost with the stream */
     if (m->state == TASK_RUNNING)
         start_task(c, t, m->run_us);
-    central_task_tell(c, t, NULL);
+    central_task_tell(c, t);
 }
 
 static void lose_unseen(struct central *c, struct node *n, struct list *tasks)
