@@ -68,7 +68,7 @@ enum dist_block {
         DIST_BLOCK_COUNT
 };
 const char *dist_block_text(enum dist_block b);
-/* *n, if n is not NULL: the number of workers at which its probes wait (PROBES), else of its tasks that
+/* *n: the number of workers at which its probes wait (PROBES), else of its tasks that
  * wait. */
 enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, uint32_t *n);
 

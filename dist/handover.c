@@ -13,15 +13,6 @@
 
 /* ---- Moves ---- */
 
-const char *dist_handover_name(enum hand_over hand)
-{
-#define X(name) #name,
-    static const char *const names[] = {HAND_OVERS(X)};
-#undef X
-
-    return (unsigned)hand < HAND_OVER_COUNT ? names[hand] : "?";
-}
-
 /* The table of moves, with the functions that make them. enum hand_over explains the states. */
 #define TO(name) (1u << HAND_##name)
 static const uint16_t moves[HAND_OVER_COUNT] = {
@@ -239,13 +230,9 @@ static void take_back(struct dist *d, struct dist_job *job)
     forget_states(d, job);
     hand_move(d, job, HAND_NONE);
     job->central_n = 0;
-    for (uint32_t i = job->desc->tasks; i-- > 0;) {
-        const struct dist_task *t = &job->tasks[i];
-
-        if (!t->central || task_state_final(t->state))
-            continue;
-        dist_task_give_back(job, i);
-    }
+    for (uint32_t i = job->desc->tasks; i-- > 0;)
+        if (job->tasks[i].central && !task_state_final(job->tasks[i].state))
+            dist_task_give_back(job, i);
     dist_journal_change(d, job);
 }
 
@@ -454,8 +441,7 @@ static void accepted(struct dist *d, struct dist_job *job)
         dist_journal_change(d, job);
     if (job->state == JOB_PENDING)
         dist_job_set_state(d, job, JOB_WAITING);
-    if (!epoch_is_dists(job->epoch) && !job->promoted)
-        promoted(d, job);
+    has_part(d, job);
     dist_job_try_accept(d, job);
 }
 

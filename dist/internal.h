@@ -51,8 +51,6 @@ static inline void dist_job_touch(struct dist *d, struct dist_job *job)
     if (list_empty(&job->in_touched))
         list_push_tail(&d->touched, &job->in_touched);
 }
-/* While the journal is read: dist_on_recovered() touches all jobs when everything is read. */
-static inline void dist_job_untouch(struct dist_job *job) { list_remove(&job->in_touched); }
 /* Cancels, probes for, or ends the touched jobs. Once at the end of a step; in the middle of it only if an
  * answer depends on whether the job has ended. */
 void dist_jobs_settle(struct dist *d);
@@ -97,6 +95,7 @@ void dist_journal_launch(struct dist *d, const struct dist_job *job,
 void dist_journal_ended(struct dist *d, const struct dist_job *job);   /* the job has ended, and is kept */
 void dist_journal_job_end(struct dist *d, const struct dist_job *job); /* the job is forgotten */
 void dist_journal_numbers(struct dist *d);                             /* writes dist.seq_end */
+void dist_cancel_answer(struct dist *d, job_id_t job, uint32_t client, int err); /* to CANCEL, at once */
 /* Send FINISH_ACK, and the answers to clients that cancelled or are refused, when everything put out so far
  * is durable. */
 void dist_journal_finish_ack(struct dist *d, uint32_t worker, const struct try_id *id);
@@ -205,8 +204,8 @@ void dist_probe_first(struct dist *d, struct dist_job *job);
 /* Cancels or sends probes if there are too many or too few. */
 void dist_probe_settle(struct dist *d, struct dist_job *job);
 /* dist_probe_cancel_all() takes back every live reservation of the job. */
-/* Tells n to drop all that it has of the job. */
-void dist_probe_take_back(struct dist *d, struct dist_job *job, const struct dist_node *n);
+/* Tells n to drop all that it has of the job `id`; job: NULL if it is not known. */
+void dist_probe_take_back(struct dist *d, struct dist_job *job, const struct dist_node *n, job_id_t id);
 void dist_probe_cancel_all(struct dist *d, struct dist_job *job);
 /* Puts the job into list l, the one for `wait`; WAIT_NOT: l is NULL. */
 void dist_probe_wait(struct dist_job *job, enum probe_wait wait, struct list *l);
@@ -300,8 +299,6 @@ static inline bool dist_handover_has_timer(const struct dist_job *job)
 {
     return dist_handover_pending(job) && (epoch_is_dists(job->epoch) || job->promoted);
 }
-/* The name, as in "OFFERED". */
-const char *dist_handover_name(enum hand_over hand);
 /* Whether the table has this move. */
 bool dist_handover_may_move(enum hand_over from, enum hand_over to);
 /* Promotes the job if its tasks show at least the cutoff: it is long, and central gets the tasks that were

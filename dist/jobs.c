@@ -553,13 +553,8 @@ void dist_on_cancel(struct dist *d, const struct msg *m)
     bool known = job && job->submitted;
     bool again = known && job->by_client;
 
-    if (!known || !job->journalled) {
-        struct msg_cancelled *r = &out_add(d->out, MSG_CANCELLED, 0)->cancelled;
-
-        r->job = m->cancel.job;
-        r->client = m->cancel.client;
-        r->err = known ? 0 : HAWK_ENOT_FOUND;
-    }
+    if (!known || !job->journalled)
+        dist_cancel_answer(d, m->cancel.job, m->cancel.client, known ? 0 : HAWK_ENOT_FOUND);
     if (!known)
         return;
     if (!job_state_final(job->state)) {

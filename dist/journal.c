@@ -255,7 +255,7 @@ void dist_journal_finish_ack(struct dist *d, uint32_t worker, const struct try_i
         send_finish_ack(d, worker, id);
 }
 
-static void put_cancelled(struct dist *d, job_id_t job, uint32_t client, int err)
+void dist_cancel_answer(struct dist *d, job_id_t job, uint32_t client, int err)
 {
     struct msg_cancelled *m = &out_add(d->out, MSG_CANCELLED, 0)->cancelled;
 
@@ -269,7 +269,7 @@ void dist_journal_cancelled(struct dist *d, const struct dist_job *job, uint32_t
     if (must_wait(d))
         in_order(d, (struct dist_record){.kind = RECORD_CANCELLED, .job = job->id, .client = client});
     else
-        put_cancelled(d, job->id, client, 0);
+        dist_cancel_answer(d, job->id, client, 0);
 }
 
 void dist_journal_refused(struct dist *d, const struct dist_job *job, int err)
@@ -327,7 +327,7 @@ static void record_durable(struct dist *d, const struct dist_record *r)
         send_finish_ack(d, r->worker, &id);
         break;
     case RECORD_CANCELLED:
-        put_cancelled(d, r->job, r->client, 0);
+        dist_cancel_answer(d, r->job, r->client, 0);
         break;
     case RECORD_REFUSED:
         dist_submit_refused(d, r->client, r->err);
@@ -349,7 +349,7 @@ static bool tell_failure(struct dist *d, const struct dist_record *r, int err)
     if (r->kind == RECORD_LAUNCH)
         dist_task_journalled(d, &id, err);
     if (r->kind == RECORD_CANCELLED)
-        put_cancelled(d, r->job, r->client, err);
+        dist_cancel_answer(d, r->job, r->client, err);
     /* The job may come back if the dist crashes before the record can be written. */
     if (r->kind == RECORD_REFUSED)
         dist_submit_refused(d, r->client, err);

@@ -357,7 +357,7 @@ void dist_probe_audit(struct dist *d)
 
 /* The job has no task left to launch (job NULL: it is forgotten): tells the worker to drop all that it has of
  * it. */
-static void take_back(struct dist *d, struct dist_job *job, const struct dist_node *n, job_id_t id)
+void dist_probe_take_back(struct dist *d, struct dist_job *job, const struct dist_node *n, job_id_t id)
 {
     struct dist_place *p = job ? dist_place_find(d, job, n) : NULL;
 
@@ -366,11 +366,6 @@ static void take_back(struct dist *d, struct dist_job *job, const struct dist_no
         dist_place_take_live(d, p, p->live);
     if (job)
         job->crossed = true;
-}
-
-void dist_probe_take_back(struct dist *d, struct dist_job *job, const struct dist_node *n)
-{
-    take_back(d, job, n, job->id);
 }
 
 /* docs/protocol.md 3.5 */
@@ -417,7 +412,7 @@ void dist_on_res_moved(struct dist *d, const struct msg *m)
         job->crossed = true;
     if (!job || job->unlaunched == 0 || dist_job_settling(job)) {
         if ((job ? job->policy_flags : d->policy.flags) & POLICY_CANCEL_PROBES)
-            take_back(d, job, n, m->res_moved.job);
+            dist_probe_take_back(d, job, n, m->res_moved.job);
         return;
     }
     job->reservations_stolen += moved;

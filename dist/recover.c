@@ -43,7 +43,7 @@ void dist_on_journal_job(struct dist *d, const struct msg *in)
     if (!part)
         dist_job_set_state(d, job, JOB_PENDING);
     dist_handover_recover(d, job, m->tasks);
-    dist_job_untouch(job);
+    list_remove(&job->in_touched); /* dist_on_recovered() touches all jobs */
 }
 
 void dist_on_journal_age(struct dist *d, const struct msg *in)
@@ -89,7 +89,7 @@ void dist_on_journal_task(struct dist *d, const struct msg *in)
         job->ok_n++;
     }
     dist_task_set_state(d, job, m->id.task, m->state, NULL);
-    dist_job_untouch(job);
+    list_remove(&job->in_touched);
 }
 
 /* Restores an ended job as its record describes it. Nothing is done for it any more. */
@@ -132,7 +132,7 @@ void dist_on_journal_ended(struct dist *d, const struct msg *in)
         return;
     if (dist_job_unfinished_tasks(job) == m->left_out) {
         ended(d, job, m);
-        dist_job_untouch(job);
+        list_remove(&job->in_touched);
         return;
     }
     job->by_client = m->state == JOB_CANCELLED;

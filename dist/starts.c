@@ -37,7 +37,7 @@ void dist_starts_failed(struct dist *d, struct dist_job *job, struct dist_node *
     }
     if (elsewhere && !failed_everywhere(d, job)) {
         dist_task_refused(d, job, i);
-        dist_probe_take_back(d, job, n);
+        dist_probe_take_back(d, job, n, job->id);
         return;
     }
     /* The job itself cannot be started. As long as none of its tasks starts, the others fail at once. */

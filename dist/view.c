@@ -135,25 +135,19 @@ const char *dist_block_text(enum dist_block b)
     return (unsigned)b < DIST_BLOCK_COUNT ? texts[b] : "?";
 }
 
-static bool any_draining(const struct dist *d)
+static bool is_draining(const struct dist_node *n) { return n->m.state == MEMBER_DRAINING; }
+/* Whether central does not know the worker yet, or is about to have it in the general partition. */
+static bool is_unsettled(const struct dist_node *n)
 {
-    for (uint32_t i = 0; i < d->nodes_n; i++) {
-        const struct dist_node *n = dist_node_find(d, i);
-
-        if (n && n->m.role == ROLE_WORKER && n->m.state == MEMBER_DRAINING)
-            return true;
-    }
-    return false;
+    return n->m.unsettled && n->stream && (n->m.state == MEMBER_GONE || n->m.state == MEMBER_UP);
 }
 
-/* Whether there is a worker that central does not know yet, or is about to have in the general partition. */
-static bool any_unsettled(const struct dist *d)
+static bool any_worker(const struct dist *d, bool (*is)(const struct dist_node *n))
 {
     for (uint32_t i = 0; i < d->nodes_n; i++) {
         const struct dist_node *n = dist_node_find(d, i);
 
-        if (n && n->m.role == ROLE_WORKER && n->m.unsettled && n->stream &&
-            (n->m.state == MEMBER_GONE || n->m.state == MEMBER_UP))
+        if (n && n->m.role == ROLE_WORKER && is(n))
             return true;
     }
     return false;
@@ -163,10 +157,10 @@ static enum dist_block blocked_pool(const struct dist *d, const struct dist_job 
 {
     if (job->app && draw_total(&job->app->pool[p].draw) == 0 && draw_total(&d->pool[p].draw) > 0)
         return DIST_BLOCK_APP;
-    if (any_unsettled(d))
+    if (any_worker(d, is_unsettled))
         return DIST_BLOCK_UNSETTLED;
     if (draw_total(&d->pool[POOL_ALL].draw) == 0 || p == POOL_ALL)
-        return any_draining(d) ? DIST_BLOCK_ALL_DRAINING : DIST_BLOCK_NO_WORKERS;
+        return any_worker(d, is_draining) ? DIST_BLOCK_ALL_DRAINING : DIST_BLOCK_NO_WORKERS;
     return p == POOL_GENERAL ? DIST_BLOCK_NO_GENERAL : DIST_BLOCK_NO_RESERVED;
 }
 
@@ -204,7 +198,7 @@ static enum dist_block blocked_central(const struct dist *d, const struct dist_j
     return DIST_BLOCK_PLACED;
 }
 
-static enum dist_block blocked(const struct dist *d, const struct dist_job *job, uint32_t *n)
+enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, uint32_t *n)
 {
     *n = 0;
     if (job_state_final(job->state))
@@ -227,14 +221,4 @@ int64_t dist_unreported_us(const struct dist_job *job, int64_t now_us)
     bool waits = job->hand == HAND_ACCEPTED && job->in[TASK_WAITING] > job->unlaunched;
 
     return waits && job->unreported_us > now_us ? job->unreported_us - now_us : 0;
-}
-
-enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, uint32_t *n)
-{
-    uint32_t count;
-    enum dist_block b = blocked(d, job, &count);
-
-    if (n)
-        *n = count;
-    return b;
 }

@@ -413,6 +413,7 @@ static void say_unfinished(struct cluster *c, char *buf, size_t size)
         const struct dist *d = &c->dists[j->dist]->d;
         const struct dist_job *found = j->submitted ? dist_find(d, j->id) : NULL;
         struct job_view v;
+        uint32_t waiting;
 
         if (cluster_ended(j) || j->abandoned)
             continue;
@@ -425,7 +426,7 @@ static void say_unfinished(struct cluster *c, char *buf, size_t size)
                  "%s (%s, %s, epoch %u, %s: %s): %u tasks waiting, %u placed, %u running, %u ended",
                  job_id_format((char[JOB_ID_TEXT]){0}, j->id), job_state_text(v.state), class_text(v.class),
                  v.epoch, node_eq(v.owner, NODE_CENTRAL) ? "central's" : "its dist's",
-                 dist_block_text(dist_blocked(d, found, NULL)), v.waiting, v.placed, v.running,
+                 dist_block_text(dist_blocked(d, found, &waiting)), v.waiting, v.placed, v.running,
                  v.done + v.failed + v.cancelled + v.lost);
         return;
     }

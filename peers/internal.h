@@ -34,16 +34,12 @@ enum line_state {
     LINE_OPEN,
 };
 
-/* The timer of a line that is in state LINE_WAITING. */
-struct line_timer {
-    struct heap_node node; /* key: when; seq: the line's peer, NODE_CENTRAL */
-};
-
 /* A stream to central, or from a dist to a worker, which is dialled again and again. A dist has one line
  * for every worker of the cluster. */
 struct line {
     struct blob *addr; /* of a worker */
-    struct line_timer *timer;
+    /* In state LINE_WAITING; key: when; seq: the line's peer, NODE_CENTRAL. */
+    struct heap_node *timer;
     int64_t open_us;   /* since when it is open */
     uint32_t delay_us; /* see backoff_next */
     uint8_t state;     /* enum line_state */

@@ -102,26 +102,6 @@ struct peers *peers_new(const struct peers_config *c)
     return p;
 }
 
-void peers_free(struct peers *p)
-{
-    if (!p)
-        return;
-    for (uint32_t i = 0; i < p->chunks; i++)
-        for (uint32_t k = 0; p->lines[i] && k < LINE_CHUNK; k++) {
-            blob_drop(p->lines[i][k].addr);
-            free(p->lines[i][k].timer);
-        }
-    for (uint32_t i = 0; i < p->chunks; i++)
-        free(p->lines[i]);
-    free(p->lines);
-    free(p->central.timer);
-    free(p->accepted.v);
-    victims_free(p);
-    members_drop(p->members);
-    heap_free(&p->timers);
-    free(p);
-}
-
 /* ---- Lines: streams that are dialled again and again ---- */
 
 /* A dist's line to a worker, or NULL. */
@@ -157,8 +137,7 @@ static void timer_clear(struct peers *p, struct line *k)
 {
     if (!k->timer)
         return;
-    if (heap_in(&k->timer->node))
-        heap_remove(&p->timers, &k->timer->node);
+    heap_remove(&p->timers, k->timer);
     free(k->timer);
     k->timer = NULL;
 }
@@ -178,9 +157,9 @@ static void line_wait(struct peers *p, struct line *k, uint32_t id, int64_t at_u
 {
     CHECK(!k->timer);
     k->timer = xcalloc(1, sizeof *k->timer);
-    k->timer->node.key = at_us;
-    k->timer->node.seq = id;
-    CHECK(heap_push(&p->timers, &k->timer->node) == 0);
+    k->timer->key = at_us;
+    k->timer->seq = id;
+    CHECK(heap_push(&p->timers, k->timer) == 0);
     k->state = LINE_WAITING;
 }
 
@@ -189,6 +168,24 @@ static void line_forget(struct peers *p, struct line *k)
     timer_clear(p, k);
     blob_drop(k->addr);
     *k = (struct line){.state = LINE_NONE};
+}
+
+void peers_free(struct peers *p)
+{
+    if (!p)
+        return;
+    for (uint32_t i = 0; i < p->chunks; i++) {
+        for (uint32_t k = 0; p->lines[i] && k < LINE_CHUNK; k++)
+            line_forget(p, &p->lines[i][k]);
+        free(p->lines[i]);
+    }
+    free(p->lines);
+    free(p->central.timer);
+    free(p->accepted.v);
+    victims_free(p);
+    members_drop(p->members);
+    heap_free(&p->timers);
+    free(p);
 }
 
 /* Closes a line without telling the role; the caller does so where the role has to hear of it. */
@@ -547,7 +544,7 @@ int64_t peers_next_timeout(const struct peers *p)
 static uint32_t line_check(const struct line *k)
 {
     CHECK((k->state == LINE_WAITING) == (k->timer != NULL));
-    CHECK(!k->timer || heap_in(&k->timer->node));
+    CHECK(!k->timer || heap_in(k->timer));
     return k->state == LINE_WAITING;
 }
 

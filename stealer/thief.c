@@ -69,12 +69,14 @@ static bool retries(const struct thief_env *env)
            !(env->paired && policy_has(env->policy, POLICY_STEAL_HINTS));
 }
 
-static void turn_off(struct thief *t)
+/* Ends looking for work: the thief asks nobody. */
+static node_id_t turn_off(struct thief *t)
 {
     t->state = THIEF_OFF;
     t->retry_at = TIME_NEVER;
     t->delay_us = 0;
     t->hint = NODE_NONE;
+    return NODE_NONE;
 }
 
 static void park_for(struct thief *t, const struct thief_env *env, int64_t delay_us)
@@ -111,13 +113,19 @@ static void park(struct thief *t, const struct thief_env *env)
              t->delay_us - t->delay_us / 8 + (int64_t)rng_below(env->rng, (uint64_t)t->delay_us / 4 + 1));
 }
 
-static void begin_round(struct thief *t, const struct thief_env *env)
+/* left: how many victims the thief may ask besides a hinted one. */
+static void enter_round(struct thief *t, bool hinted, uint16_t left)
 {
     t->state = THIEF_ROUND;
-    t->hinted = false;
+    t->hinted = hinted;
     t->got_loot = false;
     t->asked = 0;
-    t->left = round_cap(t, env);
+    t->left = left;
+}
+
+static void begin_round(struct thief *t, const struct thief_env *env)
+{
+    enter_round(t, false, round_cap(t, env));
     victims_begin(&t->order, env->rng, env->members->n);
 }
 
@@ -186,16 +194,12 @@ static node_id_t round_step(struct thief *t, const struct thief_env *env)
         t->delay_us = 0;
         t->cap = t->hinted ? t->cap : 0;
     }
-    if (!(t->hinted ? env->hungry && policy_has(env->policy, POLICY_STEAL) : looking(env))) {
-        turn_off(t);
-        return NODE_NONE;
-    }
+    if (!(t->hinted ? env->hungry && policy_has(env->policy, POLICY_STEAL) : looking(env)))
+        return turn_off(t);
     if (t->got_loot) {
         /* With several slots, the loot may not have filled them: its victim may have more. */
-        if (!looking(env) || policy_has(env->policy, POLICY_STEAL_ON_FREE_ONLY)) {
-            turn_off(t);
-            return NODE_NONE;
-        }
+        if (!looking(env) || policy_has(env->policy, POLICY_STEAL_ON_FREE_ONLY))
+            return turn_off(t);
         begin_round(t, env);
     }
     victim = next_victim(t, env);
@@ -208,10 +212,8 @@ static node_id_t round_step(struct thief *t, const struct thief_env *env)
 /* Stays parked, unless work came, the worker looks for no work any more, or the delay is over. */
 static node_id_t parked_step(struct thief *t, const struct thief_env *env)
 {
-    if (!looking(env)) {
-        turn_off(t);
-        return NODE_NONE;
-    }
+    if (!looking(env))
+        return turn_off(t);
     if (!retries(env))
         t->retry_at = TIME_NEVER;
     else if (t->retry_at == TIME_NEVER)
@@ -260,13 +262,8 @@ void thief_hint(struct thief *t, const struct thief_env *env, node_id_t victim)
     if (t->state == THIEF_ASKED && node_eq(t->victim, victim))
         return;
     t->hint = victim;
-    if (t->state == THIEF_OFF || t->state == THIEF_PARKED) {
-        t->state = THIEF_ROUND;
-        t->hinted = true;
-        t->got_loot = false;
-        t->asked = 0;
-        t->left = 0;
-    }
+    if (t->state == THIEF_OFF || t->state == THIEF_PARKED)
+        enter_round(t, true, 0);
 }
 
 enum thief_answer thief_answer(struct thief *t, node_id_t from, uint32_t request, uint16_t index,

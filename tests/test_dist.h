@@ -235,7 +235,9 @@ static inline struct task_view task_view_of(const struct talk *t, uint64_t seq, 
 
 static inline enum dist_block block_of(const struct talk *t, uint64_t seq)
 {
-    return dist_blocked(&t->d, dist_find(&t->d, J(seq)), NULL);
+    uint32_t n;
+
+    return dist_blocked(&t->d, dist_find(&t->d, J(seq)), &n);
 }
 
 #endif

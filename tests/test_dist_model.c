@@ -328,13 +328,14 @@ static void complain(const struct model *m, uint64_t seed)
     const struct dist *d = &m->t->d;
     const struct dist_job *job;
     struct job_view v;
+    uint32_t waiting;
 
     for (job = dist_newest(d); job; job = dist_older(d, job)) {
         dist_job_view(d, job, m->t->now, &v);
         if (v.response_us < 0)
             print_error("job %u: %s, %u waiting, %u placed, %u running, %u live: %s\n",
                         (unsigned)job_id_seq(v.job), job_state_text(v.state), v.waiting, v.placed, v.running,
-                        v.probes_live, dist_block_text(dist_blocked(d, job, NULL)));
+                        v.probes_live, dist_block_text(dist_blocked(d, job, &waiting)));
     }
     fail_msg("after everything healed, something is left over; DIST_MODEL_SEED=%u repeats it",
              (unsigned)seed);

@@ -70,18 +70,9 @@ static void give_back(struct worker *w, struct lane *l, uint64_t app)
 {
     list_foreach(&l->queue.fifo, k, next) {
         struct entry *e = container_of(k, struct entry, q.fifo);
-        struct job *j = e->job;
 
-        if (j->app != app)
-            continue;
-        if (e->task) {
-            worker_task_return(w, e->task);
-            continue;
-        }
-        worker_entry_unqueue(w, e);
-        worker_refuse_probes(w, j, e->q.count, HAWK_ENO_EXECUTOR);
-        worker_entry_free(w, e);
-        worker_job_release(w, j);
+        if (e->job->app == app)
+            worker_entry_give_back(w, e, HAWK_ENO_EXECUTOR);
     }
 }
 

@@ -62,19 +62,8 @@ static void empty_lane(struct worker *w, struct lane *l)
 {
     struct steal_entry *head;
 
-    while ((head = steal_queue_head(&l->queue))) {
-        struct entry *e = container_of(head, struct entry, q);
-        struct job *j = e->job;
-
-        if (e->task) {
-            worker_task_return(w, e->task);
-            continue;
-        }
-        worker_entry_unqueue(w, e);
-        worker_refuse_probes(w, j, e->q.count, refusal(w));
-        worker_entry_free(w, e);
-        worker_job_release(w, j);
-    }
+    while ((head = steal_queue_head(&l->queue)))
+        worker_entry_give_back(w, container_of(head, struct entry, q), refusal(w));
 }
 
 void worker_lanes_empty(struct worker *w)
@@ -335,7 +324,7 @@ static void edge_tell(struct worker *w, struct worker_edge *e)
  * workers, and stuck workers are the "long work" of LONG_WORK. */
 void worker_edges_step(struct worker *w)
 {
-    const struct policy *p = policy_of(w);
+    const struct policy *p = worker_policy(w);
     bool steal = policy_has(p, POLICY_STEAL), hints = steal && policy_has(p, POLICY_STEAL_HINTS);
 
     if (w->thief.state == THIEF_PARKED)
@@ -359,7 +348,7 @@ void worker_edges_step(struct worker *w)
 /* How many slots would take a long task: the free ones, when there is nothing to steal. */
 static uint16_t long_wanted(const struct worker *w)
 {
-    if (!policy_has(policy_of(w), POLICY_LATE_LONG) || !w->long_work || !w->general || refuses_work(w))
+    if (!policy_has(worker_policy(w), POLICY_LATE_LONG) || !w->long_work || !w->general || refuses_work(w))
         return 0;
     if (w->thief.state == THIEF_PARKED || w->thief.state == THIEF_OFF)
         return w->n_free;

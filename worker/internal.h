@@ -197,7 +197,6 @@ struct loot {
 #define RUN_SLOT_BITS 12u /* a run's number: generation and slot; all of LIMIT_SLOTS fit */
 _Static_assert(LIMIT_SLOTS <= 1u << RUN_SLOT_BITS, "a slot's number must fit in a run handle");
 
-static inline const struct policy *policy_of(const struct worker *w) { return &w->config.policy; }
 static inline struct slot *slot_at(const struct worker *w, uint32_t i) { return &w->slots[i]; }
 bool worker_is_out(const struct worker *w);
 /* Whether it takes no new work: it was told to stop, is drained, or is out of service. */
@@ -287,6 +286,8 @@ void worker_objects_free(struct worker *w);
 void worker_lane_dispatch(struct worker *w, struct lane *l);
 /* s requests a task for the reservation e. Output: 1 message. e may be gone afterwards. */
 void worker_request(struct worker *w, struct slot *s, struct entry *e);
+/* The task of a run, or NULL. */
+struct task *worker_task_of_run(const struct worker *w, uint32_t run);
 /* Starts a task that was given. Output: 1 message. */
 void worker_task_begin(struct worker *w, struct task *t);
 /* To its dist. Output: at most 1 message. */
@@ -326,6 +327,10 @@ void worker_on_exec_paused(struct worker *w, const struct msg *in);
 /* ---- probes.c ---- */
 void worker_send_request(struct worker *w, const struct slot *s, const struct job *j);
 void worker_refuse_probes(struct worker *w, const struct job *j, uint32_t n, int err);
+/* Refuses the reservations of e, which is in no queue, and frees e. */
+void worker_entry_refuse(struct worker *w, struct entry *e, int err);
+/* Takes e off its queue and frees it: returns its task to central, or refuses its reservations with err. */
+void worker_entry_give_back(struct worker *w, struct entry *e, int err);
 void worker_on_probe(struct worker *w, const struct msg *in);
 void worker_on_probe_cancel(struct worker *w, const struct msg *in);
 void worker_on_no_task(struct worker *w, const struct msg *in);

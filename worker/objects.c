@@ -145,9 +145,9 @@ void worker_lanes_order(struct worker *w)
     for (uint32_t i = 0; i < w->n_lanes; i++) {
         struct lane *l = &w->lanes[i];
 
-        if (l->queue.short_first == policy_of(w)->short_first)
+        if (l->queue.short_first == worker_policy(w)->short_first)
             continue;
-        l->queue.short_first = policy_of(w)->short_first;
+        l->queue.short_first = worker_policy(w)->short_first;
         worker_lane_touch(w, l);
     }
 }

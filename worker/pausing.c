@@ -128,7 +128,7 @@ static bool ask_ahead(struct worker *w, struct lane *l)
     uint32_t pausable;
     int64_t at;
 
-    if (!policy_has(policy_of(w), POLICY_PAUSE) || !next || next->is_long || next->bound ||
+    if (!policy_has(worker_policy(w), POLICY_PAUSE) || !next || next->is_long || next->bound ||
         l->n_long <= l->n_ahead + l->n_freezing || list_empty(&l->unused) || l->n_active > l->n_slots)
         return false;
     r = reservation_of(container_of(next, struct entry, q));
@@ -231,11 +231,10 @@ static struct task *given_for(const struct lane *l, const struct task *t)
 void worker_on_exec_paused(struct worker *w, const struct msg *in)
 {
     const struct msg_exec_paused *m = &in->exec_paused;
-    uint32_t i = worker_slot_of(m->run);
-    struct slot *s = i < w->n_slots ? slot_at(w, i) : NULL;
-    struct task *t = s ? s->task : NULL, *given;
+    struct task *t = worker_task_of_run(w, m->run), *given;
+    struct slot *s = t ? t->slot : NULL;
 
-    if (!t || t->run != m->run || !s->freezing)
+    if (!s || !s->freezing)
         return;
     worker_slot_freeze(w, s, false);
     if (t->kill_outcome != OUTCOME_NONE)

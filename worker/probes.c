@@ -28,6 +28,25 @@ void worker_refuse_probes(struct worker *w, const struct job *j, uint32_t n, int
     m->err = err;
 }
 
+void worker_entry_refuse(struct worker *w, struct entry *e, int err)
+{
+    struct job *j = e->job;
+
+    worker_refuse_probes(w, j, e->q.count, err);
+    worker_entry_free(w, e);
+    worker_job_release(w, j);
+}
+
+void worker_entry_give_back(struct worker *w, struct entry *e, int err)
+{
+    if (e->task) {
+        worker_task_return(w, e->task);
+        return;
+    }
+    worker_entry_unqueue(w, e);
+    worker_entry_refuse(w, e, err);
+}
+
 /* Puts n reservations at the tail of the queue; with a queue per slot, spreads them evenly, from the shortest
  * queue on. */
 static void queue_reservations(struct worker *w, struct job *j, const struct msg_probe *m, uint32_t n)
@@ -52,8 +71,8 @@ static void queue_reservations(struct worker *w, struct job *j, const struct msg
 /* Eagle (SoCC 2016): no short task waits behind long ones. Without a short partition a job could find no worker. */
 static bool avoids(struct worker *w, const struct msg_probe *m)
 {
-    return policy_has(policy_of(w), POLICY_AVOID_LONG) && m->class == CLASS_SHORT && w->general &&
-           policy_of(w)->short_share_ppm > 0 && lane_blocked(worker_lane_shortest(w));
+    return policy_has(worker_policy(w), POLICY_AVOID_LONG) && m->class == CLASS_SHORT && w->general &&
+           worker_policy(w)->short_share_ppm > 0 && lane_blocked(worker_lane_shortest(w));
 }
 
 /* Output: at most 1 message: what has no room is refused. */
@@ -127,7 +146,7 @@ void worker_on_no_task(struct worker *w, const struct msg *in)
     if (s && job_eq(s->job->id, in->no_task.job))
         worker_slot_free(w, s);
     j = worker_job_find(w, o, in->no_task.job);
-    if (j && policy_has(policy_of(w), POLICY_CANCEL_PROBES))
+    if (j && policy_has(worker_policy(w), POLICY_CANCEL_PROBES))
         worker_job_drop_reservations(w, j);
 }
 

@@ -122,7 +122,7 @@ void worker_on_steal_request(struct worker *w, const struct msg *in)
 {
     const struct msg_steal_request *m = &in->steal_request;
     node_id_t thief = {in->peer};
-    uint32_t max = at_most(m->max, policy_of(w)->steal_max);
+    uint32_t max = at_most(m->max, worker_policy(w)->steal_max);
     struct lane *l = stuck_lane(w, m->apps);
 
     if (node_eq(thief, NODE_NONE) || node_eq(thief, NODE_CENTRAL))
@@ -137,18 +137,15 @@ void worker_on_steal_request(struct worker *w, const struct msg *in)
 static void put_back(struct worker *w, struct reservation *r)
 {
     struct entry *e = &r->e;
-    struct job *j = e->job;
 
     worker_leave_loot(w, r);
-    if (!refuses_work(w) && worker_serves(w, j->app)) {
-        steal_queue_put_back(&e->lane->queue, &e->q);
-        worker_apps_count(w, e, true);
-        worker_lane_touch(w, e->lane);
+    if (refuses_work(w) || !worker_serves(w, e->job->app)) {
+        worker_entry_refuse(w, e, refuses_work(w) ? refusal(w) : HAWK_ENO_EXECUTOR);
         return;
     }
-    worker_refuse_probes(w, j, e->q.count, refuses_work(w) ? refusal(w) : HAWK_ENO_EXECUTOR);
-    worker_entry_free(w, e);
-    worker_job_release(w, j);
+    steal_queue_put_back(&e->lane->queue, &e->q);
+    worker_apps_count(w, e, true);
+    worker_lane_touch(w, e->lane);
 }
 
 /* The item with that index. Acknowledgements come in order: mostly it is the first. */
@@ -208,7 +205,7 @@ static struct thief_env thief_env(struct worker *w)
         .now_us = w->now_us,
         .park_min_us = w->config.park_min_us,
         .park_max_us = w->config.park_max_us,
-        .policy = policy_of(w),
+        .policy = worker_policy(w),
         .members = w->members,
         .rng = &w->rng,
         .self = w->node,
@@ -230,7 +227,7 @@ void worker_thief_turn(struct worker *w)
         return;
     m = &out_add(w->out, MSG_STEAL_REQUEST, victim.v)->steal_request;
     m->request = w->thief.request;
-    m->max = policy_of(w)->steal_max;
+    m->max = worker_policy(w)->steal_max;
     m->apps = w->app_set;
     worker_count(w, COUNTER_steal_requests, 1);
     worker_count(w, COUNTER_steal_rounds, w->thief.asked == 1);
@@ -316,12 +313,12 @@ static struct lane *free_lane(struct worker *w)
  * the paper, and need no message. The group goes to the idle slot's queue. */
 bool worker_steal_from_sibling(struct worker *w)
 {
-    uint32_t max = policy_of(w)->steal_max;
+    uint32_t max = worker_policy(w)->steal_max;
     struct lane *from, *to;
     uint16_t items;
     struct reservation *r;
 
-    if (w->n_lanes == 1 || w->n_stuck == 0 || w->n_free == 0 || !policy_has(policy_of(w), POLICY_STEAL))
+    if (w->n_lanes == 1 || w->n_stuck == 0 || w->n_free == 0 || !policy_has(worker_policy(w), POLICY_STEAL))
         return false;
     from = stuck_lane(w, UINT64_MAX);
     to = free_lane(w);

@@ -90,7 +90,7 @@ static uint32_t new_run(struct worker *w, const struct slot *s)
     return w->run_generation << RUN_SLOT_BITS | (uint32_t)(s - w->slots);
 }
 
-static struct task *task_of_run(const struct worker *w, uint32_t run)
+struct task *worker_task_of_run(const struct worker *w, uint32_t run)
 {
     uint32_t i = worker_slot_of(run);
     struct task *t = i < w->n_slots ? slot_at(w, i)->task : NULL;
@@ -101,7 +101,7 @@ static struct task *task_of_run(const struct worker *w, uint32_t run)
 uint32_t worker_slot_of(uint32_t run) { return run & ((1u << RUN_SLOT_BITS) - 1); }
 
 /* Puts t into s and tells the executor, which takes over arg. Output: 1 message. */
-static void start_task(struct worker *w, struct slot *s, struct task *t, bool is_long, struct blob *arg)
+static void start_task(struct worker *w, struct slot *s, struct task *t, bool is_long)
 {
     struct msg_exec_start *m;
 
@@ -111,7 +111,8 @@ static void start_task(struct worker *w, struct slot *s, struct task *t, bool is
     m = &out_add(w->out, MSG_EXEC_START, 0)->exec_start;
     m->id = t->id;
     m->desc = job_desc_ref(t->job->desc);
-    m->arg = arg;
+    m->arg = t->arg;
+    t->arg = NULL;
     m->run = t->run;
     m->owner = t->job->owner->node;
     m->class = is_long ? CLASS_LONG : CLASS_SHORT;
@@ -132,22 +133,16 @@ void worker_task_launch(struct worker *w, struct slot *s, struct job *j, const s
     t->arrived_us = s->arrived_us;
     t->estimate_us = j->estimate_us;
     worker_count(w, COUNTER_tasks_stolen, s->stolen);
+    t->arg = blob_ref(m->arg);
     if (s->state == SLOT_REQUESTED) {
-        start_task(w, s, t, s->is_long, blob_ref(m->arg));
+        start_task(w, s, t, s->is_long);
         return;
     }
-    t->arg = blob_ref(m->arg);
     worker_slot_give(w, s, t);
     worker_task_set_state(w, t, T_GIVEN);
 }
 
-void worker_task_begin(struct worker *w, struct task *t)
-{
-    struct blob *arg = t->arg;
-
-    t->arg = NULL;
-    start_task(w, t->slot, t, false, arg);
-}
+void worker_task_begin(struct worker *w, struct task *t) { start_task(w, t->slot, t, false); }
 
 void worker_given_return(struct worker *w, struct task *t, int err)
 {
@@ -192,12 +187,9 @@ static void serve_entry(struct worker *w, struct lane *l, struct entry *e)
         return;
     }
     if (t) {
-        struct blob *arg = t->arg;
-
-        t->arg = NULL;
         steal_queue_served(&l->queue, &e->q);
         take_off_queue(w, t);
-        start_task(w, s, t, is_long, arg);
+        start_task(w, s, t, is_long);
         return;
     }
     worker_request(w, s, e);
@@ -271,8 +263,8 @@ void worker_on_task_enqueue(struct worker *w, const struct msg *in)
     w->parked.long_asked -= w->parked.long_asked > 0;
     if (!o || o->state != OWNER_UP || worker_task_find(w, o, &m->id))
         return;
-    if ((policy_has(policy_of(w), POLICY_LATE_LONG) && w->n_free == 0) || refuses_work(w) || !w->general ||
-        !m->desc || worker_lease_is_over(w) || !worker_serves(w, job_desc_app(m->desc))) {
+    if ((policy_has(worker_policy(w), POLICY_LATE_LONG) && w->n_free == 0) || refuses_work(w) ||
+        !w->general || !m->desc || worker_lease_is_over(w) || !worker_serves(w, job_desc_app(m->desc))) {
         out_add(w->out, MSG_TASK_RETURNED, o->node.v)->task_returned.id = m->id;
         return;
     }
@@ -308,7 +300,7 @@ void worker_overrun_due(struct worker *w)
 
 int64_t worker_overrun_next(const struct worker *w)
 {
-    int64_t cutoff_us = policy_of(w)->cutoff_us;
+    int64_t cutoff_us = worker_policy(w)->cutoff_us;
 
     if (list_empty(&w->promotable) || cutoff_us <= 0)
         return TIME_NEVER;
@@ -409,7 +401,7 @@ void worker_on_finish_ack(struct worker *w, const struct msg *in)
 /* Output: at most 1 message. pid < 0: it could not be started, and EXEC_EXITED follows. */
 void worker_on_exec_started(struct worker *w, const struct msg *in)
 {
-    struct task *t = task_of_run(w, in->exec_started.run);
+    struct task *t = worker_task_of_run(w, in->exec_started.run);
     struct msg_task_started *m;
 
     if (!t || t->state != T_STARTING || in->exec_started.pid < 0)
@@ -429,7 +421,7 @@ void worker_on_exec_started(struct worker *w, const struct msg *in)
 void worker_on_exec_exited(struct worker *w, const struct msg *in)
 {
     const struct msg_exec_exited *m = &in->exec_exited;
-    struct task *t = task_of_run(w, m->run);
+    struct task *t = worker_task_of_run(w, m->run);
 
     if (!t) {
         send_forget(w, m->run);

@@ -53,8 +53,7 @@ bool worker_running(const struct worker *w, uint32_t slot, int64_t now_us, struc
 
 uint64_t worker_owner_unacked_bytes(const struct worker *w, uint32_t run)
 {
-    uint32_t i = worker_slot_of(run);
-    const struct task *t = i < w->n_slots ? slot_at(w, i)->task : NULL;
+    const struct task *t = worker_task_of_run(w, run);
 
-    return t && t->run == run ? t->job->owner->unacked_bytes : 0;
+    return t ? t->job->owner->unacked_bytes : 0;
 }

@@ -193,9 +193,7 @@ struct worker_running {
 };
 /* The slot in a run's number. A run that was taken over continues in this slot, so the slot must exist. */
 uint32_t worker_slot_of(uint32_t run);
-/* The number of places for worker_running(): the slots, and those of paused tasks. */
-static inline uint32_t worker_places(const struct worker *w) { return w->n_slots; }
-/* The task in place i (0 .. worker_places - 1). False: there is none. */
+/* The task in place i: the slots, and then the places of paused tasks. False: there is none. */
 bool worker_running(const struct worker *w, uint32_t slot, int64_t now_us, struct worker_running *r);
 /* Bytes of results that owners have not acknowledged. */
 static inline uint64_t worker_unacked_bytes(const struct worker *w) { return w->unacked_bytes; }
