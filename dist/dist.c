@@ -260,10 +260,7 @@ static void dist_on_estimate(struct dist *d, const struct msg *m)
     estimates_set(&d->estimates, m->estimate.name, m->estimate.mean_us, m->estimate.runs);
 }
 
-static void dist_on_refused(struct dist *d, const struct msg *m)
-{
-    put_stopped(d, false);
-}
+static void dist_on_refused(struct dist *d, const struct msg *m) { put_stopped(d, false); }
 
 static void dist_on_stop(struct dist *d, const struct msg *m) { stop_dist(d, m->stop.now); }
 

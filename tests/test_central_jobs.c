@@ -115,7 +115,7 @@ static void an_end_that_cannot_be_journalled_is_tried_again(void **state)
     finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 1);
     token = expect(&c.t, JOURNAL_TASK, journal_task, 0)->token;
     tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_EIO);
-    expect_none(&c.t, FINISH_ACK, c.w[0]); /* the worker keeps it */
+    expect_none(&c.t, FINISH_ACK, c.w[0]);                              /* the worker keeps it */
     finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 1); /* and repeats it */
     expect_none(&c.t, FINISH_ACK, c.w[0]);
     pass(&c.t, 1 * S);
