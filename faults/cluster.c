@@ -43,7 +43,7 @@ void cluster_start_central_of(struct cluster *c, uint32_t epoch)
     cc.policy = policy_of(&c->config);
     cc.history.cutoff_fixed = !c->config.cutoff_computed;
     cc.history.min_jobs = 3;
-    cc.history.share_fixed = true;
+    cc.history.share_fixed = !c->config.share_computed;
     cc.history.cutoff_us = c->config.cutoff_us;
     cc.history.share_ppm = c->config.share_ppm;
     if (c->config.lease_us)

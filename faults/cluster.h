@@ -69,7 +69,7 @@ struct cluster_config {
     uint32_t dists;     /* 0: 1 */
     uint32_t workers;
     uint32_t slots;     /* of each worker; 0: 1 */
-    uint32_t share_ppm; /* share of the short partition; fixed */
+    uint32_t share_ppm; /* share of the short partition */
     int64_t cutoff_us;  /* 0: 10 s; fixed */
     int64_t delay_us;   /* of every message */
     int64_t jitter_us;  /* and a random time up to this */
@@ -90,6 +90,7 @@ struct cluster_config {
     uint32_t short_first;
     uint32_t long_stretch; /* 0: the default */
     bool cutoff_computed;  /* from history, once central knows three jobs */
+    bool share_computed;   /* also from history */
     /* Without faults no reservation is stuck for longer than this while a thief is parked (DESIGN 3.4); 0:
      * not checked. */
     int64_t stuck_us_max;

@@ -540,6 +540,7 @@ static void draw_run(struct run *run, const struct faults_options *o)
             run->kinds = o->seed % 3 ? 0 : o->kinds & 1u << FAULT_STARTLESS;
     }
     run->config = faults_random_config(o->seed, &run->rng, run->kinds != 0);
+    run->config.share_computed = run->config.cutoff_computed && !may_split(run);
     run->config.only_startless = run->kinds == 1u << FAULT_STARTLESS;
     run->config.jobs_move = has(run, FAULT_MOVED);
     if (may_split(run))

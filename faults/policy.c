@@ -34,6 +34,8 @@ static struct policy in_force(const struct cluster *c)
     p.version = 0;
     if (central_policy_number_origin(c->central, POLICY_NUMBER_CUTOFF) != POLICY_FROM_SET)
         p.cutoff_us = 0;
+    if (central_policy_number_origin(c->central, POLICY_NUMBER_SHARE) != POLICY_FROM_SET)
+        p.short_share_ppm = 0;
     return p;
 }
 
