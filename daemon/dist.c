@@ -161,6 +161,7 @@ static int dist_daemon_start(struct dist_daemon *d)
     dc.finished_tasks_kept = c->dist.finished_tasks;
     dc.finished_bytes_kept = c->dist.finished_memory;
     dc.client_grace_us = c->dist.client_grace;
+    dc.nested_grace_us = c->worker.pause_longest + c->dist.client_grace;
     dc.journal = true;
     dc.life = (uint16_t)store_epoch(journal_store(d->journal));
     dist_init(&d->role, &dc, entropy());

@@ -186,12 +186,23 @@ static void add_dist(struct embedded *e)
     c.addr = blob_str(e->config.addr);
     c.incarnation = e->config.seed;
     c.client_grace_us = e->config.client_grace_us;
+    if (e->config.pauses)
+        c.nested_grace_us = e->config.pause.longest_us + e->config.client_grace_us;
     c.first_seq = e->config.first_seq ? e->config.first_seq : 1;
     dist_init(&e->dist, &c, e->config.seed + 1);
     blob_drop(c.name);
     blob_drop(c.addr);
     e->dist_ep = bus_add(e->bus, ROLE_DIST);
     bus_start(e->bus, e->dist_ep, &r, &e->dist);
+}
+
+static struct worker_pausing pausing_of(const struct embedded_config *c, uint32_t slots)
+{
+    struct worker_pausing p = c->pause;
+    uint32_t max = worker_paused_max(slots);
+    if (!p.paused_max || p.paused_max > max)
+        p.paused_max = max;
+    return p;
 }
 
 static void add_workers(struct embedded *e, const struct exec *x)
@@ -209,7 +220,7 @@ static void add_workers(struct embedded *e, const struct exec *x)
         c.incarnation = e->config.seed;
         c.freezer = (uint8_t)(1 + exec_freezer_in_force(x));
         if (e->config.pauses && exec_freezer_in_force(x) != EXEC_FREEZER_OFF)
-            c.pause.paused_max = worker_paused_max(c.slots);
+            c.pause = pausing_of(&e->config, c.slots);
         c.leaves_service = false; /* all workers share this machine: what one lacks, all lack */
         worker_init(&e->workers[i], &c, e->config.seed + 2 + i);
         blob_drop(c.name);

@@ -65,5 +65,7 @@ int process_free(struct process *p);
 void process_policy(const struct config *c, struct policy *p);
 /* The same for all of central's configuration (daemon/central.c). */
 void central_configure(const struct config *c, struct central_config *out);
+/* worker.pause_*; paused_max 0: as many as slots. */
+struct worker_pausing pausing_configured(const struct config *c);
 
 #endif

@@ -108,7 +108,7 @@ static int up_start(struct up *u)
     struct exec *exec;
     struct exec_config ec;
     struct central_config cc;
-    struct embedded_config e = {.pauses = true, .seed = entropy(), .effect = up_effect, .arg = u};
+    struct embedded_config e = {.seed = entropy(), .effect = up_effect, .arg = u};
     e.slots = c->up.slots ? c->up.slots : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
     e.workers = e.slots < UP_WORKERS_MAX ? e.slots : UP_WORKERS_MAX;
     central_configure(c, &cc);
@@ -134,6 +134,8 @@ static int up_start(struct up *u)
     e.first_seq = first_seq(c->up.output_dir);
     e.central = &cc;
     e.client_grace_us = c->up.client_grace;
+    e.pause = pausing_configured(c);
+    e.pauses = true;
     u->cluster = embedded_new(p->loop, exec, &ec, &e);
     struct attach_config ac = {
         .worker = p->name, .kill_grace_us = ec.kill_grace_us, .event = embedded_on_exec, .arg = u->cluster};

@@ -166,6 +166,14 @@ static uint32_t paused_max_for(const struct config *c, uint32_t slots)
     return c->worker.paused_max && c->worker.paused_max < max ? c->worker.paused_max : max;
 }
 
+struct worker_pausing pausing_configured(const struct config *c)
+{
+    return (struct worker_pausing){.after_us = c->worker.pause_after,
+                                   .longest_us = c->worker.pause_longest,
+                                   .share_milli = c->worker.pause_share,
+                                   .paused_max = c->worker.paused_max};
+}
+
 /* A task that runs in a paused task's slot has a place behind the slots. So a few places behind them are normal. */
 static uint32_t slots_for(const struct worker_daemon *d)
 {
@@ -198,9 +206,7 @@ static void make_role(struct worker_daemon *d, const char *addr)
     wc.park_min_us = c->worker.park_min;
     wc.park_max_us = c->worker.park_max;
     wc.orphan_us = c->worker.orphan;
-    wc.pause.after_us = c->worker.pause_after;
-    wc.pause.longest_us = c->worker.pause_longest;
-    wc.pause.share_milli = c->worker.pause_share;
+    wc.pause = pausing_configured(c);
     wc.pause.paused_max = paused_max_for(c, wc.slots);
     wc.freezer = (uint8_t)(1 + exec_freezer_in_force(d->exec));
     if (exec_freezer_in_force(d->exec) == EXEC_FREEZER_OFF)

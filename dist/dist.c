@@ -47,7 +47,8 @@ void dist_init(struct dist *d, const struct dist_config *c, uint64_t seed)
     list_init(&d->touched);
     list_init(&d->accepted);
     list_init(&d->handed);
-    list_init(&d->unattended);
+    list_init(&d->unattended[0]);
+    list_init(&d->unattended[1]);
     list_init(&d->settling);
     list_init(&d->awaited);
     dist_pools_init(d->pool);

@@ -182,6 +182,9 @@ void dist_job_reject(struct dist *d, struct dist_job *job, int err)
 
 /* ---- Clients that watch their jobs, and clients that are gone (docs/protocol.md 9) ---- */
 
+/* Whether it was submitted in a task. Then its client stands still while that task is paused, and may be long. */
+static bool is_nested(const struct dist_job *job) { return job->desc->ancestors.n > 0; }
+
 /* Nobody watches the job: the grace time begins. */
 static void unattended(struct dist *d, struct dist_job *job)
 {
@@ -189,7 +192,7 @@ static void unattended(struct dist *d, struct dist_job *job)
         return;
     job->unattended_us = d->now_us;
     list_remove(&job->in_unattended);
-    list_push_tail(&d->unattended, &job->in_unattended);
+    list_push_tail(&d->unattended[is_nested(job)], &job->in_unattended);
 }
 
 static void watched(struct dist_job *job)
@@ -206,12 +209,20 @@ static void attend(struct dist *d, struct dist_job *job, const struct msg_submit
         unattended(d, job);
 }
 
+static int64_t next_abandoned(const struct dist *d, bool nested)
+{
+    const struct list *l = &d->unattended[nested];
+    int64_t least_us = d->cfg.client_grace_us, us = nested ? d->cfg.nested_grace_us : 0;
+
+    if (list_empty(l))
+        return TIME_NEVER;
+    return container_of(l->next, struct dist_job, in_unattended)->unattended_us +
+           (us > least_us ? us : least_us);
+}
+
 int64_t dist_jobs_next_abandoned(const struct dist *d)
 {
-    return list_empty(&d->unattended)
-               ? TIME_NEVER
-               : container_of(d->unattended.next, struct dist_job, in_unattended)->unattended_us +
-                     d->cfg.client_grace_us;
+    return earlier(next_abandoned(d, false), next_abandoned(d, true));
 }
 
 /* Whether it is too early to cancel a job without a client. Central has tasks of it, and the client may have
@@ -227,9 +238,14 @@ static bool too_early(const struct dist *d, const struct dist_job *job)
 /* Cancels jobs whose clients are gone, or have moved them to other dists. */
 void dist_jobs_abandon(struct dist *d)
 {
-    while (dist_jobs_next_abandoned(d) <= d->now_us) {
-        struct dist_job *job = container_of(d->unattended.next, struct dist_job, in_unattended);
+    for (int nested = 0; nested <= 1;) {
+        struct dist_job *job;
 
+        if (next_abandoned(d, nested) > d->now_us) {
+            nested++;
+            continue;
+        }
+        job = container_of(d->unattended[nested].next, struct dist_job, in_unattended);
         if (too_early(d, job)) {
             unattended(d, job);
             continue;

@@ -360,7 +360,9 @@ struct dist_config {
     uint32_t estimates_max;        /* names whose estimate is kept: 100,000 */
     /* A job that nobody watches for this long is cancelled, unless it is detached; 0: never. */
     int64_t client_grace_us;
-    bool journal;  /* there is a journal: detached jobs are accepted when it has them */
+    int64_t
+        nested_grace_us; /* the same of a job that was submitted in a task, if it is more: longest pause of a task */
+    bool journal;        /* there is a journal: detached jobs are accepted when it has them */
     uint16_t life; /* how often the journal was opened: distinguishes tries of different lives */
     /* How long, after joining, workers may take to say what they hold of jobs read back: 3 s. */
     int64_t settle_us;
@@ -396,8 +398,8 @@ struct dist {
     struct list touched;               /* jobs that this step changed; empty between steps */
     struct list accepted;              /* all jobs that were accepted and are kept, oldest first */
     struct list handed;                /* unfinished jobs that central has or is to get */
-    struct list unattended;            /* unfinished jobs without a watcher, longest first */
-    struct list settling;              /* jobs that were read back and not probed for yet */
+    struct list unattended[2]; /* unfinished jobs without a watcher, longest first; [1]: submitted in tasks */
+    struct list settling;      /* jobs that were read back and not probed for yet */
     int64_t settle_at;  /* when to look whether every worker has reported; TIME_NEVER: nothing settles */
     int64_t settle_end; /* when to go on without reports */
     struct heap timers;

@@ -83,6 +83,7 @@ void cluster_start_dist(struct cluster *c, struct cluster_dist *d, uint32_t numb
     dc.incarnation = rng_next(&c->rng);
     dc.seq_block = SEQ_BLOCK;
     dc.client_grace_us = c->config.jobs_move ? CLUSTER_CLIENT_GRACE_US : 0;
+    dc.nested_grace_us = 2 * dc.client_grace_us;
     dc.journal = true;
     dc.life = ++d->life;
     dc.node = d->node;

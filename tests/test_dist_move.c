@@ -488,6 +488,34 @@ static void test_nobody_ever_watched(void **state)
     talk_end(t);
 }
 
+/* Its client may stand still, with the task that submitted the job. Other jobs wait no longer for that. */
+static void test_a_client_in_a_task_has_more_time(void **state)
+{
+    struct talk *t = talk_new("hawk");
+    struct job_desc *d = tagged(1);
+
+    t->cfg.client_grace_us = 2 * US_PER_S;
+    t->cfg.nested_grace_us = 9 * US_PER_S;
+    talk_begin(t);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    d->ancestors = (struct ancestors){1, {job_id_make((node_id_t){9}, 9)}};
+    submit(t, d);
+    ignore(t);
+    submit(t, tagged(1));
+    ignore(t);
+    assert_int_equal(dist_next_timeout(&t->d), t->now + 2 * US_PER_S);
+    wait_timer(t, 2 * US_PER_S);
+    ignore(t);
+    assert_false(job_view_of(t, 1).abandoned);
+    assert_true(job_view_of(t, 2).abandoned);
+    assert_int_equal(dist_next_timeout(&t->d), t->now + 7 * US_PER_S);
+    wait_timer(t, 7 * US_PER_S);
+    ignore(t);
+    assert_true(job_view_of(t, 1).abandoned);
+    talk_end(t);
+}
+
 /* Another dist may have it: that was cut off from central as well, and says so first. */
 static void test_who_was_cut_off_from_central_waits(void **state)
 {
@@ -653,6 +681,7 @@ int main(void)
         cmocka_unit_test(test_central_has_less_of_what_is_cancelled),
         cmocka_unit_test(test_at_most_once),
         cmocka_unit_test(test_nobody_ever_watched),
+        cmocka_unit_test(test_a_client_in_a_task_has_more_time),
         cmocka_unit_test(test_who_was_cut_off_from_central_waits),
         cmocka_unit_test(test_watched_and_not),
         cmocka_unit_test(test_refused),

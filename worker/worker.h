@@ -25,6 +25,15 @@
 #define WORKER_OUT_MAX_US (10 * 60 * US_PER_S) /* then it returns, whatever the checks say */
 #define WORKER_EDGE_US 10000 /* shortest time between two changes of PARKED, and of STUCK (protocol 5.5) */
 
+/* When a worker pauses long tasks (POLICY_PAUSE). */
+struct worker_pausing {
+    int64_t after_us; /* longest wait of a short reservation before a long task is paused for it */
+    /* Longest pause; then the task goes on, even beside a short one that has its slot. */
+    int64_t longest_us;
+    uint32_t share_milli; /* the part of its run time or estimate that a task may be paused */
+    uint32_t paused_max;  /* most paused tasks at a time; slots + paused_max <= LIMIT_SLOTS */
+};
+
 struct worker_config {
     int64_t park_min_us;  /* a parked thief's first delay */
     int64_t park_max_us;  /* and its longest one */
@@ -40,15 +49,9 @@ struct worker_config {
     struct policy policy; /* until central sends its own */
     /* This node's name, and the address where it listens; worker_init() takes references. */
     struct blob *name, *addr;
-    uint64_t incarnation; /* a random number of this process */
-    int64_t orphan_us;    /* the tasks of a dist without a stream are killed after this time */
-    struct {
-        int64_t after_us; /* longest wait of a short reservation before a long task is paused for it */
-        /* Longest pause; then the task goes on, even beside a short one that has its slot. */
-        int64_t longest_us;
-        uint32_t share_milli; /* the part of its run time or estimate that a task may be paused */
-        uint32_t paused_max;  /* most paused tasks at a time; slots + paused_max <= LIMIT_SLOTS */
-    } pause;                  /* POLICY_PAUSE, DESIGN 3.13 */
+    uint64_t incarnation;        /* a random number of this process */
+    int64_t orphan_us;           /* the tasks of a dist without a stream are killed after this time */
+    struct worker_pausing pause; /* POLICY_PAUSE, DESIGN 3.13 */
 };
 
 /* The value of paused_max for one paused task per slot. */

@@ -2,6 +2,7 @@
 on, its time limit stands still as well, and nothing stays frozen whoever dies."""
 import os
 import signal
+import subprocess
 import sys
 
 from hawktest import HAWK, Cluster, run_tests, wait_for
@@ -122,6 +123,33 @@ def test_no_task_is_paused_for_a_job_that_it_submitted():
         wait_for("its owner to hear of the pauses", lambda: c.job(other)["pauses"] >= 1)
         assert c.job(job)["pauses"] == 0, c.job(job)
         c.hawk("cancel", other)
+
+
+def test_a_frozen_client_keeps_its_jobs():
+    # Two clients stop reading for longer than the cluster waits for a client: one of them in a task, as HAWK_JOB_ID says.
+    with Cluster(workers=1, slots=2, dist=("--client-grace", "500ms")) as c:
+        env = {**os.environ, "HAWK_DIST": ",".join(c.dist_addrs)}
+        run = [HAWK, "submit", "--wait", "--name"]
+        until = ["--", "sh", "-c", f"until test -e {c.dir}/go; do sleep 0.02; done"]
+        clients = [subprocess.Popen([*run, name, *until], env={**env, **more}, stdout=subprocess.DEVNULL)
+                   for name, more in (("nested", {"HAWK_JOB_ID": "1.1"}), ("plain", {}))]
+        try:
+            def states():
+                return {j["name"]: j["state"] for j in c.json("jobs")["jobs"]}
+            wait_for("both to run", lambda: states() == {"nested": "running", "plain": "running"})
+            for client in clients:
+                client.send_signal(signal.SIGSTOP)
+            wait_for("the other one's job to be given up", lambda: states()["plain"] == "cancelled")
+            assert states()["nested"] == "running"
+            open(f"{c.dir}/go", "w").close()
+            wait_for("its end", lambda: states()["nested"] == "done")
+            for client in clients:
+                client.send_signal(signal.SIGCONT)
+            assert clients[0].wait(30) == 0
+        finally:
+            for client in clients:
+                client.kill()
+                client.wait()
 
 
 def test_a_task_that_submits_to_its_own_slot_goes_on():

@@ -63,6 +63,27 @@ def test_clients_find_it():
         assert not [p for p in os.listdir(f"{d}/hawk") if p.endswith(".sock")]
 
 
+def test_it_pauses_as_its_configuration_says():
+    with tempfile.TemporaryDirectory() as d:
+        env = user_environment(d)
+        hawk = functools.partial(run_hawk, env)
+        with open(f"{d}/hawk.yaml", "w", encoding="utf-8") as f:
+            f.write("worker: {pause_longest: 300ms}\n")
+        up = Daemon("up", "--config", f"{d}/hawk.yaml", "--slots", "1", "--output-dir", f"{d}/out", env=env)
+        up.ready()
+        long_job = hawk("submit", "--class", "long", "--", "sleep", "600").stdout.strip()
+
+        def view():
+            return json.loads(hawk("job", long_job, "--output", "json").stdout)["jobs"][0]
+        wait_for("the long task", lambda: view()["running"] == 1)
+        # The short task never ends, so that the long one goes on beside it.
+        hawk("submit", "--class", "short", "--", "sleep", "600")
+        wait_for("the end of its pause", lambda: view()["pauses"] == 1 and view()["paused"] == 0)
+        assert 300000 <= view()["paused_us"] < 10000000, view()
+        hawk("cancel", "all")
+        assert up.stop() == 0, up.text()
+
+
 def test_waiting_shows_how_far_it_is():
     with tempfile.TemporaryDirectory() as d:
         env = user_environment(d)
