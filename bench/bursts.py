@@ -68,8 +68,10 @@ def main():
         for share, backlog in WORKLOADS:
             reserve = ("--short-partition", f"{share:.0%}")
             runs = {"alone": [], "hawk": ["--policy", "hawk", *reserve],
-                    "harrier, pause off": ["--policy", "harrier", "--set", "pause=off", *reserve],
-                    "harrier, pause-share 0.5": ["--policy", "harrier", "--pause-share", "0.5"],
+                    "harrier, pause off": ["--policy", "harrier", "--set", "pause=off", "--short-partition", "auto"],
+                    "harrier, pause-share 2, no reserve": [
+                        "--policy", "harrier", "--pause-share", "2", "--short-partition", "0"],
+                    "harrier, pause-share 0.1": ["--policy", "harrier", "--pause-share", "0.1"],
                     "harrier": ["--policy", "harrier"]}
             rows = {name: [] for name in runs}
             for seed in range(1, seeds + 1):

@@ -130,7 +130,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(worker, DURATION, pause_after, "100ms",                                                                \
       "a short task waits this long, or a fortieth of its estimate if that is less, before it "              \
       "pauses a long one")                                                                                   \
-    S(worker, MILLI, pause_share, "0.25",                                                                    \
+    S(worker, MILLI, pause_share, "0.5",                                                                     \
       "how long a long task may be paused, as a multiple of its run time or estimate")                       \
     S(worker, DURATION, pause_longest, "10m", "longest pause of a task")                                     \
     S(worker, AUTO_COUNT, paused_max, "auto", "most paused tasks at a time; auto: as many as slots")         \

@@ -19,7 +19,7 @@ void worker_config_init(struct worker_config *c)
         .orphan_us = 10 * US_PER_S,
         .heartbeats = true,
         .leaves_service = true,
-        .pause = {.after_us = 100 * US_PER_MS, .longest_us = 600 * US_PER_S, .share_milli = 250},
+        .pause = {.after_us = 100 * US_PER_MS, .longest_us = 600 * US_PER_S, .share_milli = 500},
     };
     err = policy_preset("hawk", &c->policy);
     CHECK(err == 0);

@@ -247,7 +247,8 @@ def test_what_may_still_run_waits_and_says_so():
             assert d.wait() == 0 and "told by central to stop" in d.text() or d == c.central, d.text()
         c.dists.clear(), c.workers.clear(), c.dist_addrs.clear()
         c.start_central(c.central_addr)
-        said = [line for line in c.central.text().splitlines() if "central.long_lease (1m) is over" in line]
+        said = wait_for("the warning", lambda: [
+            line for line in c.central.text().splitlines() if "central.long_lease (1m) is over" in line])
         assert len(said) == 1 and "have not ended" in said[0], c.central.text()
         c.start_worker("w1")
         c.start_dist("d1")
