@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "net/addr.h"
 #include "net/core.h"
+#include "net/identity.h"
 #include "net/token.h"
 
 #include <limits.h>
@@ -48,10 +49,15 @@ static struct channel *channel_on(struct loop *l, const char *addr, grpc_channel
     return ch;
 }
 
-struct channel *channel_new(struct loop *l, const char *addr, const char *token)
+struct channel *channel_new_tls(struct loop *l, const char *addr, const char *token, struct tls *tls,
+                                enum role role)
 {
-    struct channel *ch =
-        channel_on(l, addr, net_channel(addr, false, NET_KEEPALIVE_MS, NET_KEEPALIVE_TIMEOUT_MS));
+    const struct net_dial dial = {.keepalive_ms = NET_KEEPALIVE_MS,
+                                  .timeout_ms = NET_KEEPALIVE_TIMEOUT_MS,
+                                  .tls = tls,
+                                  .expected = identity_of_role(role),
+                                  .now_us = loop_now(l)};
+    struct channel *ch = channel_on(l, addr, net_channel(addr, &dial));
     char why[128];
 
     if (token && token_check(token, strlen(token), why, sizeof why) == 0)
@@ -59,9 +65,17 @@ struct channel *channel_new(struct loop *l, const char *addr, const char *token)
     return ch;
 }
 
+struct channel *channel_new(struct loop *l, const char *addr, const char *token)
+{
+    return channel_new_tls(l, addr, token, NULL, ROLE_NONE);
+}
+
 struct channel *channel_new_foreign(struct loop *l, const char *addr)
 {
-    return channel_on(l, addr, net_channel(addr, true, INT_MAX, NET_KEEPALIVE_TIMEOUT_MS));
+    const struct net_dial dial = {
+        .own_connection = true, .keepalive_ms = INT_MAX, .timeout_ms = NET_KEEPALIVE_TIMEOUT_MS};
+
+    return channel_on(l, addr, net_channel(addr, &dial));
 }
 
 void channel_free(struct channel *ch)
