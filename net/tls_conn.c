@@ -10,16 +10,18 @@
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #define TLS_HANDSHAKE_RECORD 0x16 /* the first byte of every TLS client */
 #define DRAIN_MAX 16              /* reads of what a refused client has sent */
 
 struct tls_conn {
-    SSL_CTX *ctx; /* until the first byte has come; then NULL, and ssl has it */
+    SSL_CTX *ctx; /* until the client's hello has come; then NULL, and ssl has it */
     SSL *ssl;
     int fd;
     bool ready; /* the handshake is finished */
@@ -126,18 +128,33 @@ static void on_message(int written, int version, int type, const void *buf, size
         c->key_updates++;
 }
 
-/* With the first byte. 1: it has come; 0: the end; -1 and errno. */
-static ssize_t conn_begin(struct tls_conn *c)
+/* Whether the client's first record, all of its hello, lies with the kernel. 1: it does; otherwise as recvmsg. */
+static ssize_t hello_came(struct tls_conn *c)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    uint8_t first;
-    ssize_t n = recv(c->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
-    BIO *b;
+    uint8_t head[5]; /* the record's: type, version, length */
+    ssize_t n = recv(c->fd, head, sizeof head, MSG_PEEK | MSG_DONTWAIT);
 
     if (n <= 0)
         return n;
-    if (first != TLS_HANDSHAKE_RECORD)
+    if (head[0] != TLS_HANDSHAKE_RECORD)
         return conn_fail(c, "it does not speak TLS");
+    int unread = 0, whole = (int)sizeof head + (head[3] << 8 | head[4]);
+    if (n == sizeof head && ioctl(c->fd, FIONREAD, &unread) == 0 &&
+        (unread >= whole || whole > (int)(sizeof head + TLS_RECORD_MAX)))
+        return 1;
+    struct pollfd p = {.fd = c->fd, .events = POLLRDHUP};
+    return poll(&p, 1, 0) > 0 ? 0 : give_errno(EAGAIN);
+}
+
+/* OpenSSL begins when the client's hello is whole. A client that sends less costs no more than one without TLS. */
+static ssize_t conn_begin(struct tls_conn *c)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    ssize_t came = hello_came(c);
+    BIO *b;
+
+    if (came <= 0)
+        return came;
     pthread_once(&once, make_method);
     c->ssl = SSL_new(c->ctx);
     CHECK(c->ssl);

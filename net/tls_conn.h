@@ -2,8 +2,9 @@
  * this in place of the system's functions, under its lock, on gRPC's threads. No function waits.
  *
  * gRPC waits for the next change of the socket only after it has heard EAGAIN. So EAGAIN means that the kernel
- * has no more bytes, or takes no more. Reading first advances the handshake. Until that is finished, written
- * bytes gather, since the socket is writable all the while, and gRPC would never try again. */
+ * has no more bytes, or takes no more. Reading first advances the handshake, once the client's hello is whole:
+ * half of one costs nothing. Until the handshake is finished, written bytes gather, since the socket is writable
+ * all the while, and gRPC would never try again. */
 #ifndef HAWK_NET_TLS_CONN_H
 #define HAWK_NET_TLS_CONN_H
 
