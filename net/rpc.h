@@ -20,7 +20,8 @@ struct tls;
  * again when it is lost. token: sent with every call; NULL: none. `l` must be a LOOP_NET one. */
 struct channel *channel_new(struct loop *l, const char *addr, const char *token);
 /* The same with TLS, but not to a unix socket. role: which the server's certificate must be for; ROLE_NONE: a
- * dist's or central's. tls NULL: none. */
+ * dist's or central's. tls NULL: none; it outlives the channel. Files that have changed are used from the next call
+ * on that begins while there is no other. */
 struct channel *channel_new_tls(struct loop *l, const char *addr, const char *token, struct tls *tls,
                                 enum role role);
 /* A connection to a foreign server (etcd). It is not shared and never pinged, since such a server may take

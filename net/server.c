@@ -281,11 +281,11 @@ static bool refuse_stranger(struct server *s, struct accept *a, const char *path
 
     if (!s->tls || !path)
         return false;
-    if (!a->conn) { /* gone, and with it whose it was */
+    if (!a->conn || (who && !identity_is_set(who))) { /* gone, and with it whose it was */
         refuse_call(s, a, GRPC_STATUS_UNAVAILABLE, "the connection is gone");
         return true;
     }
-    if (!who || (identity_is_set(who) && may_call(s, who, path)))
+    if (!who || may_call(s, who, path))
         return false;
     snprintf(text, sizeof text, "the certificate of %s does not allow %s at a %s", identity_text(who, name),
              path, role_text(s->role));

@@ -42,8 +42,9 @@ struct tls {
     struct look look[FILES]; /* of the last attempt to read them */
     int64_t looked_us;
     struct material now;
-    bool bad;  /* the last attempt failed */
-    bool told; /* and the log says so */
+    uint32_t materials; /* times that something was read */
+    bool bad;           /* the last attempt failed */
+    bool told;          /* and the log says so */
 };
 
 /* ---- Files ---- */
@@ -189,8 +190,9 @@ static SSL_CTX *context_new(void)
                                  SSL_OP_CIPHER_SERVER_PREFERENCE);
     SSL_CTX_set_num_tickets(ctx, 0);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                              SSL_MODE_RELEASE_BUFFERS);
+    /* It shows what the file has, and does not look for more with each handshake. */
+    SSL_CTX_set_mode(ctx, SSL_MODE_NO_AUTO_CHAIN | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_read_ahead(ctx, 1);
     SSL_CTX_set_quiet_shutdown(ctx, 1);
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
@@ -288,6 +290,7 @@ static bool read_anew(struct tls *t, char why[TLS_WHY])
     }
     material_free(&t->now);
     t->now = m;
+    t->materials++;
     return true;
 }
 
@@ -318,6 +321,7 @@ void tls_refresh(struct tls *t, int64_t now_us)
     t->bad = true;
 }
 
+uint32_t tls_material(const struct tls *t) { return t->materials; }
 const struct identity *tls_identity(const struct tls *t) { return &t->now.who; }
 
 SSL_CTX *tls_accepting(const struct tls *t)

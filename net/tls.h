@@ -41,6 +41,8 @@ void tls_free(struct tls *t); /* NULL is fine; what it has given out stays good 
 /* Reads files that have changed, at most once in TLS_LOOK_US. What cannot be read changes nothing; the log says
  * so, once, when that lasts. Call it before a connection begins. */
 void tls_refresh(struct tls *t, int64_t now_us);
+/* A number that changes with what the files hold. */
+uint32_t tls_material(const struct tls *t);
 /* Whom this process' certificate is for. */
 const struct identity *tls_identity(const struct tls *t);
 /* For connections that are accepted. The caller's to keep: SSL_CTX_free. */

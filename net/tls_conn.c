@@ -42,7 +42,7 @@ static int bio_read(BIO *b, char *buf, int size)
     ssize_t n = recv(c->fd, buf, (size_t)size, MSG_DONTWAIT);
 
     BIO_clear_retry_flags(b);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    if (n < 0 && errno == EAGAIN)
         BIO_set_retry_read(b);
     c->ended = n == 0;
     return (int)n;
@@ -54,7 +54,7 @@ static int bio_write(BIO *b, const char *buf, int size)
     ssize_t n = send(c->fd, buf, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
 
     BIO_clear_retry_flags(b);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOBUFS))
+    if (n < 0 && (errno == EAGAIN || errno == ENOBUFS))
         BIO_set_retry_write(b);
     return (int)n;
 }
@@ -109,7 +109,7 @@ static ssize_t conn_fail_openssl(struct tls_conn *c)
         snprintf(why, sizeof why, "it shows no certificate");
     else if (verified != X509_V_OK)
         snprintf(why, sizeof why, "its certificate is not good: %s", X509_verify_cert_error_string(verified));
-    else if (ERR_GET_REASON(e) >= SSL_AD_REASON_OFFSET)
+    else if (!c->ready && ERR_GET_REASON(e) >= SSL_AD_REASON_OFFSET)
         snprintf(why, sizeof why, "it does not take this daemon's certificate: %s",
                  reason ? reason : "no reason");
     else
@@ -265,7 +265,7 @@ static void say_drained(struct msghdr *m, size_t room)
     memset(CMSG_DATA(h), 0, sizeof(int));
 }
 
-ssize_t tls_conn_read(struct tls_conn *c, struct msghdr *m)
+static ssize_t conn_read(struct tls_conn *c, struct msghdr *m)
 {
     size_t room = m->msg_controllen;
     ssize_t n = 0, got;
@@ -337,7 +337,7 @@ static ssize_t write_early(struct tls_conn *c, const struct msghdr *m, size_t n)
     return (ssize_t)n;
 }
 
-ssize_t tls_conn_write(struct tls_conn *c, const struct msghdr *m)
+static ssize_t conn_write(struct tls_conn *c, const struct msghdr *m)
 {
     uint8_t buf[TLS_RECORD_MAX];
     size_t len = bytes_of(m), n = 0;
@@ -371,6 +371,26 @@ ssize_t tls_conn_write(struct tls_conn *c, const struct msghdr *m)
     default:
         return conn_fail_openssl(c);
     }
+}
+
+/* ---- What gRPC's calls become ---- */
+
+/* OpenSSL's errors are the thread's, and gRPC's own TLS, which dials, looks at them as well: none stays behind. */
+static ssize_t leave_no_error(ssize_t n)
+{
+    int err = errno;
+
+    if (n <= 0)
+        ERR_clear_error();
+    errno = err;
+    return n;
+}
+
+ssize_t tls_conn_read(struct tls_conn *c, struct msghdr *m) { return leave_no_error(conn_read(c, m)); }
+
+ssize_t tls_conn_write(struct tls_conn *c, const struct msghdr *m)
+{
+    return leave_no_error(conn_write(c, m));
 }
 
 /* ---- Beginning and end ---- */

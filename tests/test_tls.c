@@ -130,6 +130,9 @@ static ssize_t take(void *buf, size_t size)
     ssize_t n = recvmsg(sock, &m, 0);
     int err = errno, unread = -1;
 
+    if (n <= 0) /* gRPC's own TLS on this thread would take it for its own */
+        assert_int_equal(ERR_peek_error(), 0);
+
     struct cmsghdr *h = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
     if (h) { /* the kernel's way to say that there is no more, and so gRPC does not ask again before there is */
         assert_int_equal(h->cmsg_level, SOL_TCP);
