@@ -232,30 +232,15 @@ bool api_effect(struct api *a, const struct msg *m)
 
 /* ---- Requests ---- */
 
+/* What every role serves, one that stands by serves as well. */
 static bool is_served(const struct api *a, enum api_method m)
 {
-    switch (m) {
-    case API_SUBMIT:
-    case API_WATCH:
-    case API_SESSION:
-        return a->roles.dist != NULL;
-    case API_CANCEL:
-    case API_LIST_JOBS:
-    case API_GET_JOB:
-    case API_LIST_NODES:
-        return a->roles.dist || a->roles.central;
-    case API_GET_POLICY:
-    case API_SET_POLICY:
-    case API_DRAIN:
-        return a->roles.central != NULL;
-    case API_READ_OUTPUT:
-        return a->roles.output != NULL;
-    case API_GET_STATS:
-    case API_STOP:
-    case API_METHOD_COUNT:
-        break;
-    }
-    return true;
+    bool dist = call_may_pass(api_methods[m].path, ROLE_NONE, ROLE_DIST);
+    bool central = call_may_pass(api_methods[m].path, ROLE_NONE, ROLE_CENTRAL);
+    bool worker = call_may_pass(api_methods[m].path, ROLE_NONE, ROLE_WORKER);
+
+    return (dist && central && worker) || (dist && a->roles.dist) || (central && a->roles.central) ||
+           (worker && a->roles.output);
 }
 
 static const char *served_by(enum api_method m)

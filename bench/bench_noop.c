@@ -7,16 +7,18 @@
  * Per round: tasks per second, processor time per task of each process (a worker with its spawner), and how
  * many envelopes share a message. With --timers the tasks are timers of no duration: they take every step
  * that a task takes but the executor's; no peer has such. With --unix all daemons listen on unix sockets, as
- * they may where all is one machine. Usage: bench_noop [--timers] [--unix] [--hawk BINARY] [--total TASKS]
- * [--only TASKSxJOBS] [FILE.json [ROUNDS]] */
+ * they may where all is one machine; with --tls all connections but the executors' use TLS. Usage: bench_noop
+ * [--timers] [--unix|--tls] [--hawk BINARY] [--total TASKS] [--only TASKSxJOBS] [FILE.json [ROUNDS]] */
 #include "base/mem.h"
 #include "bench/lib/figures.h"
 #include "bench/lib/hop.h"
 #include "bench/lib/peers.h"
 #include "bench/lib/programs.h"
+#include "ca/ca.h"
 #include "libhawk/hawk.h"
 #include "net/api.h"
 #include "net/rpc.h"
+#include "net/tls.h"
 
 #include <getopt.h>
 #include <signal.h>
@@ -54,7 +56,8 @@ struct bench {
         pid_t pid;
         char addr[ADDRESS_MAX];
     } on_tcp, on_unix;
-    bool timers, unix_sockets;
+    bool timers, unix_sockets, with_tls;
+    struct tls *tls; /* the client's */
     struct loop *loop;
     struct hawk_client *client;
     struct figures *figures;
@@ -66,27 +69,80 @@ struct bench {
 
 /* ---- The cluster ---- */
 
+static void certify(struct bench *b, enum role role, const char *name)
+{
+    struct identity who = {.role = role};
+    char why[PATH_MAX + 200];
+
+    snprintf(who.name, sizeof who.name, "%s", name);
+    if (ca_issue(b->dir, &who, CA_NODE_LIFE_US, b->dir, why, sizeof why))
+        bench_die("%s", why);
+}
+
+/* The client's files, for libhawk as well. */
+static void use_tls(struct bench *b)
+{
+    static const char *const variables[] = {"HAWK_TLS_CERTIFICATE", "HAWK_TLS_KEY", "HAWK_TLS_ROOTS"};
+    static const char *const names_of[] = {"ann.crt", "ann.key", "roots.crt"};
+    char path[3][PATH_MAX], why[PATH_MAX + 200];
+
+    if (ca_init(b->dir, why, sizeof why))
+        bench_die("%s", why);
+    certify(b, ROLE_CENTRAL, "c1");
+    certify(b, ROLE_DIST, "d1");
+    certify(b, ROLE_WORKER, "w1");
+    certify(b, ROLE_WORKER, "w2");
+    certify(b, ROLE_NONE, "ann");
+    for (int i = 0; i < 3; i++) {
+        snprintf(path[i], sizeof path[i], "%s/%s", b->dir, names_of[i]);
+        setenv(variables[i], path[i], 1);
+    }
+    b->tls = tls_new(&(struct tls_files){.certificate = path[0], .key = path[1], .roots = path[2]}, why);
+    if (!b->tls)
+        bench_die("%s", why);
+}
+
+/* A daemon's configuration: its certificate, if it needs one. */
+static void configure(const struct bench *b, char path[96], const char *name)
+{
+    FILE *f;
+
+    snprintf(path, 96, "%s/%s.yaml", b->dir, name);
+    f = fopen(path, "we");
+    if (f && b->tls)
+        fprintf(f, "tls:\n  certificate: %s/%s.crt\n  key: %s/%s.key\n  roots: %s/roots.crt\n", b->dir, name,
+                b->dir, name, b->dir);
+    if (!f || fclose(f))
+        bench_die("%s cannot be written", path);
+}
+
 static void start_all(struct bench *b)
 {
     struct daemon *d = b->daemons;
     char state[DAEMONS][80], listen[DAEMONS][ADDRESS_MAX], attach_to[ADDRESS_MAX], slots[8];
+    static const char *const certified[DAEMONS] = {"c1", "d1", "w1", "w2"};
+    char config[DAEMONS][96];
 
     snprintf(slots, sizeof slots, "%u", SLOTS);
     make_dir(b->dir, sizeof b->dir, "hawk-bench-noop");
+    if (b->with_tls)
+        use_tls(b);
     for (int i = 0; i < DAEMONS; i++) {
+        configure(b, config[i], certified[i]);
         snprintf(state[i], sizeof state[i], "%s/%d", b->dir, i);
         snprintf(listen[i], sizeof listen[i], b->unix_sockets ? "unix:%s/%d.sock" : "127.0.0.1:0", b->dir, i);
     }
-    d[CENTRAL].pid = start_daemon(b->hawk, d[CENTRAL].addr, "central", "--listen", listen[CENTRAL],
-                                  "--state-dir", state[CENTRAL], "--log-level", "error", NULL);
+    d[CENTRAL].pid =
+        start_daemon(b->hawk, d[CENTRAL].addr, "central", "--listen", listen[CENTRAL], "--state-dir",
+                     state[CENTRAL], "--log-level", "error", "--config", config[CENTRAL], NULL);
     for (int i = WORKER_1; i <= WORKER_2; i++)
         d[i].pid =
             start_daemon(b->hawk, d[i].addr, "worker", "--name", i == WORKER_1 ? "w1" : "w2", "--listen",
                          listen[i], "--central", d[CENTRAL].addr, "--slots", slots, "--output-dir", state[i],
-                         "--state-dir", state[i], "--log-level", "error", NULL);
-    d[DIST].pid =
-        start_daemon(b->hawk, d[DIST].addr, "dist", "--name", "d1", "--listen", listen[DIST], "--central",
-                     d[CENTRAL].addr, "--state-dir", state[DIST], "--log-level", "error", NULL);
+                         "--state-dir", state[i], "--log-level", "error", "--config", config[i], NULL);
+    d[DIST].pid = start_daemon(b->hawk, d[DIST].addr, "dist", "--name", "d1", "--listen", listen[DIST],
+                               "--central", d[CENTRAL].addr, "--state-dir", state[DIST], "--log-level",
+                               "error", "--config", config[DIST], NULL);
     for (int i = 0; i < 2 && !b->timers; i++) {
         snprintf(attach_to, sizeof attach_to, "unix:%s/w%d/executors.sock", state[WORKER_1 + i], i + 1);
         b->executors[i] = start_program("/proc/self/exe", "--serve", attach_to, NULL);
@@ -139,7 +195,8 @@ static void stop_all(struct bench *b)
 /* What a daemon's links have sent. Central tells of its nodes instead. */
 static void ask_links(struct bench *b, struct daemon *d)
 {
-    struct channel *ch = channel_new(b->loop, d->addr, NULL);
+    enum role role = d == &b->daemons[DIST] ? ROLE_DIST : ROLE_WORKER;
+    struct channel *ch = channel_new_tls(b->loop, d->addr, NULL, b->tls, role);
     struct api_get_stats_reply r;
     uint8_t *data = NULL;
     size_t len = 0;
@@ -367,8 +424,9 @@ static bool parse_mix(const char *text, struct bench *b)
 static void parse(int argc, char **argv, struct bench *b)
 {
     static const struct option options[] = {
-        {"hawk", 1, NULL, 'h'}, {"total", 1, NULL, 't'}, {"only", 1, NULL, 'o'},   {"timers", 0, NULL, 'T'},
-        {"unix", 0, NULL, 'u'}, {"serve", 1, NULL, 's'}, {"answer", 1, NULL, 'a'}, {0}};
+        {"hawk", 1, NULL, 'h'},   {"total", 1, NULL, 't'}, {"only", 1, NULL, 'o'},
+        {"timers", 0, NULL, 'T'}, {"unix", 0, NULL, 'u'},  {"serve", 1, NULL, 's'},
+        {"answer", 1, NULL, 'a'}, {"tls", 0, NULL, 'l'},   {0}};
 
     for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (o == 'h')
@@ -379,12 +437,14 @@ static void parse(int argc, char **argv, struct bench *b)
             b->timers = true;
         else if (o == 'u')
             b->unix_sockets = true;
+        else if (o == 'l')
+            b->with_tls = true;
         else if (o == 's')
             serve(optarg);
         else if (o == 'a')
             hop_answer(optarg);
         else if (o != 'o' || !parse_mix(optarg, b))
-            bench_die("usage: bench_noop [--timers] [--unix] [--hawk BINARY] [--total TASKS] "
+            bench_die("usage: bench_noop [--timers] [--unix|--tls] [--hawk BINARY] [--total TASKS] "
                       "[--only TASKSxJOBS] [FILE.json [ROUNDS]]");
     }
 }
@@ -432,6 +492,7 @@ int main(int argc, char **argv)
         round_of(&b, mixes, n, r % 2 == 1);
     if (b.peers)
         peers_stop(b.peers);
+    tls_free(b.tls);
     loop_free(b.loop);
     stop_all(&b);
     for (size_t i = 0; i < n; i++)

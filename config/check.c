@@ -5,6 +5,7 @@
 #include "config/table.h"
 #include "msg/types.h"
 #include "net/addr.h"
+#include "net/tls.h"
 #include "net/token.h"
 
 #include <limits.h>
@@ -98,10 +99,10 @@ static void check_addresses(struct checker *k, const char *key, const char *list
     }
 }
 
-/* DESIGN 3.12: a daemon listens beyond loopback only with a token, or when the operator says so. */
+/* DESIGN 3.12: a daemon listens beyond loopback only with TLS or a token, or when the operator says so. */
 static void check_listens(struct checker *k, const char *key, const char *list)
 {
-    bool open = *k->c->cluster.token_file || k->c->cluster.insecure;
+    bool open = *k->c->cluster.token_file || k->c->cluster.insecure || *k->c->tls.certificate;
     char addr[ADDR_TEXT], why[512];
 
     if (!*list)
@@ -112,8 +113,8 @@ static void check_listens(struct checker *k, const char *key, const char *list)
             complain_of_value(k, key, "%s", why);
         else if (!open && !addr_is_local(addr))
             complain_of_value(k, key,
-                              "%s can be reached from other machines: set cluster.token_file and "
-                              "cluster.node_token_file, or "
+                              "%s can be reached from other machines: set section tls, or "
+                              "cluster.token_file and cluster.node_token_file, or "
                               "allow it with cluster.insecure",
                               addr);
     }
@@ -328,6 +329,58 @@ int config_tokens(const struct config *c, const char *section, char **token, cha
     return k.errors ? HAWK_EINVALID : 0;
 }
 
+/* ---- TLS ---- */
+
+static struct tls_files tls_files_of(const struct config *c)
+{
+    return (struct tls_files){.certificate = c->tls.certificate, .key = c->tls.key, .roots = c->tls.roots};
+}
+
+static void check_tls(struct checker *k)
+{
+    const struct tls_files f = tls_files_of(k->c);
+    const char *key = *f.certificate ? "tls.certificate" : *f.key ? "tls.key" : "tls.roots";
+    char missing[64];
+
+    if (!tls_files_any(&f) || tls_files_all(&f))
+        return;
+    snprintf(missing, sizeof missing, "%s%s%s", *f.certificate ? "" : " tls.certificate",
+             *f.key ? "" : " tls.key", *f.roots ? "" : " tls.roots");
+    complain_of_value(k, key, "TLS needs all three files, and these are not set:%s", missing);
+}
+
+/* The daemon's own role and name, as the certificate must have them. */
+static void check_identity(struct checker *k, const struct identity *who)
+{
+    const char *name = strcmp(k->section, "dist") == 0     ? k->c->dist.name
+                       : strcmp(k->section, "worker") == 0 ? k->c->worker.name
+                                                           : who->name;
+    char text[IDENTITY_TEXT];
+
+    if (strcmp(identity_role(who), k->section) != 0 || strcmp(who->name, name) != 0)
+        complain_of_value(k, "tls.certificate", "it is for %s, and not for %s %s", identity_text(who, text),
+                          k->section, strcmp(k->section, "central") == 0 ? "" : name);
+}
+
+int config_tls(const struct config *c, const char *section, struct tls **tls, FILE *err)
+{
+    struct checker k = {.c = c, .section = section, .err = err};
+    const struct tls_files f = tls_files_of(c);
+    char why[TLS_WHY];
+
+    *tls = NULL;
+    if (!tls_files_all(&f) || (section && strcmp(section, "up") == 0))
+        return 0;
+    *tls = tls_new(&f, why);
+    if (!*tls) {
+        fprintf(err, "%s\n", why);
+        return HAWK_EINVALID;
+    }
+    if (section)
+        check_identity(&k, tls_identity(*tls));
+    return k.errors ? HAWK_EINVALID : 0;
+}
+
 bool config_warning(const struct config *c, const char *section, char *text, size_t size)
 {
     if (!*c->cluster.token_file || *c->cluster.node_token_file || (section && strcmp(section, "up") == 0))
@@ -346,6 +399,7 @@ int config_validate(const struct config *c, const char *section, FILE *err)
 
     if (!section || strcmp(section, "up") != 0)
         check_tokens(&k);
+    check_tls(&k);
     if (is_about(&k, "central") || is_about(&k, "up"))
         check_policy(&k);
     if (is_about(&k, "central"))

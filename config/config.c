@@ -314,7 +314,7 @@ void config_help(const char *section, FILE *f)
         if (strcmp(section, s->section) != 0)
             continue;
         char flag[64], help[256];
-        snprintf(flag, sizeof flag, "--%s", s->name);
+        snprintf(flag, sizeof flag, "--%s%s", strcmp(section, "tls") == 0 ? "tls-" : "", s->name);
         for (char *p = flag; *p; p++)
             if (*p == '_')
                 *p = '-';

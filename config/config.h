@@ -40,6 +40,13 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(cluster, COUNT, unproven_per_address, "100",                                                           \
       "most connections of another address without an accepted call")
 
+#define TLS_SETTINGS(S)                                                                                      \
+    S(tls, TEXT, certificate, "",                                                                            \
+      "file with this daemon's certificate, PEM; with it, all TCP connections use TLS")                      \
+    S(tls, TEXT, key, "", "file with its private key, which nobody else may read")                           \
+    S(tls, TEXT, roots, "",                                                                                  \
+      "file with the certificates of the roots that sign nodes' and users' certificates")
+
 #define CENTRAL_SETTINGS(S)                                                                                  \
     S(central, LIST, listen, "127.0.0.1:7070", "addresses to listen on: HOST:PORT or unix:PATH")             \
     S(central, TEXT, advertise, "", "address for other nodes; default: the first one of listen")             \
@@ -154,6 +161,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
 
 #define SECTIONS(X)                                                                                          \
     X(cluster, CLUSTER_SETTINGS)                                                                             \
+    X(tls, TLS_SETTINGS)                                                                                     \
     X(central, CENTRAL_SETTINGS)                                                                             \
     X(dist, DIST_SETTINGS)                                                                                   \
     X(worker, WORKER_SETTINGS)                                                                               \
@@ -186,6 +194,10 @@ HAWK_MUST_USE int config_validate(const struct config *c, const char *section, F
  * and *node_token, also after an error. Writes a line for each mistake to err, and returns HAWK_EINVALID. */
 HAWK_MUST_USE int config_tokens(const struct config *c, const char *section, char **token, char **node_token,
                                 FILE *err);
+/* Reads the files of section tls, for one section's daemon or (NULL) for any. *tls NULL: they are not set, or not
+ * for `up`, which listens on a unix socket. The caller frees *tls. Otherwise as config_tokens. */
+struct tls;
+HAWK_MUST_USE int config_tls(const struct config *c, const char *section, struct tls **tls, FILE *err);
 /* Writes one line about what the configuration allows without its writer perhaps knowing, and the remedy;
  * of one section's daemon or (NULL) of all. False: there is nothing to say. */
 #define CONFIG_WARNING 400

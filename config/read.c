@@ -138,14 +138,15 @@ static bool read_section(struct reader *r)
 {
     if (r->event.type != YAML_SCALAR_EVENT) {
         complain_at_line(r, line_of(r),
-                         "expected the name of a section: cluster, central, dist, worker, up or log");
+                         "expected the name of a section: cluster, tls, central, dist, worker, up or log");
         return skip_value(r) && next_event(r) && skip_value(r);
     }
     char *section = xstrdup(scalar_text(r));
     size_t line = line_of(r);
     bool go_on = next_event(r);
     if (go_on && !section_known(section)) {
-        complain_at_line(r, line, "%s: no such section; there are cluster, central, dist, worker, up and log",
+        complain_at_line(r, line,
+                         "%s: no such section; there are cluster, tls, central, dist, worker, up and log",
                          section);
         go_on = skip_value(r);
     } else if (go_on && r->event.type == YAML_MAPPING_START_EVENT) {
@@ -176,7 +177,7 @@ static void read_document(struct reader *r)
     if (go_on && r->event.type == YAML_SCALAR_EVENT && !*scalar_text(r))
         return;
     if (go_on && r->event.type != YAML_MAPPING_START_EVENT) {
-        complain_at_line(r, line_of(r), "expected sections: cluster, central, dist, worker, up or log");
+        complain_at_line(r, line_of(r), "expected sections: cluster, tls, central, dist, worker, up or log");
         return;
     }
     while (go_on && next_event(r) && r->event.type != YAML_MAPPING_END_EVENT)
@@ -248,7 +249,7 @@ out:
 /* ---- Flags ---- */
 
 /* Finds the setting of a flag: "--long-lease" in section central. Every section's flags include the
- * settings of cluster and log. */
+ * settings of cluster, and those of log and tls with the section's name before theirs. */
 static const struct setting *flag_setting(const char *section, const char *flag, size_t len)
 {
     char name[64];
@@ -262,6 +263,8 @@ static const struct setting *flag_setting(const char *section, const char *flag,
         s = setting_find("cluster", strlen("cluster"), name);
     if (!s && strcmp(name, "log_level") == 0)
         s = setting_find("log", strlen("log"), "level");
+    if (!s && strncmp(name, "tls_", 4) == 0)
+        s = setting_find("tls", strlen("tls"), name + 4);
     return s;
 }
 
@@ -298,7 +301,8 @@ static bool is_flag_of(const struct setting *s, const char *section)
 
 static int unknown_flag(const char *section, const char *arg, size_t len)
 {
-    static const char *const others[] = {"config", "set", "output", "help", "log-level"};
+    static const char *const others[] = {"config",    "set",     "output",    "help",
+                                         "log-level", "tls-key", "tls-roots", "tls-certificate"};
     char word[64], name[64];
     snprintf(word, sizeof word, "%.*s", (int)len, arg);
     struct near near = near_begin(word);
@@ -420,6 +424,7 @@ static int print_help(const char *section)
     printf("usage: hawk %s [--config FILE] [--FLAG VALUE]...\n\n%s", section, section_purpose(section));
     config_help(section, stdout);
     config_help("cluster", stdout);
+    config_help("tls", stdout);
     printf("  --log-level                error|warn|info|debug|trace [info]\n"
            "  --set SECTION.NAME=VALUE   any other setting of the configuration\n"
            "  --config FILE              YAML; default $HAWK_CONFIG, then /etc/hawk/hawk.yaml\n"

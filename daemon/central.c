@@ -296,6 +296,7 @@ static int begin_reign(struct central_daemon *d, const struct leader_view *v)
     struct node_config nc = {.role = ROLE_CENTRAL,
                              .name = p->name,
                              .token = p->node_token,
+                             .tls = p->tls,
                              .seed = entropy(),
                              .version = p->version};
     struct node_fns fns = {.role = &central_functions, .may = may_act, .effect = central_daemon_effect};

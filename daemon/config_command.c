@@ -4,6 +4,7 @@
 #include "config/config.h"
 #include "daemon/commands.h"
 #include "exec/exec.h"
+#include "net/tls.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -18,31 +19,42 @@ static const char usage[] =
     "check reads a YAML file (\"-\": standard input) as daemons would and reports every mistake with file "
     "and\n"
     "line: unknown settings, wrong types, values out of range, settings that contradict each other, and "
-    "token\n"
-    "files that are missing or bad. Exit code 0: they accept it, 2: they do not.\n"
+    "files\n"
+    "of tokens or of TLS that are missing or bad. Exit code 0: they accept it, 2: they do not.\n"
     "show prints every setting in effect and where its value came from: a default, a line of the file\n"
     "($HAWK_CONFIG, then /etc/hawk/hawk.yaml unless --config names one), or a flag.\n"
-    "SECTION is one of cluster, central, dist, worker, up, log.\n";
+    "SECTION is one of cluster, tls, central, dist, worker, up, log.\n";
 
 /* The user of the daemons may read files that this user may not. */
-static bool hidden_token(const char *token_file)
+static bool is_hidden(const char *file)
 {
-    if (!*token_file || access(token_file, R_OK) == 0 || errno != EACCES)
+    if (!*file || access(file, R_OK) == 0 || errno != EACCES)
         return false;
-    say_warning("config", "%s is not checked: this user may not read it", token_file);
+    say_warning("config", "%s is not checked: this user may not read it", file);
     return true;
 }
 
 static bool tokens_ok(const struct config *c, FILE *err)
 {
     char *token, *node_token;
-    bool unknown = hidden_token(c->cluster.token_file);
+    bool unknown = is_hidden(c->cluster.token_file);
 
-    if (hidden_token(c->cluster.node_token_file) || unknown)
+    if (is_hidden(c->cluster.node_token_file) || unknown)
         return true;
     bool ok = config_tokens(c, NULL, &token, &node_token, err) == 0;
     free(token);
     free(node_token);
+    return ok;
+}
+
+static bool tls_ok(const struct config *c, FILE *err)
+{
+    struct tls *tls;
+
+    if (is_hidden(c->tls.key))
+        return true;
+    bool ok = config_tls(c, NULL, &tls, err) == 0;
+    tls_free(tls);
     return ok;
 }
 
@@ -57,7 +69,7 @@ static int check_config(const char *path)
     int read = err ? config_load(&c, path, err) : HAWK_ENOMEM;
     /* Other mistakes do not keep us from checking the values that were read. */
     bool ok = (read == 0 || read == HAWK_EINVALID) && config_validate(&c, NULL, err) == 0 && read == 0 &&
-              tokens_ok(&c, err);
+              tokens_ok(&c, err) && tls_ok(&c, err);
     char warning[CONFIG_WARNING] = "";
     if (ok && config_warning(&c, NULL, warning, sizeof warning))
         say_warning("config", "%s", warning);

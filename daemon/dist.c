@@ -171,6 +171,7 @@ static int dist_daemon_start(struct dist_daemon *d)
     struct node_config nc = {.role = ROLE_DIST,
                              .name = p->name,
                              .token = p->node_token,
+                             .tls = p->tls,
                              .central = c->dist.central,
                              .id = {(uint32_t)node},
                              .cluster = cluster,

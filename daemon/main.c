@@ -1,4 +1,5 @@
 /* The `hawk` binary: finds the command and runs it. */
+#include "ca/command.h"
 #include "cli/document.h"
 #include "daemon/commands.h"
 
@@ -52,6 +53,12 @@ const struct command daemon_commands[] = {
     {.name = "dist", .help = "daemon: a distributed scheduler, where clients submit", .run = dist_main},
     {.name = "worker", .help = "daemon: runs tasks, and steals short ones when idle", .run = worker_main},
     {.name = "config", .help = "check a configuration file, or show the one in effect", .run = config_main},
+    {.name = "ca",
+     .help = "make a cluster's roots, and certificates for TLS",
+     .synopsis = "init DIR | issue DIR --role ROLE --name NAME [FLAGS]",
+     .details = ca_details,
+     .flags = ca_flags,
+     .run = ca_main},
     {.name = "sim",
      .help = "simulate a cluster: the same schedulers in virtual time",
      .synopsis = "--trace FILE --workers N [OPTIONS]",

@@ -324,6 +324,13 @@ static void out_of_role(struct node *n, struct link *k, const struct msg *m)
     link_break(k, HAWK_EDENIED, why);
 }
 
+/* A node may join under no other name than its certificate's. */
+static bool joins_as_another(const struct link *k, const struct msg *m)
+{
+    return m->type == MSG_JOIN && link_is_certified(k) && m->join.name &&
+           strcmp(m->join.name->data, link_peer_name(k)) != 0;
+}
+
 static void on_msg(void *arg, struct link *k, const struct msg *m)
 {
     struct node *n = arg;
@@ -332,6 +339,12 @@ static void on_msg(void *arg, struct link *k, const struct msg *m)
 
     if (!msg_may_pass(m->type, link_peer_role(k), n->kind)) {
         out_of_role(n, k, m);
+        return;
+    }
+    if (joins_as_another(k, m)) {
+        log_warn("%s (%s) wants to join under another name than its certificate's; its link is closed",
+                 link_peer_name(k), link_addr(k));
+        link_break(k, HAWK_EDENIED, "a node joins under the name in its certificate");
         return;
     }
     if (!s || !s->open)
@@ -400,8 +413,12 @@ struct node *node_new(struct loop *l, const struct node_config *c, const struct 
                       void *arg)
 {
     struct node *n = xcalloc(1, sizeof *n);
-    struct link_config lc = {
-        .role = c->role, .name = c->name, .token = c->token, .version = c->version, .seed = c->seed};
+    struct link_config lc = {.role = c->role,
+                             .name = c->name,
+                             .token = c->token,
+                             .tls = c->tls,
+                             .version = c->version,
+                             .seed = c->seed};
     struct peers_config pc = {.role = c->role,
                               .seed = c->seed,
                               .id = c->id,

@@ -21,6 +21,7 @@ struct node_fns {
 struct node_config {
     enum role role;
     const char *name, *token; /* copied; token: the nodes'; NULL: none */
+    struct tls *tls;          /* NULL: none; outlives the node */
     const char *central;      /* where to find central, or several, comma separated; NULL in central itself */
     uint64_t seed;
     uint32_t version; /* of the protocol; 0: PROTOCOL_VERSION */

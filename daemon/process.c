@@ -8,6 +8,7 @@
 #include "cli/document.h"
 #include "daemon/journal.h"
 #include "net/addr.h"
+#include "net/tls.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -38,14 +39,15 @@ static int version_read(uint32_t *version)
     return 0;
 }
 
-/* Everything that can be wrong before the daemon starts; the tokens are read on the way. */
+/* Everything that can be wrong before the daemon starts; tokens and certificates are read on the way. */
 static int validate_config(struct process *p)
 {
     char *mistakes = NULL;
     size_t size = 0;
     FILE *err = open_memstream(&mistakes, &size);
     int failed = !err || config_validate(&p->config, p->section, err) ||
-                 config_tokens(&p->config, p->section, &p->token, &p->node_token, err);
+                 config_tokens(&p->config, p->section, &p->token, &p->node_token, err) ||
+                 config_tls(&p->config, p->section, &p->tls, err);
     if (err)
         fclose(err);
     say_lines(mistakes ? mistakes : "hawk: out of memory\n");
@@ -87,6 +89,14 @@ static void on_dead(void *arg)
     _exit(PROCESS_FAILED);
 }
 
+static enum role role_of(const char *section)
+{
+    for (int r = ROLE_NONE + 1; r < ROLE_COUNT; r++)
+        if (strcmp(section, role_text((enum role)r)) == 0)
+            return (enum role)r;
+    return ROLE_NONE; /* `hawk up` has all of them */
+}
+
 int process_open(struct process *p, const char *listen, uint32_t keepalive_ms)
 {
     char why[512], addr[ADDR_TEXT];
@@ -94,6 +104,8 @@ int process_open(struct process *p, const char *listen, uint32_t keepalive_ms)
     p->server = server_new(
         p->loop, &(struct server_config){.token = p->token,
                                          .node_token = p->node_token,
+                                         .tls = p->tls,
+                                         .role = role_of(p->section),
                                          .insecure = p->config.cluster.insecure,
                                          .keepalive_ms = keepalive_ms,
                                          .connections_max = p->config.cluster.connections_max,
@@ -326,6 +338,7 @@ void process_exit(struct process *p, int code)
 int process_free(struct process *p)
 {
     server_free(p->server);
+    tls_free(p->tls);
     loop_free(p->loop);
     config_free(&p->config);
     free(p->token);

@@ -18,6 +18,7 @@ struct process {
     const char *executors; /* where executors of this machine attach; NULL: nowhere in particular */
     char *token;           /* the clients'; NULL: none */
     char *node_token;      /* what this node opens links with; NULL: none */
+    struct tls *tls;       /* key, certificate and roots; NULL: none */
     struct loop *loop;
     struct server *server;
     void (*stop)(void *arg, bool now); /* a signal asked for it; now: the second time */

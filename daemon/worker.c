@@ -328,6 +328,7 @@ static int worker_daemon_start(struct worker_daemon *d)
     struct node_config nc = {.role = ROLE_WORKER,
                              .name = p->name,
                              .token = p->node_token,
+                             .tls = p->tls,
                              .central = c->worker.central,
                              .seed = entropy(),
                              .version = p->version};

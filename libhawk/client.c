@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "net/addr.h"
+#include "net/tls.h"
 #include "net/token.h"
 
 #include <errno.h>
@@ -61,13 +62,41 @@ int client_find_token(struct client *client, const char *path)
     return 0;
 }
 
+int client_find_tls(struct client *client)
+{
+    const struct tls_files f = {.certificate = getenv("HAWK_TLS_CERTIFICATE"),
+                                .key = getenv("HAWK_TLS_KEY"),
+                                .roots = getenv("HAWK_TLS_ROOTS")};
+    char why[TLS_WHY];
+    if (!tls_files_any(&f))
+        return 0;
+    if (!tls_files_all(&f))
+        return client_fail(
+            client, HAWK_EINVALID,
+            "TLS needs HAWK_TLS_CERTIFICATE, HAWK_TLS_KEY and HAWK_TLS_ROOTS, and not all are set");
+    client->tls = tls_new(&f, why);
+    return client->tls ? 0 : client_fail(client, HAWK_EINVALID, "%s", why);
+}
+
+/* The role that answers at an address: as the list of nodes says, else a scheduler's. */
+static enum role role_at(const struct client *client, const char *addr)
+{
+    struct identity who = {0};
+    for (uint32_t i = 0; i < client->nodes.nodes_n; i++)
+        if (strcmp(client->nodes.nodes[i].address, addr) == 0 &&
+            identity_set_role(&who, client->nodes.nodes[i].role))
+            return who.role;
+    return ROLE_NONE;
+}
+
 static struct channel *channel_to(struct client *client, const char *addr)
 {
     for (uint32_t i = 0; i < client->channels_n; i++)
         if (strcmp(channel_addr(client->channels[i]), addr) == 0)
             return client->channels[i];
     vec_grow(client->channels, client->channels_n, client->channels_cap);
-    return client->channels[client->channels_n++] = channel_new(client->loop, addr, client->token);
+    return client->channels[client->channels_n++] =
+               channel_new_tls(client->loop, addr, client->token, client->tls, role_at(client, addr));
 }
 
 /* Whether somebody listens on "unix:PATH". */
@@ -130,6 +159,8 @@ int client_open(struct client **out, const struct client_options *o)
             client, HAWK_EUNAVAILABLE,
             "no cluster found: start one with `hawk up`, or name a dist with --dist or HAWK_DIST");
     int err = client_find_token(client, o->token_file);
+    if (!err)
+        err = client_find_tls(client);
     if (err)
         return err;
     client->loop = loop_new(LOOP_NET);
@@ -146,6 +177,7 @@ void client_close(struct client *client)
     for (uint32_t i = 0; i < client->channels_n; i++)
         channel_free(client->channels[i]);
     free(client->channels);
+    tls_free(client->tls);
     loop_free(client->loop);
     api_free(&api_list_nodes_reply_type, &client->nodes);
     free(client->token);
@@ -174,6 +206,20 @@ static bool is_broken(grpc_status_code status, const char *text)
            has_one_of(text, words);
 }
 
+/* What to look at when no connection could be made. */
+static const char *remedy(const struct client *client, const char *addr, const char *reason)
+{
+    static const char *const hung_up[] = {"closed", "reset", "Endpoint read", NULL};
+    if (addr_is_unix(addr))
+        return "is `hawk up` running?";
+    if (client->tls)
+        return "is it running with TLS, and does it take the certificate in HAWK_TLS_CERTIFICATE? Its log "
+               "says";
+    if (has_one_of(reason, hung_up))
+        return "is it running, and does it want TLS (HAWK_TLS_CERTIFICATE, HAWK_TLS_KEY, HAWK_TLS_ROOTS)?";
+    return "is it running?";
+}
+
 int client_call_failed(struct client *client, const struct channel *ch, grpc_status_code status,
                        const char *text)
 {
@@ -185,8 +231,8 @@ int client_call_failed(struct client *client, const struct channel *ch, grpc_sta
     client->untouched = reason || status == GRPC_STATUS_CANCELLED ||
                         (status == GRPC_STATUS_UNAVAILABLE && has_one_of(text, refusals));
     if (reason)
-        return client_fail(client, err, "cannot reach %s: %s; is %s running?", addr, reason,
-                           addr_is_unix(addr) ? "`hawk up`" : "it");
+        return client_fail(client, err, "cannot reach %s: %s; %s", addr, reason,
+                           remedy(client, addr, reason));
     if (status == GRPC_STATUS_UNAUTHENTICATED)
         return client_fail(client, err, "%s: %s: --token-file or HAWK_TOKEN_FILE names the file with it",
                            addr, text);

@@ -23,6 +23,7 @@ struct client_job {
 struct client {
     struct loop *loop;
     char *token;
+    struct tls *tls;           /* NULL: none */
     struct channel **channels; /* the first `contacts` of them are the contacts */
     uint32_t channels_n, channels_cap;
     uint32_t contacts, current; /* current: the contact that answered last */
@@ -40,6 +41,8 @@ struct client {
 int client_fail(struct client *client, int err, const char *fmt, ...) HAWK_PRINTF(3, 4);
 /* Sets client->token from that file, else as the environment says. It stays NULL if there is none. */
 HAWK_MUST_USE int client_find_token(struct client *client, const char *path);
+/* Sets client->tls from the files that the environment names; it stays NULL if it names none. */
+HAWK_MUST_USE int client_find_tls(struct client *client);
 /* Keeps the error of a call to ch; sets client->untouched. The error is HAWK_EUNAVAILABLE when the node is
  * going away in any way. */
 int client_call_failed(struct client *client, const struct channel *ch, grpc_status_code status,

@@ -14,6 +14,7 @@
 #include "net/addr.h"
 #include "net/attach.h"
 #include "net/rpc.h"
+#include "net/tls.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -50,6 +51,7 @@ struct hawk_executor {
     struct rpc *rpc;
     uint64_t stream; /* counts them */
     char *addr, *token;
+    struct tls *tls; /* NULL: none */
     struct attach_hello hello;
     int64_t delay_us, turned_us;
     bool leaving, drain_sent, over, woken;
@@ -315,7 +317,10 @@ static int use_options(struct hawk_executor *x, const char *app, const struct ha
         return keep_error(x, HAWK_EINVALID, "the worker's address: %s",
                           addr ? why : "the default one is too long");
     int err = client_find_token(&client, o->token_file);
+    if (!err)
+        err = client_find_tls(&client);
     x->token = client.token;
+    x->tls = client.tls;
     if (err)
         return keep_error(x, err, "%s", client.error);
     x->addr = xstrdup(addr);
@@ -338,7 +343,7 @@ int hawk_executor_open(struct hawk_executor **executor, const char *app,
     if ((err = use_options(x, app, options ? options : &defaults)))
         return err;
     x->loop = loop_new(LOOP_NET);
-    x->channel = channel_new(x->loop, x->addr, x->token);
+    x->channel = channel_new_tls(x->loop, x->addr, x->token, x->tls, ROLE_WORKER);
     if ((err = start_keeper(x)))
         return err;
     attach_stream(x);
@@ -504,6 +509,7 @@ void hawk_executor_close(struct hawk_executor *x)
     if (x->loop)
         loop_timer_clear(x->loop, &x->retry);
     channel_free(x->channel);
+    tls_free(x->tls);
     loop_free(x->loop);
     loop_net_settle();
     while (!list_empty(&x->waiting))

@@ -320,7 +320,8 @@ _Static_assert(ROUTES_N == MSG_WIRE_END - 1, "every message that travels needs i
 
 static unsigned route_between(enum role from, enum role to)
 {
-    static const uint8_t routes[ROLE_COUNT][ROLE_COUNT] = {
+    static const uint16_t routes[ROLE_COUNT][ROLE_COUNT] = {
+        [ROLE_NONE] = {[ROLE_CENTRAL] = USER_CENTRAL, [ROLE_DIST] = USER_DIST, [ROLE_WORKER] = USER_WORKER},
         [ROLE_DIST] = {[ROLE_CENTRAL] = DIST_CENTRAL, [ROLE_WORKER] = DIST_WORKER},
         [ROLE_WORKER] =
             {[ROLE_CENTRAL] = WORKER_CENTRAL, [ROLE_DIST] = WORKER_DIST, [ROLE_WORKER] = WORKER_WORKER},
@@ -332,13 +333,23 @@ static unsigned route_between(enum role from, enum role to)
 
 bool msg_may_pass(unsigned type, enum role from, enum role to)
 {
-    static const uint8_t allowed[MSG_WIRE_END] = {
+    static const uint16_t allowed[MSG_WIRE_END] = {
 #define X(NAME, routes) [MSG_##NAME] = (routes),
         WIRE_ROUTES(X)
 #undef X
     };
 
     return type < MSG_WIRE_END && (allowed[type] & route_between(from, to));
+}
+
+bool call_may_pass(const char *path, enum role from, enum role to)
+{
+#define X(name, routes)                                                                                      \
+    if (strcmp(path, name) == 0)                                                                             \
+        return ((routes)&route_between(from, to)) != 0;
+    CALL_ROUTES(X)
+#undef X
+    return false;
 }
 
 /* ---- Output ---- */

@@ -123,6 +123,11 @@ enum route {
     DIST_WORKER = 1u << 4,
     WORKER_DIST = 1u << 5,
     WORKER_WORKER = 1u << 6,
+    /* A user's calls. Users send no messages. */
+    USER_CENTRAL = 1u << 7,
+    USER_DIST = 1u << 8,
+    USER_WORKER = 1u << 9,
+    USER_ANY = USER_CENTRAL | USER_DIST | USER_WORKER,
 };
 #define WIRE_ROUTES(X)                                                                                       \
     X(JOIN, DIST_CENTRAL | WORKER_CENTRAL)                                                                   \
@@ -184,6 +189,25 @@ enum route {
     X(JOB_NUMBERS, DIST_CENTRAL | CENTRAL_DIST)                                                              \
     X(LONG_REQUEST, WORKER_CENTRAL)                                                                          \
     X(TASK_PAUSED, WORKER_DIST | WORKER_CENTRAL | CENTRAL_DIST)
+
+/* --- And who may make which call of whom: what each role serves, and to whom where certificates say who calls
+ * (net/identity.h). Nobody may make a call that is not listed. --- */
+#define CALL_ROUTES(X)                                                                                       \
+    X("/hawk.v1.Peer/Link", DIST_CENTRAL | WORKER_CENTRAL | DIST_WORKER | WORKER_WORKER)                     \
+    X("/hawk.v1.Hawk/Submit", USER_DIST)                                                                     \
+    X("/hawk.v1.Hawk/Watch", USER_DIST)                                                                      \
+    X("/hawk.v1.Hawk/Session", USER_DIST)                                                                    \
+    X("/hawk.v1.Hawk/Cancel", USER_DIST | USER_CENTRAL)                                                      \
+    X("/hawk.v1.Hawk/ListJobs", USER_DIST | USER_CENTRAL)                                                    \
+    X("/hawk.v1.Hawk/GetJob", USER_DIST | USER_CENTRAL)                                                      \
+    X("/hawk.v1.Hawk/ListNodes", USER_DIST | USER_CENTRAL)                                                   \
+    X("/hawk.v1.Hawk/GetStats", USER_ANY)                                                                    \
+    X("/hawk.v1.Hawk/GetPolicy", USER_CENTRAL)                                                               \
+    X("/hawk.v1.Hawk/SetPolicy", USER_CENTRAL)                                                               \
+    X("/hawk.v1.Hawk/Drain", USER_CENTRAL)                                                                   \
+    X("/hawk.v1.Hawk/Stop", USER_ANY)                                                                        \
+    X("/hawk.v1.Hawk/ReadOutput", USER_WORKER)                                                               \
+    X("/hawk.v1.Executors/Attach", USER_WORKER)
 
 /* The protocol's versions; a node understands the two before its own (docs/protocol.md, section 0). New
  * messages are appended, so each version begins with a message. A node sends no message from there on to a
@@ -482,6 +506,8 @@ static inline bool msg_in_version(unsigned type, uint32_t version)
 
 /* Whether a node of one role may send a message of this type to a node of another (WIRE_ROUTES). */
 bool msg_may_pass(unsigned type, enum role from, enum role to);
+/* Whether somebody of one role may make a call of another (CALL_ROUTES). ROLE_NONE: a user. */
+bool call_may_pass(const char *path, enum role from, enum role to);
 /* Whether a node of one role opens links to nodes of another. Dists and workers open links to central and
  * to workers. */
 static inline bool role_may_dial(enum role from, enum role to)

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "net/addr.h"
 #include "net/server.h"
+#include "net/tls.h"
 #include "net/token.h"
 
 #include <grpc/byte_buffer_reader.h>
@@ -51,24 +52,38 @@ size_t net_args(grpc_arg *args, uint32_t max_message_bytes, int keepalive_ms, in
     return n;
 }
 
-grpc_channel *net_channel(const char *addr, bool own_connection, int keepalive_ms, int timeout_ms)
+static grpc_channel_credentials *dial_credentials(const struct net_dial *d, bool secure)
+{
+    if (!secure)
+        return grpc_insecure_credentials_create();
+    tls_refresh(d->tls, d->now_us);
+    return tls_dialling(d->tls);
+}
+
+grpc_channel *net_channel(const char *addr, const struct net_dial *d)
 {
     grpc_arg v[NET_ARGS_MAX];
     grpc_channel_args args = {.args = v};
-    grpc_channel_credentials *creds = grpc_insecure_credentials_create();
+    bool secure = d->tls && !addr_is_unix(addr);
+    grpc_channel_credentials *creds = dial_credentials(d, secure);
     char target[ADDR_TEXT];
 
-    args.num_args = net_args(v, NET_MESSAGE_BYTES, keepalive_ms, timeout_ms);
+    args.num_args = net_args(v, NET_MESSAGE_BYTES, d->keepalive_ms, d->timeout_ms);
     v[args.num_args++] = int_arg(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     v[args.num_args++] = int_arg(GRPC_ARG_ENABLE_RETRIES, 0);
     v[args.num_args++] = int_arg(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
     v[args.num_args++] = int_arg(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
     v[args.num_args++] = int_arg(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
     v[args.num_args++] = int_arg(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, CONNECT_TIMEOUT_MS);
-    v[args.num_args++] = int_arg(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, own_connection);
+    v[args.num_args++] = int_arg(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, d->own_connection);
+    if (secure)
+        v[args.num_args++] = (grpc_arg){.type = GRPC_ARG_STRING,
+                                        .key = (char *)(uintptr_t)GRPC_SSL_TARGET_NAME_OVERRIDE_ARG,
+                                        .value.string = (char *)(uintptr_t)d->expected};
     addr_target(addr, target, sizeof target);
     grpc_channel *ch = grpc_channel_create(target, creds, &args);
-    grpc_channel_credentials_release(creds);
+    if (!secure)
+        grpc_channel_credentials_release(creds);
     CHECK(ch); /* for a bad target gRPC returns a lame channel, not NULL */
     return ch;
 }

@@ -49,9 +49,18 @@ void net_receive(struct loop *l, grpc_call *call, grpc_byte_buffer **message, st
  * (NET_ARGS_MAX) and returns their number. */
 #define NET_ARGS_MAX 24
 size_t net_args(grpc_arg *args, uint32_t max_message_bytes, int keepalive_ms, int timeout_ms);
-/* An insecure channel to "host:port" or "unix:/path". own_connection: the channel shares no connection,
- * and no backoff, with other channels to the same address. */
-grpc_channel *net_channel(const char *addr, bool own_connection, int keepalive_ms, int timeout_ms);
+struct tls;
+/* How a channel reaches its server. */
+struct net_dial {
+    /* The channel shares no connection, and no backoff, with other channels to the same address. */
+    bool own_connection;
+    int keepalive_ms, timeout_ms;
+    struct tls *tls;      /* NULL: none. Unix sockets never have it. Read anew if the files have changed */
+    const char *expected; /* with TLS: the name that the server's certificate must have (net/identity.h) */
+    int64_t now_us;       /* with TLS */
+};
+/* A channel to "host:port" or "unix:/path". */
+grpc_channel *net_channel(const char *addr, const struct net_dial *d);
 
 /* A new message with a copy of the bytes. */
 grpc_byte_buffer *net_message(const void *data, size_t len);

@@ -1,13 +1,12 @@
 /* See front.h. */
-#include "net/front.h"
+#include "net/front_impl.h"
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "net/addresses.h"
 #include "net/guard.h"
 #include "net/listen.h"
-#include "net/log_kind.h"
 #include "net/probe.h"
+#include "net/tls.h"
 
 #include <errno.h>
 #include <grpc/grpc_posix.h>
@@ -27,9 +26,6 @@
 #define TAKEN_PER_TURN 16
 #define TICK_US (100 * US_PER_MS)
 
-/* Logs a line of a kind that a stranger can cause. */
-#define say(f, kind, what, ...) log_kind_warn((kind), (what), loop_now((f)->loop), __VA_ARGS__)
-
 struct listener {
     struct front *front;
     int fd;
@@ -38,41 +34,15 @@ struct listener {
     struct probe probe;
 };
 
-struct front {
-    struct loop *loop;
-    struct front_config config;
-    grpc_server *server; /* NULL: the front accepts no connection */
-    struct listener **listeners;
-    unsigned listeners_n, listeners_cap;
-    struct guards *guards;
-    int news_fd;
-    struct loop_fd *news;
-    struct loop_timer tick;
-    int64_t tick_us; /* when, while it is set */
-    struct list unproven, proven;
-    struct list leaving;               /* connections that are cut once their last answer has left */
-    struct list closing;               /* gRPC has let go */
-    uint32_t conns_n;                  /* of all lists but the last, without those that were cut */
-    uint32_t unproven_n, unproven_max; /* connections in gRPC; without our own probes */
-    struct front_conn **by_fd;
-    uint32_t by_fd_n;
-    struct addresses addresses;
-    struct log_kind broken[BROKEN_RULES], refused, late, denied;
-    bool starved; /* there is no descriptor for a new connection */
-    bool full;    /* too many connections are not proven */
-    bool seen;    /* the guard counts what gRPC reads and writes */
-    bool is_dead;
-};
-
 /* ---- Connections ---- */
 
-static void tick_at(struct front *f, int64_t at_us)
+void front_tick_at(struct front *f, int64_t at_us)
 {
     if (!loop_timer_is_set(&f->tick) || f->tick_us > at_us)
         loop_timer_set(f->loop, &f->tick, f->tick_us = at_us);
 }
 
-static void tick_on(struct front *f) { tick_at(f, loop_now(f->loop) + TICK_US); }
+void front_tick_on(struct front *f) { front_tick_at(f, loop_now(f->loop) + TICK_US); }
 
 static uint32_t *count_of(struct address *a, const struct front_conn *c)
 {
@@ -102,7 +72,7 @@ static void leave_address(struct front_conn *c)
     list_remove(&c->in_address);
     list_init(&c->in_address);
     if (--*count_of(a, c) == 0)
-        tick_on(c->front); /* which forgets it */
+        front_tick_on(c->front); /* which forgets it */
 }
 
 /* The connection counts no more. */
@@ -133,7 +103,7 @@ static void unproven_less(struct front_conn *c)
     CHECK(f->unproven_n > 0);
     f->unproven_n--;
     if (f->full)
-        tick_at(f, loop_now(f->loop));
+        front_tick_at(f, loop_now(f->loop));
 }
 
 static void conn_free(struct front_conn *c)
@@ -163,32 +133,6 @@ static void release_conn(struct front_conn *c)
         conn_free(c);
 }
 
-struct address_load front_load(const struct front_conn *c)
-{
-    const struct address *a = addresses_find(&c->front->addresses, c->net);
-
-    return a ? a->load : (struct address_load){0};
-}
-
-void front_call_began(struct front_conn *c, bool lasting)
-{
-    struct address *a = addresses_get(&c->front->addresses, c->net);
-
-    a->load.calls++;
-    a->load.lasting += lasting;
-}
-
-void front_call_ended(struct front_conn *c, bool lasting)
-{
-    struct address *a = addresses_find(&c->front->addresses, c->net);
-
-    CHECK(a && a->load.calls > 0);
-    a->load.calls--;
-    a->load.lasting -= lasting;
-    if (address_is_idle(a) && !c->exempt)
-        tick_on(c->front); /* which forgets it */
-}
-
 struct front_conn *front_find(struct front *f, const char *peer)
 {
     unsigned long fd;
@@ -213,7 +157,7 @@ void front_prove(struct front_conn *c)
     c->proven = true;
     if (a) { /* a client there has the right token */
         address_trust(a, loop_now(c->front->loop));
-        tick_on(c->front);
+        front_tick_on(c->front);
     }
     if (c->cut)
         return;
@@ -223,32 +167,6 @@ void front_prove(struct front_conn *c)
     guard_prove(c->guard);
     list_remove(&c->node);
     list_push_tail(&c->front->proven, &c->node);
-}
-
-void front_failed(struct front_conn *c)
-{
-    struct front *f = c->front;
-    struct address *a = c->exempt ? NULL : addresses_get(&f->addresses, c->net);
-
-    c->failed++;
-    if (a)
-        address_failed(a, loop_now(f->loop));
-    if (c->failed == 1)
-        say(f, &f->denied, "a call with a wrong token",
-            "a call from %s was refused: its token is missing or wrong", c->peer);
-    else if (c->failed == FRONT_FAILED_MAX)
-        say(f, &f->denied, "a call with a wrong token",
-            "a call from %s was refused: its token is missing or wrong, the %uth call of it; the connection "
-            "is closed",
-            c->peer, c->failed);
-    else
-        log_kind_leave_out(&f->denied);
-    if (c->failed == FRONT_FAILED_MAX && !c->closed) {
-        c->since_us = loop_now(f->loop);
-        list_remove(&c->node);
-        list_push_tail(&f->leaving, &c->node);
-    }
-    tick_on(f);
 }
 
 static void on_news(void *arg, unsigned events)
@@ -270,6 +188,10 @@ static void on_news(void *arg, unsigned events)
                 frames_rule_text(s.broken), s.limit);
             continue;
         }
+        if (news == GUARD_REFUSED) {
+            front_refused(c, s.refused);
+            continue;
+        }
         uncount_conn(c);
         if (!c->proven)
             unproven_less(c);
@@ -280,7 +202,7 @@ static void on_news(void *arg, unsigned events)
         if (s.streams == 0)
             release_conn(c);
         else
-            tick_on(f);
+            front_tick_on(f);
     }
 }
 
@@ -336,13 +258,14 @@ static void on_tick(void *arg)
         more |= log_kind_sweep(&f->broken[i], now);
     more |=
         log_kind_sweep(&f->refused, now) | log_kind_sweep(&f->late, now) | log_kind_sweep(&f->denied, now);
-    tick_at(f, addresses_sweep(&f->addresses, now));
+    more |= log_kind_sweep(&f->strangers, now) | log_kind_sweep(&f->forbidden, now);
+    front_tick_at(f, addresses_sweep(&f->addresses, now));
     if (f->starved || f->full)
         listen_for(f, LOOP_READ);
     f->full = false;
     if (more || f->starved || !list_empty(&f->unproven) || !list_empty(&f->leaving) ||
         !list_empty(&f->closing))
-        tick_on(f);
+        front_tick_on(f);
 }
 
 /* ---- Accepting ---- */
@@ -461,7 +384,7 @@ static void enter_conn(struct front *f, struct front_conn *c)
     grpc_server_add_channel_from_fd(f->server, c->fd, creds);
     grpc_server_credentials_release(creds);
     if (!c->own)
-        tick_on(f);
+        front_tick_on(f);
 }
 
 static void take_in(struct listener *l, int fd, union sockaddr_any *sa, socklen_t len)
@@ -478,7 +401,10 @@ static void take_in(struct listener *l, int fd, union sockaddr_any *sa, socklen_
     listen_peer_text(fd, sa, c->peer, sizeof c->peer);
     const char *why = why_refused(f, c);
     const struct address *a = addresses_find(&f->addresses, c->net);
-    if (!why && !(c->guard = guard_add(f->guards, fd, a && c->since_us < a->strict_until_us, c)))
+    /* Our own probe speaks plain HTTP/2: its address cannot be another's while it is open. */
+    c->tls = f->config.tls && !c->own && sa->sa.sa_family != AF_UNIX;
+    SSL_CTX *tls = !why && c->tls ? tls_accepting(f->config.tls) : NULL;
+    if (!why && !(c->guard = guard_add(f->guards, fd, a && c->since_us < a->strict_until_us, tls, c)))
         why = "its descriptor has too high a number";
     if (why) {
         say(f, &f->refused, "a connection that was refused", "a connection from %s is refused: %s", c->peer,
@@ -495,7 +421,7 @@ static void take_in(struct listener *l, int fd, union sockaddr_any *sa, socklen_
 static void accept_none(struct front *f)
 {
     listen_for(f, 0);
-    tick_on(f);
+    front_tick_on(f);
 }
 
 /* Whether the client has left. gRPC's clients do not end only their side. */
@@ -511,6 +437,8 @@ static void on_accept(void *arg, unsigned events)
     struct listener *l = arg;
     struct front *f = l->front;
 
+    if (f->config.tls)
+        tls_refresh(f->config.tls, loop_now(f->loop));
     if (is_full(f)) {
         make_room(f);
         f->full = true;

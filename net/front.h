@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "net/addresses.h"
+#include "net/identity.h"
 #include "net/loop.h"
 
 #include <grpc/grpc.h>
@@ -32,11 +33,13 @@
 #define FRONT_FAILED_MAX 10u              /* calls with a wrong token that end a connection */
 
 struct front;
+struct tls;
 
 struct front_config {
     uint32_t connections_max; /* 0: half of the descriptors the process may have */
     uint32_t per_address;     /* 0: FRONT_PER_ADDRESS */
     uint32_t user_timeout_ms; /* how long sent bytes may stay unacknowledged */
+    struct tls *tls;          /* clients must speak TLS, but for those of unix sockets; NULL: none may */
     /* A listener does not answer any more, or the guard does not see gRPC's frames: the process is of no
      * use. NULL: the front only logs it. */
     void (*dead)(void *arg);
@@ -52,6 +55,7 @@ struct front_conn {
     int fd;
     bool exempt; /* of this machine: its address may have any number of connections */
     bool proven;
+    bool tls;                       /* the client must show a certificate */
     bool own;                       /* a probe's */
     bool cut;                       /* was told to end */
     bool closed;                    /* gRPC has let go of it */
@@ -62,6 +66,7 @@ struct front_conn {
     uint32_t waiting;               /* of those: no bytes of the client's have come yet */
     uint32_t limited;               /* of those: calls of the method that has a limit per connection */
     uint32_t failed;                /* calls with a wrong token */
+    struct identity who;            /* read at its first call */
     char peer[96];
 };
 
@@ -80,6 +85,10 @@ struct front_conn *front_find(struct front *f, const char *peer);
 void front_prove(struct front_conn *c);
 /* A call of the connection had a wrong token. */
 void front_failed(struct front_conn *c);
+/* Logs that a call of the connection asked for what its certificate does not allow; `why` says what. */
+void front_forbidden(struct front_conn *c, const char *why);
+/* Whom its certificate is for. NULL: it needs none. */
+const struct identity *front_peer(struct front_conn *c);
 void front_unref(struct front_conn *c);
 
 /* The load of a connection's address. */

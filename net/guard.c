@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/units.h"
+#include "net/tls_conn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,9 +25,10 @@ struct guard {
     struct guards *guards;
     void *owner;
     struct frames frames;
-    struct list node; /* of the owner's guards, or of the free ones */
+    struct tls_conn *tls; /* NULL: plain HTTP/2 */
+    struct list node;     /* of the owner's guards, or of the free ones */
     struct list in_news;
-    bool broken_told, closed;
+    bool broken_told, refused_told, closed;
 };
 
 struct guards {
@@ -69,10 +71,12 @@ static struct guard *take_free(void)
     return g;
 }
 
-struct guard *guard_add(struct guards *gs, int fd, bool strict, void *owner)
+struct guard *guard_add(struct guards *gs, int fd, bool strict, SSL_CTX *tls, void *owner)
 {
-    if (fd >= GUARD_FDS_MAX)
+    if (fd >= GUARD_FDS_MAX) {
+        SSL_CTX_free(tls);
         return NULL;
+    }
     struct guard *g = take_free();
     pthread_mutex_lock(&g->lock);
     g->fd = g->number = fd;
@@ -81,7 +85,8 @@ struct guard *guard_add(struct guards *gs, int fd, bool strict, void *owner)
     g->frames = (struct frames){0};
     if (strict)
         frames_strict(&g->frames);
-    g->broken_told = g->closed = false;
+    g->tls = tls ? tls_conn_new(tls, fd) : NULL;
+    g->broken_told = g->refused_told = g->closed = false;
     list_init(&g->in_news);
     pthread_mutex_unlock(&g->lock);
     list_push_tail(&gs->all, &g->node);
@@ -101,6 +106,8 @@ static void forget_socket(struct guard *g)
         close(g->number);
     g->fd = -1;
     frames_free(&g->frames);
+    tls_conn_free(g->tls);
+    g->tls = NULL;
     g->guards = NULL;
 }
 
@@ -156,6 +163,7 @@ static struct guard_state state_of(const struct guard *g)
         .unanswered = g->frames.unanswered,
         .broken = g->frames.broken,
         .limit = g->frames.limit,
+        .refused = g->tls ? tls_conn_why(g->tls) : "",
     };
 }
 
@@ -180,6 +188,11 @@ enum guard_news guard_next(struct guards *gs, void **owner, struct guard_state *
         news = GUARD_BROKEN;
         if (g->closed)
             queue_news(g);
+    } else if (*state->refused && !g->refused_told) {
+        g->refused_told = true;
+        news = GUARD_REFUSED;
+        if (g->closed)
+            queue_news(g);
     } else {
         CHECK(g->closed);
         news = GUARD_CLOSED;
@@ -194,6 +207,17 @@ struct guard_state guard_look(struct guard *g)
     struct guard_state s = state_of(g);
     pthread_mutex_unlock(&g->lock);
     return s;
+}
+
+struct identity guard_peer(struct guard *g)
+{
+    struct identity who = {0};
+
+    pthread_mutex_lock(&g->lock);
+    if (g->tls)
+        who = *tls_conn_peer(g->tls);
+    pthread_mutex_unlock(&g->lock);
+    return who;
 }
 
 void guard_prove(struct guard *g)
@@ -229,12 +253,6 @@ static struct guard *lock_guard(int fd)
     return NULL;
 }
 
-static ssize_t refuse_data(int err)
-{
-    errno = err;
-    return -1;
-}
-
 /* Call it under g's lock. */
 static bool share_frames(struct guard *g, int64_t now)
 {
@@ -246,32 +264,68 @@ static bool share_frames(struct guard *g, int64_t now)
     return good;
 }
 
+/* Whether the descriptor has a guard with TLS. */
+static bool has_tls(int fd)
+{
+    struct guard *g = lock_guard(fd);
+    bool tls = g && g->tls;
+
+    if (g)
+        pthread_mutex_unlock(&g->lock);
+    return tls;
+}
+
+/* Counts the first n bytes of what was read. False: they break a rule. Call it under g's lock. */
+static bool count_read(struct guard *g, const struct msghdr *m, size_t n)
+{
+    const int64_t now = monotonic_us();
+    bool good = true;
+
+    for (size_t i = 0; i < m->msg_iovlen && n > 0 && good; i++) {
+        size_t len = m->msg_iov[i].iov_len < n ? m->msg_iov[i].iov_len : n;
+        good = frames_in(&g->frames, m->msg_iov[i].iov_base, len, now);
+        n -= len;
+    }
+    return good && share_frames(g, now);
+}
+
+/* In place of the system's calls, and as them. `write` NULL: reads. Call it under g's lock. */
+static ssize_t call_tls(struct guard *g, struct msghdr *read, const struct msghdr *write)
+{
+    bool was_good = !*tls_conn_why(g->tls);
+    ssize_t n = write ? tls_conn_write(g->tls, write) : tls_conn_read(g->tls, read);
+    int err = errno;
+
+    if (was_good && *tls_conn_why(g->tls))
+        queue_news(g);
+    errno = err;
+    return n;
+}
+
 ssize_t guard_recvmsg(int fd, struct msghdr *m, int flags, ssize_t (*real)(int, struct msghdr *, int))
 {
-    ssize_t n = real(fd, m, flags);
+    bool data = !(flags & (MSG_PEEK | MSG_ERRQUEUE));
+    bool tls = data && has_tls(fd); /* plain bytes are read without the lock */
+    ssize_t n = tls ? 0 : real(fd, m, flags);
     struct guard *g;
     bool good = true;
 
-    if (n <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE) || !(g = lock_guard(fd)))
+    if (!data || (!tls && n <= 0) || !(g = lock_guard(fd)))
         return n;
-    if (g->frames.broken != BROKEN_NONE) {
-        good = false;
-    } else {
-        const int64_t now = monotonic_us();
-        size_t left = (size_t)n;
-        for (size_t i = 0; i < m->msg_iovlen && left > 0 && good; i++) {
-            size_t len = m->msg_iov[i].iov_len < left ? m->msg_iov[i].iov_len : left;
-            good = frames_in(&g->frames, m->msg_iov[i].iov_base, len, now);
-            left -= len;
-        }
-        good = good && share_frames(g, now);
-        if (!good) {
+    if (tls)
+        n = call_tls(g, m, NULL);
+    int err = errno;
+    if (n > 0) {
+        bool was_good = g->frames.broken == BROKEN_NONE;
+        good = was_good && count_read(g, m, (size_t)n);
+        if (was_good && !good) {
             shutdown(fd, SHUT_RDWR);
             queue_news(g);
         }
     }
     pthread_mutex_unlock(&g->lock);
-    return good ? n : refuse_data(ECONNRESET);
+    errno = good ? err : ECONNRESET;
+    return good ? n : -1;
 }
 
 /* Holds the lock while the bytes leave. A client that opens a stream because it saw another one end must
@@ -283,7 +337,7 @@ ssize_t guard_sendmsg(int fd, const struct msghdr *m, int flags,
 
     if (!g)
         return real(fd, m, flags);
-    ssize_t n = real(fd, m, flags);
+    ssize_t n = g->tls ? call_tls(g, NULL, m) : real(fd, m, flags);
     int err = errno;
     for (size_t i = 0, left = n > 0 ? (size_t)n : 0; i < m->msg_iovlen && left > 0; i++) {
         size_t len = m->msg_iov[i].iov_len < left ? m->msg_iov[i].iov_len : left;

@@ -1,5 +1,5 @@
 /* Counts the frames of a server's connections where gRPC reads and writes them (frames.h), and cuts a
- * connection that breaks a rule.
+ * connection that breaks a rule. Ends TLS.
  *
  * gRPC calls recvmsg, sendmsg and close through the dynamic linker. The binary defines all three
  * (guard_calls.c), so gRPC's calls come here. Calls for descriptors without a guard pass through. So no
@@ -7,8 +7,8 @@
  * threads and a copy, and every connection three descriptors. If another version of gRPC reads in another
  * way, the server's first probe of itself fails (front.h), and the daemon refuses to run.
  *
- * TLS, when it comes, ends before this: the front decrypts, and feeds gRPC through a socketpair whose far
- * end has a guard.
+ * TLS ends here (tls_conn.h): gRPC's calls of a guarded socket with TLS read decrypted bytes, and write bytes
+ * to encrypt. Frames are counted on those.
  *
  * Threads: the loop's thread calls guard_add, guard_free, guard_next and the like. The three calls come
  * from any of gRPC's threads. */
@@ -16,7 +16,9 @@
 #define HAWK_NET_GUARD_H
 
 #include "net/frames.h"
+#include "net/identity.h"
 
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -28,15 +30,17 @@ struct guards *guards_new(int fd);
 /* Frees every guard. Connections that gRPC still has go on without one. */
 void guards_free(struct guards *gs);
 
-/* Guards a connected socket from now on. strict: see frames_strict. NULL: its number is beyond
- * GUARD_FDS_MAX. */
+/* Guards a connected socket from now on. strict: see frames_strict. tls: the client must speak TLS, and show a
+ * certificate; it becomes the guard's (SSL_CTX_free). NULL: the client speaks plain HTTP/2. Returns NULL if the
+ * socket's number is beyond GUARD_FDS_MAX. */
 #define GUARD_FDS_MAX (1 << 20)
-struct guard *guard_add(struct guards *gs, int fd, bool strict, void *owner);
+struct guard *guard_add(struct guards *gs, int fd, bool strict, SSL_CTX *tls, void *owner);
 /* Call it only after GUARD_CLOSED. Before that gRPC still has the descriptor, and its number is not used
  * again. */
 void guard_free(struct guard *g);
 
-enum guard_news { GUARD_NOTHING, GUARD_BROKEN, GUARD_CLOSED };
+/* REFUSED: TLS failed. */
+enum guard_news { GUARD_NOTHING, GUARD_BROKEN, GUARD_REFUSED, GUARD_CLOSED };
 struct guard_state {
     bool settings; /* the client's preface and first frame have come */
     uint64_t frames_in, frames_out;
@@ -44,10 +48,13 @@ struct guard_state {
     uint32_t unanswered; /* requests */
     enum frames_rule broken;
     uint32_t limit;
+    const char *refused; /* why TLS failed, in words; "": it has not. Valid until guard_free */
 };
 /* Returns the next guard that has news. Each news is told once. */
 enum guard_news guard_next(struct guards *gs, void **owner, struct guard_state *state);
 struct guard_state guard_look(struct guard *g);
+/* Whom the client's certificate is for; nobody if it has shown none. */
+struct identity guard_peer(struct guard *g);
 /* A call was accepted. */
 void guard_prove(struct guard *g);
 /* Ends the connection. gRPC reads its end, and GUARD_CLOSED follows. */

@@ -14,10 +14,13 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "net/addr.h"
+#include "net/identity.h"
 #include "net/rpc.h"
 #include "net/server.h"
 #include "net/token.h"
 
+#include <grpc/grpc_security.h>
 #include <grpc/support/alloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,15 +134,35 @@ static void went_up(struct link *k)
     ls->fns.up(ls->arg, k);
 }
 
+/* Whom the certificate of a dialled link's peer is for; NULL: it needs none. */
+static const struct identity *certified_peer(const struct link *k, struct identity *who)
+{
+    grpc_auth_context *context;
+    grpc_auth_property_iterator at;
+    const grpc_auth_property *name;
+
+    if (!k->certified)
+        return NULL;
+    context = grpc_call_auth_context(k->call);
+    at = grpc_auth_context_find_properties_by_name(context, GRPC_X509_SAN_PROPERTY_NAME);
+    *who = (struct identity){0};
+    while ((name = grpc_auth_property_iterator_next(&at)) &&
+           !identity_parse(name->value, name->value_length, who))
+        ;
+    grpc_auth_context_release(context);
+    return who;
+}
+
 /* The dialled stream's metadata has come, or the news that there will be none. */
 static void on_opened(void *arg, bool ok)
 {
     struct link *k = arg;
+    struct identity who;
     const char *why = NULL;
     bool answered = ok && k->state == LINK_OPENING && k->metadata.count > 0;
 
     if (answered)
-        why = link_why_not(k->ls, &k->metadata, k, &k->err);
+        why = link_why_not(k->ls, &k->metadata, certified_peer(k, &who), k, &k->err);
     if (answered && !why) {
         went_up(k);
     } else {
@@ -258,7 +281,10 @@ static void set_reason(struct link *k)
     k->err = rpc_status_to_err(k->status);
     char *text = net_status_text(k->details);
     const char *reason = rpc_connect_reason(text);
-    snprintf(k->error, sizeof k->error, "%s", reason ? reason : text[0] ? text : hawk_strerror(k->err));
+    bool hung_up = reason && (strstr(reason, "closed") || strstr(reason, "Endpoint read"));
+    reason = reason ? reason : text[0] ? text : hawk_strerror(k->err);
+    snprintf(k->error, sizeof k->error, "%s%s", reason,
+             hung_up && k->what && !k->ls->tls ? " (does it want TLS?)" : "");
     free(text);
 }
 
@@ -321,8 +347,14 @@ static void dial_now(struct link *k)
 
     /* Each attempt has a new channel, so that gRPC's own backoff has no effect, and nothing of a broken
      * connection is left. */
-    k->channel = net_channel(k->addr, true, to_victim(k) ? NET_KEEPALIVE_VICTIM_MS : NET_KEEPALIVE_MS,
-                             NET_KEEPALIVE_TIMEOUT_MS << k->patience);
+    k->channel = net_channel(
+        k->addr, &(struct net_dial){.own_connection = true,
+                                    .keepalive_ms = to_victim(k) ? NET_KEEPALIVE_VICTIM_MS : NET_KEEPALIVE_MS,
+                                    .timeout_ms = NET_KEEPALIVE_TIMEOUT_MS << k->patience,
+                                    .tls = k->ls->tls,
+                                    .expected = identity_of_role(k->expected.v ? ROLE_WORKER : ROLE_CENTRAL),
+                                    .now_us = loop_now(k->ls->loop)});
+    k->certified = k->ls->tls && !addr_is_unix(k->addr);
     stream_init(k, grpc_channel_create_call(k->channel, NULL, GRPC_PROPAGATE_DEFAULTS, loop_cq(k->ls->loop),
                                             grpc_slice_from_static_string(LINK_METHOD), NULL,
                                             gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL));
@@ -412,14 +444,22 @@ void link_redial(struct link *k, uint32_t place)
 
 /* ---- Accepting ---- */
 
-const char *links_refuse(const struct links *ls, const grpc_metadata_array *md, grpc_status_code *status)
+static grpc_status_code refusal_status(int err)
+{
+    return err == HAWK_EVERSION  ? GRPC_STATUS_FAILED_PRECONDITION
+           : err == HAWK_EDENIED ? GRPC_STATUS_PERMISSION_DENIED
+                                 : GRPC_STATUS_INVALID_ARGUMENT;
+}
+
+const char *links_refuse(const struct links *ls, const grpc_metadata_array *md, const struct identity *who,
+                         grpc_status_code *status)
 {
     struct link probe = {0};
     int err;
-    const char *why = link_why_not(ls, md, &probe, &err);
+    const char *why = link_why_not(ls, md, who, &probe, &err);
 
     if (why) {
-        *status = err == HAWK_EVERSION ? GRPC_STATUS_FAILED_PRECONDITION : GRPC_STATUS_INVALID_ARGUMENT;
+        *status = refusal_status(err);
         return why;
     }
     if (ls->accepted_now >= ls->accepted_max) {
@@ -434,7 +474,7 @@ const char *links_refuse(const struct links *ls, const grpc_metadata_array *md, 
     return NULL;
 }
 
-void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *metadata)
+void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *metadata, bool certified)
 {
     struct link *k = link_new(ls);
     grpc_metadata md[LINK_HELLO_MAX];
@@ -445,6 +485,7 @@ void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *
     k->addr = xstrdup(peer);
     gpr_free(peer);
     CHECK(link_parse_hello(ls, metadata, k));
+    k->certified = certified;
     stream_init(k, call);
     cq_tag_init(&k->open_tag, on_done, k);
     open.data.send_initial_metadata.metadata = md;
@@ -501,6 +542,7 @@ struct links *links_new(struct loop *l, const struct link_config *c, const struc
     ls->name = xstrdup(c->name ? c->name : "");
     if (c->token && token_check(c->token, strlen(c->token), why, sizeof why) == 0)
         ls->token = xstrdup(c->token);
+    ls->tls = c->tls;
     ls->pending_max = c->pending_bytes ? c->pending_bytes : LINK_PENDING_BYTES;
     ls->accepted_max = c->max_accepted ? c->max_accepted : LINK_MAX_ACCEPTED;
     rng_seed(&ls->rng, c->seed);
@@ -552,6 +594,7 @@ const char *link_addr(const struct link *k) { return k->addr; }
 enum role link_peer_role(const struct link *k) { return k->role; }
 node_id_t link_peer_node(const struct link *k) { return k->node_id; }
 const char *link_peer_name(const struct link *k) { return k->name; }
+bool link_is_certified(const struct link *k) { return k->certified; }
 uint32_t link_version(const struct link *k) { return k->version; }
 void link_set_user(struct link *k, void *user) { k->user = user; }
 void *link_user(const struct link *k) { return k->user; }

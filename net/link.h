@@ -45,6 +45,7 @@
 
 struct links;
 struct link;
+struct tls;
 
 struct link_fns {
     /* The stream is open in both directions. link_peer_* say who the peer claims to be. */
@@ -62,6 +63,7 @@ struct link_config {
     enum role role;         /* our role, which every peer is told */
     const char *name;       /* copied */
     const char *token;      /* sent with every link that we dial; NULL: none. copied */
+    struct tls *tls;        /* for links that we dial, but to unix sockets; NULL: none. Outlives the links */
     uint32_t pending_bytes; /* 0: LINK_PENDING_BYTES */
     uint32_t max_accepted;  /* 0: LINK_MAX_ACCEPTED */
     uint32_t version;       /* of the protocol that we speak; 0: PROTOCOL_VERSION */
@@ -78,11 +80,12 @@ void links_set_node(struct links *ls, node_id_t node);
  * server_set_links(server, NULL) first. NULL is fine. */
 void links_free(struct links *ls, int64_t timeout_us);
 
-/* Starts to connect to addr ("host:port", "[::1]:port", "unix:/path"); of several, comma separated, to the
- * first. `what` names the peer in the log: "central at 127.0.0.1:7100 cannot be reached: …; trying again",
- * once per loss, and once when the peer is back. */
+/* Starts to connect to central at addr ("host:port", "[::1]:port", "unix:/path"); of several, comma
+ * separated, to the first. With TLS its certificate must be central's. `what` names the peer in the log:
+ * "central at 127.0.0.1:7100 cannot be reached: …; trying again", once per loss, and once when the peer is
+ * back. */
 struct link *link_dial(struct links *ls, const char *addr, const char *what);
-/* As link_dial, to one node. If another node listens there (the address was used again), it refuses the
+/* As link_dial, to one worker. If another node listens there (the address was used again), it refuses the
  * stream, and so does not take it for a new stream between the two of us. */
 struct link *link_dial_node(struct links *ls, const char *addr, const char *what, node_id_t node);
 /* Dials again, at the place-th of its addresses, from 0. For a dialled link that has failed, or whose
@@ -120,10 +123,13 @@ bool link_is_up(const struct link *k);
 bool link_is_dialled(const struct link *k);
 /* The address dialled, or the peer's ("ipv4:127.0.0.1:3412", "unix:"). */
 const char *link_addr(const struct link *k);
-/* Who the peer of an open link says it is; only the token proves anything. Node 0: it has no id yet. */
+/* Who the peer of an open link says it is. Node 0: it has no id yet. Role and name are proven where
+ * link_is_certified. */
 enum role link_peer_role(const struct link *k);
 node_id_t link_peer_node(const struct link *k);
 const char *link_peer_name(const struct link *k);
+/* Whether the peer has shown a certificate for this role and name. */
+bool link_is_certified(const struct link *k);
 /* The version that the link speaks: the lower of both sides' versions. link_send silently drops a message
  * that this version lacks. A caller that depends on such a message asks here first. */
 uint32_t link_version(const struct link *k);

@@ -1,6 +1,7 @@
 /* The metadata with which both sides of a link begin: who this node is, and who the peer is. */
 #include "net/link_impl.h"
 
+#include "net/identity.h"
 #include "net/token.h"
 
 #include <stdio.h>
@@ -60,7 +61,14 @@ bool link_parse_hello(const struct links *ls, const grpc_metadata_array *md, str
     return true;
 }
 
-const char *link_why_not(const struct links *ls, const grpc_metadata_array *md, struct link *k, int *err)
+/* Central is called "central" on links; its certificate has its machine's name, say. */
+static bool is_certified_as(const struct link *k, const struct identity *who)
+{
+    return who->role == k->role && (k->role == ROLE_CENTRAL || strcmp(who->name, k->name) == 0);
+}
+
+const char *link_why_not(const struct links *ls, const grpc_metadata_array *md, const struct identity *who,
+                         struct link *k, int *err)
 {
     *err = HAWK_EMALFORMED;
     if (!link_parse_hello(ls, md, k))
@@ -69,6 +77,9 @@ const char *link_why_not(const struct links *ls, const grpc_metadata_array *md, 
     *err = HAWK_EVERSION;
     if (k->version < PROTOCOL_VERSION_MIN)
         return "it speaks a version of the protocol that is too old for this hawk: upgrade it first";
+    *err = HAWK_EDENIED;
+    if (who && !is_certified_as(k, who))
+        return "its certificate is for another role or name than it says";
     *err = 0;
     return NULL;
 }

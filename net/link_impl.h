@@ -39,6 +39,7 @@ struct link {
     node_id_t node_id;
     uint32_t version; /* the lower of its and ours */
     char name[LIMIT_NAME_BYTES + 1];
+    bool certified; /* its certificate says so, too */
 
     /* dialled */
     grpc_channel *channel;
@@ -84,6 +85,7 @@ struct links {
     uint32_t version;
     node_id_t node;
     char *name, *token;
+    struct tls *tls;
     size_t pending_max;
     uint32_t accepted_max, accepted_now;
     uint32_t number;
@@ -110,8 +112,11 @@ size_t link_hello_metadata(const struct links *ls, grpc_metadata md[LINK_HELLO_M
 bool link_meant_for(const struct links *ls, const grpc_metadata_array *md);
 /* Reads who the peer is. False: it is no Hawk daemon. */
 bool link_parse_hello(const struct links *ls, const grpc_metadata_array *md, struct link *k);
-/* Why we cannot talk to the peer (a static text, and *err), or NULL. */
-const char *link_why_not(const struct links *ls, const grpc_metadata_array *md, struct link *k, int *err);
+/* Why we cannot talk to the peer (a static text, and *err), or NULL. who: whom its certificate is for; NULL: it
+ * needs none. */
+struct identity;
+const char *link_why_not(const struct links *ls, const grpc_metadata_array *md, const struct identity *who,
+                         struct link *k, int *err);
 
 /* ---- link_send.c ---- */
 

@@ -6,6 +6,8 @@
 #include "base/mem.h"
 #include "net/addr.h"
 #include "net/core.h"
+#include "net/identity.h"
+#include "net/tls.h"
 #include "net/token.h"
 
 #include <limits.h>
@@ -16,7 +18,10 @@ struct channel {
     struct loop *loop;
     grpc_channel *channel;
     char *addr, *token;
-    struct list calls; /* every struct rpc that may still call back */
+    struct tls *tls;      /* NULL: none */
+    const char *expected; /* with TLS */
+    uint32_t material;    /* what tls had read when the channel was made */
+    struct list calls;    /* every struct rpc that may still call back */
 };
 
 struct rpc {
@@ -48,20 +53,54 @@ static struct channel *channel_on(struct loop *l, const char *addr, grpc_channel
     return ch;
 }
 
-struct channel *channel_new(struct loop *l, const char *addr, const char *token)
+/* Makes the gRPC channel with the certificate that there is now. */
+static void dial(struct channel *ch)
 {
-    struct channel *ch =
-        channel_on(l, addr, net_channel(addr, false, NET_KEEPALIVE_MS, NET_KEEPALIVE_TIMEOUT_MS));
+    ch->channel = net_channel(ch->addr, &(struct net_dial){.keepalive_ms = NET_KEEPALIVE_MS,
+                                                           .timeout_ms = NET_KEEPALIVE_TIMEOUT_MS,
+                                                           .tls = ch->tls,
+                                                           .expected = ch->expected,
+                                                           .now_us = loop_now(ch->loop)});
+    ch->material = ch->tls ? tls_material(ch->tls) : 0;
+}
+
+/* A channel without calls uses a new certificate from its next call on: programs may outlive the old one. */
+static void renew(struct channel *ch)
+{
+    if (!ch->tls || !list_empty(&ch->calls))
+        return;
+    tls_refresh(ch->tls, loop_now(ch->loop));
+    if (tls_material(ch->tls) == ch->material)
+        return;
+    grpc_channel_destroy(ch->channel);
+    dial(ch);
+}
+
+struct channel *channel_new_tls(struct loop *l, const char *addr, const char *token, struct tls *tls,
+                                enum role role)
+{
+    struct channel *ch = channel_on(l, addr, NULL);
     char why[128];
 
+    ch->tls = tls;
+    ch->expected = identity_of_role(role);
+    dial(ch);
     if (token && token_check(token, strlen(token), why, sizeof why) == 0)
         ch->token = xstrdup(token);
     return ch;
 }
 
+struct channel *channel_new(struct loop *l, const char *addr, const char *token)
+{
+    return channel_new_tls(l, addr, token, NULL, ROLE_NONE);
+}
+
 struct channel *channel_new_foreign(struct loop *l, const char *addr)
 {
-    return channel_on(l, addr, net_channel(addr, true, INT_MAX, NET_KEEPALIVE_TIMEOUT_MS));
+    const struct net_dial d = {
+        .own_connection = true, .keepalive_ms = INT_MAX, .timeout_ms = NET_KEEPALIVE_TIMEOUT_MS};
+
+    return channel_on(l, addr, net_channel(addr, &d));
 }
 
 void channel_free(struct channel *ch)
@@ -194,6 +233,7 @@ static struct rpc *rpc_new(struct channel *ch, const char *method, int64_t timeo
     struct rpc *r = xcalloc(1, sizeof *r);
     grpc_slice path = grpc_slice_from_copied_string(method);
 
+    renew(ch);
     r->loop = ch->loop;
     r->fns = *fns;
     r->arg = arg;

@@ -3,6 +3,7 @@
 #define HAWK_NET_RPC_H
 
 #include "base/err.h"
+#include "msg/types.h"
 #include "net/loop.h"
 
 #include <grpc/status.h>
@@ -13,9 +14,16 @@
 struct channel;
 struct rpc; /* one call we made */
 
+struct tls;
+
 /* A connection to addr ("host:port", "[::1]:port", "unix:/path"). The first call opens it, and opens it
  * again when it is lost. token: sent with every call; NULL: none. `l` must be a LOOP_NET one. */
 struct channel *channel_new(struct loop *l, const char *addr, const char *token);
+/* The same with TLS, but not to a unix socket. role: which the server's certificate must be for; ROLE_NONE: a
+ * dist's or central's. tls NULL: none; it outlives the channel. Files that have changed are used from the next call
+ * on that begins while there is no other. */
+struct channel *channel_new_tls(struct loop *l, const char *addr, const char *token, struct tls *tls,
+                                enum role role);
 /* A connection to a foreign server (etcd). It is not shared and never pinged, since such a server may take
  * pings for an attack. So each call needs a timeout, and after a call that timed out the caller makes a
  * new channel. */

@@ -3,6 +3,8 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "msg/msg.h"
+#include "net/identity.h"
 #include "net/link_accept.h"
 
 #include <grpc/support/alloc.h>
@@ -34,6 +36,8 @@ struct server {
     grpc_server *server;
     struct front *front;
     char *token, *node_token;
+    bool tls;
+    enum role role;
     bool insecure, started;
     uint32_t max_calls, max_per_connection;
     char **addrs;
@@ -56,6 +60,8 @@ struct server *server_new(struct loop *l, const struct server_config *c)
     s->loop = l;
     s->token = c->token ? xstrdup(c->token) : NULL;
     s->node_token = c->node_token ? xstrdup(c->node_token) : NULL;
+    s->tls = c->tls;
+    s->role = c->role;
     s->insecure = c->insecure;
     s->max_calls = c->max_calls ? c->max_calls : SERVER_MAX_CALLS;
     s->max_per_connection = s->max_calls / 2 > LIGHT_CALLS ? s->max_calls / 2 : LIGHT_CALLS;
@@ -76,6 +82,7 @@ struct server *server_new(struct loop *l, const struct server_config *c)
                          .connections_max = c->connections_max,
                          .per_address = c->unproven_per_address,
                          .user_timeout_ms = c->keepalive_ms ? c->keepalive_ms : NET_KEEPALIVE_TIMEOUT_MS,
+                         .tls = c->tls,
                          .dead = c->dead,
                          .arg = c->dead_arg,
                      });
@@ -92,11 +99,11 @@ int server_listen(struct server *s, const char *addr, char *why, size_t size)
     CHECK(!s->started);
     if ((err = addr_check(addr, why, size)) != 0)
         return err;
-    if (!s->token && !s->insecure && !addr_is_local(addr)) {
-        snprintf(
-            why, size,
-            "%s can be reached from other machines: set the cluster's tokens, or allow it with --insecure",
-            addr);
+    if (!s->token && !s->tls && !s->insecure && !addr_is_local(addr)) {
+        snprintf(why, size,
+                 "%s can be reached from other machines: set TLS or the cluster's tokens, or allow it with "
+                 "--insecure",
+                 addr);
         return HAWK_EDENIED;
     }
     if ((err = addr_resolve(addr, numeric, sizeof numeric, why, size)) != 0)
@@ -173,14 +180,15 @@ static void refuse_call(struct server *s, const struct accept *a, grpc_status_co
 static void dispatch_link(struct server *s, struct accept *a)
 {
     grpc_status_code status;
-    const char *why = links_refuse(s->links, &a->metadata, &status);
+    const struct identity *who = a->conn ? front_peer(a->conn) : NULL;
+    const char *why = links_refuse(s->links, &a->metadata, who, &status);
 
     if (why) {
         refuse_call(s, a, status, why);
     } else {
         if (a->conn)
             front_prove(a->conn);
-        links_accept(s->links, a->call, &a->metadata);
+        links_accept(s->links, a->call, &a->metadata, who != NULL);
     }
 }
 
@@ -255,6 +263,37 @@ static const char *why_not_allowed(const struct server *s, const grpc_metadata_a
                 : "the cluster's token is missing or wrong";
 }
 
+/* A user hears of the handler which role serves the call. */
+static bool may_call(const struct server *s, const struct identity *who, const char *path)
+{
+    if (who->role == ROLE_NONE)
+        return call_may_pass(path, ROLE_NONE, ROLE_CENTRAL) || call_may_pass(path, ROLE_NONE, ROLE_DIST) ||
+               call_may_pass(path, ROLE_NONE, ROLE_WORKER);
+    return call_may_pass(path, who->role, s->role);
+}
+
+/* A call that the certificate of its connection does not allow. path NULL: nobody serves it. True: it was
+ * refused. */
+static bool refuse_stranger(struct server *s, struct accept *a, const char *path)
+{
+    const struct identity *who = a->conn ? front_peer(a->conn) : NULL;
+    char name[IDENTITY_TEXT], text[IDENTITY_TEXT + 200];
+
+    if (!s->tls || !path)
+        return false;
+    if (!a->conn || (who && !identity_is_set(who))) { /* gone, and with it whose it was */
+        refuse_call(s, a, GRPC_STATUS_UNAVAILABLE, "the connection is gone");
+        return true;
+    }
+    if (!who || may_call(s, who, path))
+        return false;
+    snprintf(text, sizeof text, "the certificate of %s does not allow %s at a %s", identity_text(who, name),
+             path, role_text(s->role));
+    front_forbidden(a->conn, text);
+    refuse_call(s, a, GRPC_STATUS_PERMISSION_DENIED, text);
+    return true;
+}
+
 static void dispatch_call(struct server *s, struct accept *a)
 {
     grpc_slice path = a->details.method;
@@ -269,6 +308,8 @@ static void dispatch_call(struct server *s, struct accept *a)
         refuse_call(s, a, GRPC_STATUS_UNAUTHENTICATED, why);
         if (a->conn)
             front_failed(a->conn);
+    } else if (refuse_stranger(s, a, link ? LINK_METHOD : m ? m->path : NULL)) {
+        return;
     } else if (s->links && link) {
         dispatch_link(s, a);
     } else if (s->no_links && link) {

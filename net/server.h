@@ -4,6 +4,7 @@
 #define HAWK_NET_SERVER_H
 
 #include "base/err.h"
+#include "msg/types.h"
 #include "net/addr.h"
 #include "net/loop.h"
 
@@ -31,13 +32,19 @@
 struct server;
 struct links;
 struct rpc_call; /* one call a client made */
+struct tls;
 
 struct server_config {
     /* The tokens that callers must show: nodes node_token, to open links; clients token, for every other
      * call (a node's is good, too). token NULL: none is needed. node_token NULL: the clients' token opens
      * links as well. copied */
     const char *token, *node_token;
-    bool insecure;              /* listen on addresses beyond this machine even without a token */
+    /* Clients of TCP addresses must speak TLS and show a certificate. It says who they are, and may do only
+     * what CALL_ROUTES (msg/msg.h) allows them with `role`, which is this daemon's. NULL: none. Outlives the
+     * server */
+    struct tls *tls;
+    enum role role;
+    bool insecure;              /* listen on addresses beyond this machine even without a token or TLS */
     uint32_t max_calls;         /* 0: SERVER_MAX_CALLS */
     uint32_t max_message_bytes; /* 0: NET_MESSAGE_BYTES */
     uint32_t max_reply_bytes;   /* 0: SERVER_REPLY_BYTES */
@@ -56,7 +63,7 @@ struct server_config {
 struct server *server_new(struct loop *l, const struct server_config *c);
 /* Opens one more address, before server_start. Port 0 picks a free one. A unix socket whose server is dead
  * is replaced. On an error why (size bytes) names the address and what to do: HAWK_EINVALID, HAWK_EDENIED
- * (not local, and no token), HAWK_EEXISTS (in use), HAWK_EIO. */
+ * (not local, and no token and no TLS), HAWK_EEXISTS (in use), HAWK_EIO. */
 HAWK_MUST_USE int server_listen(struct server *s, const char *addr, char *why, size_t size);
 /* The i-th address opened, with its real port ("127.0.0.1:34567"); NULL past the last. */
 const char *server_addr(const struct server *s, unsigned i);

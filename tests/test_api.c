@@ -3,6 +3,8 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "msg/msg.h"
+#include "net/attach.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -497,9 +499,21 @@ static void test_append(void **state)
     codec_buf_free(&o);
 }
 
+/* Otherwise nobody with a certificate could make the call. */
+static void every_call_has_its_callers(void **state)
+{
+    for (int i = 0; i < API_METHOD_COUNT; i++)
+        if (!call_may_pass(api_methods[i].path, ROLE_NONE, ROLE_CENTRAL) &&
+            !call_may_pass(api_methods[i].path, ROLE_NONE, ROLE_DIST) &&
+            !call_may_pass(api_methods[i].path, ROLE_NONE, ROLE_WORKER))
+            fail_msg("%s", api_methods[i].path);
+    assert_true(call_may_pass(ATTACH_METHOD, ROLE_NONE, ROLE_WORKER));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_call_has_its_callers),
         cmocka_unit_test(test_job),
         cmocka_unit_test(test_nested_arrays),
         cmocka_unit_test(test_long_bytes),

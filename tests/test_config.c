@@ -70,7 +70,7 @@ static void test_mistakes(void **state)
         const char *text, *said;
     } cases[] = {
         {"centrl:\n  cutoff: 1s\n",
-         "F:1: centrl: no such section; there are cluster, central, dist, worker, up and log\n"},
+         "F:1: centrl: no such section; there are cluster, tls, central, dist, worker, up and log\n"},
         {"central:\n  cutof: 1s\n", "F:2: central.cutof: no such setting (`hawk config show` lists them)\n"},
         {"central:\n  policy: hawk\n  cutoff: banana\n",
          "F:3: central.cutoff: \"banana\" is not a duration such as 250ms, 30s or 2h, or auto\n"},
@@ -82,7 +82,7 @@ static void test_mistakes(void **state)
         {"worker:\n  slots: [1, 2]\n", "F:2: worker.slots takes a single value\n"},
         {"worker:\n  slots: 1\n  slots: 2\n", "F:3: worker.slots is given twice\n"},
         {"worker: 5\n", "F:1: worker: expected settings, indented, one per line\n"},
-        {"- worker\n", "F:1: expected sections: cluster, central, dist, worker, up or log\n"},
+        {"- worker\n", "F:1: expected sections: cluster, tls, central, dist, worker, up or log\n"},
         {"worker:\n  x: 1\n  y: 2\n", "F:2: worker.x: no such setting (`hawk config show` lists them)\n"
                                       "F:3: worker.y: no such setting (`hawk config show` lists them)\n"},
         {"worker:\n  *x: 1\n  y: 2\n", "F:2: expected the name of a setting of worker\n"

@@ -452,18 +452,81 @@ static void test_who_dials_whom(void **state)
                                  (to == ROLE_CENTRAL || to == ROLE_WORKER));
 }
 
-/* docs/protocol.md has the same table: an item for each two roles, with the messages in backquotes. */
-static void test_the_page_has_the_same_table(void **state)
+static char page[1 << 20];
+
+static void read_page(void)
 {
-    static const enum role roles[] = {ROLE_CENTRAL, ROLE_DIST, ROLE_WORKER};
-    static char page[1 << 20];
-    unsigned items = 0;
     FILE *f = fopen("docs/protocol.md", "re");
 
     assert_non_null(f);
     page[fread(page, 1, sizeof page - 1, f)] = '\0';
     assert_true(feof(f));
     fclose(f);
+}
+
+#define CALL_PATH(path, routes) path,
+static const char *const calls[] = {CALL_ROUTES(CALL_PATH)};
+
+static void test_who_calls_what(void **state)
+{
+    for (size_t i = 0; i < COUNT(calls); i++) {
+        bool link = strstr(calls[i], "Peer/Link");
+        for (int from = 0; from < ROLE_COUNT; from++)
+            for (int to = 0; to < ROLE_COUNT; to++) {
+                if (link || from != ROLE_NONE) /* nodes open links, and make no calls of users */
+                    assert_int_equal(call_may_pass(calls[i], (enum role)from, (enum role)to),
+                                     link && role_may_dial((enum role)from, (enum role)to));
+            }
+        assert_true(link || call_may_pass(calls[i], ROLE_NONE, ROLE_CENTRAL) ||
+                    call_may_pass(calls[i], ROLE_NONE, ROLE_DIST) ||
+                    call_may_pass(calls[i], ROLE_NONE, ROLE_WORKER));
+        assert_false(call_may_pass(calls[i], ROLE_NONE, ROLE_NONE));
+    }
+    assert_false(call_may_pass("/hawk.v1.Hawk/Fly", ROLE_NONE, ROLE_DIST));
+    assert_true(call_may_pass("/hawk.v1.Hawk/Submit", ROLE_NONE, ROLE_DIST));
+    assert_false(call_may_pass("/hawk.v1.Hawk/Submit", ROLE_NONE, ROLE_CENTRAL));
+    assert_false(call_may_pass("/hawk.v1.Hawk/ReadOutput", ROLE_NONE, ROLE_DIST));
+}
+
+/* docs/protocol.md has an item for users and each role as well, with the calls' last words in backquotes. */
+static void test_the_page_has_the_same_calls(void **state)
+{
+    unsigned items = 0;
+
+    read_page();
+    for (int to = ROLE_NONE + 1; to < ROLE_COUNT; to++) {
+        char head[64], name[64], *item, *end;
+
+        snprintf(head, sizeof head, "\n  - user → %s: ", role_text((enum role)to));
+        item = strstr(page, head);
+        if (!item)
+            continue;
+        items++;
+        end = strchr(item + 1, '\n');
+        while (end && strncmp(end, "\n    ", 5) == 0)
+            end = strchr(end + 1, '\n');
+        if (!end) {
+            fail_msg("the item of %s does not end", role_text((enum role)to));
+            continue;
+        }
+        *end = '\0';
+        for (size_t i = 0; i < COUNT(calls); i++) {
+            snprintf(name, sizeof name, "`%s`", strrchr(calls[i], '/') + 1);
+            if ((strstr(item, name) != NULL) != call_may_pass(calls[i], ROLE_NONE, (enum role)to))
+                fail_msg("%s at a %s", name, role_text((enum role)to));
+        }
+        *end = '\n';
+    }
+    assert_int_equal(items, 3);
+}
+
+/* docs/protocol.md has the same table: an item for each two roles, with the messages in backquotes. */
+static void test_the_page_has_the_same_table(void **state)
+{
+    static const enum role roles[] = {ROLE_CENTRAL, ROLE_DIST, ROLE_WORKER};
+    unsigned items = 0;
+
+    read_page();
     for (size_t i = 0; i < COUNT(roles) * COUNT(roles); i++) {
         enum role from = roles[i / COUNT(roles)], to = roles[i % COUNT(roles)];
         char head[64], name[64], *item, *end;
@@ -515,6 +578,8 @@ int main(void)
         cmocka_unit_test(test_roles_keep_to_what_they_say),
         cmocka_unit_test(test_who_dials_whom),
         cmocka_unit_test(test_the_page_has_the_same_table),
+        cmocka_unit_test(test_who_calls_what),
+        cmocka_unit_test(test_the_page_has_the_same_calls),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -209,7 +209,9 @@ static void raw_open(struct raw_link *r, const char *addr, grpc_metadata *md, si
     grpc_op end = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT};
 
     *r = (struct raw_link){.details = grpc_empty_slice()};
-    r->channel = net_channel(addr, true, NET_KEEPALIVE_MS, NET_KEEPALIVE_TIMEOUT_MS);
+    r->channel = net_channel(addr, &(struct net_dial){.own_connection = true,
+                                                      .keepalive_ms = NET_KEEPALIVE_MS,
+                                                      .timeout_ms = NET_KEEPALIVE_TIMEOUT_MS});
     r->call = grpc_channel_create_call(r->channel, NULL, GRPC_PROPAGATE_DEFAULTS, loop_cq(loop),
                                        grpc_slice_from_static_string("/hawk.v1.Peer/Link"), NULL,
                                        gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);

@@ -277,7 +277,10 @@ static void send_garbage(struct garbler *g, grpc_call *call)
 
 static void who_handles_a_stream_is_told_of_a_message_nobody_can_read(void **state)
 {
-    grpc_channel *to = net_channel(server_addr(server, 0), true, NET_KEEPALIVE_MS, NET_KEEPALIVE_TIMEOUT_MS);
+    grpc_channel *to =
+        net_channel(server_addr(server, 0), &(struct net_dial){.own_connection = true,
+                                                               .keepalive_ms = NET_KEEPALIVE_MS,
+                                                               .timeout_ms = NET_KEEPALIVE_TIMEOUT_MS});
     grpc_call *call = grpc_channel_create_call(to, NULL, GRPC_PROPAGATE_DEFAULTS, loop_cq(loop),
                                                grpc_slice_from_static_string(BOTH), NULL,
                                                gpr_inf_future(GPR_CLOCK_REALTIME), NULL);

@@ -1,0 +1,298 @@
+/* See ca.h. */
+#include "ca/ca.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "net/tls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SERIAL_BYTES 16
+#define COMMON_NAME_MAX 64 /* X.509's limit */
+
+/* A certificate and its key. */
+struct pair {
+    X509 *certificate;
+    EVP_PKEY *key;
+};
+
+static void pair_free(struct pair *p)
+{
+    X509_free(p->certificate);
+    EVP_PKEY_free(p->key);
+}
+
+/* ---- Files ---- */
+
+static int complain(char *why, size_t size, int err, const char *path, const char *what)
+{
+    snprintf(why, size, "%s: %s", path, what);
+    return err;
+}
+
+/* The caller has made sure that there is room. */
+static void path_join(char path[PATH_MAX], const char *dir, const char *name)
+{
+    CHECK(snprintf(path, PATH_MAX, "%s/%s", dir, name) < PATH_MAX);
+}
+
+static void write_certificate(BIO *to, const void *what) { CHECK(PEM_write_bio_X509(to, what) == 1); }
+
+static void write_key(BIO *to, const void *what)
+{
+    CHECK(PEM_write_bio_PrivateKey(to, what, NULL, NULL, 0, NULL, NULL) == 1);
+}
+
+/* Writes the file beside its place, with what `put` makes of each of n things, and then moves it there. */
+static int write_file(const char *path, mode_t mode, void (*put)(BIO *to, const void *what),
+                      const void *const *what, unsigned n, char *why, size_t size)
+{
+    char beside[PATH_MAX];
+    BIO *text = BIO_new(BIO_s_mem());
+    char *data;
+    long len;
+    int fd;
+    bool good;
+
+    CHECK(text);
+    for (unsigned i = 0; i < n; i++)
+        put(text, what[i]);
+    len = BIO_get_mem_data(text, &data);
+    CHECK(snprintf(beside, sizeof beside, "%s.new", path) < (int)sizeof beside);
+    unlink(beside);
+    fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    good = fd >= 0 && write(fd, data, (size_t)len) == len && fsync(fd) == 0;
+    if (fd >= 0 && close(fd) != 0)
+        good = false;
+    good = good && rename(beside, path) == 0;
+    OPENSSL_cleanse(data, (size_t)len);
+    BIO_free(text);
+    return good ? 0 : complain(why, size, HAWK_EIO, path, strerror(errno));
+}
+
+/* Both files of a pair in a directory: the key first, so that a new certificate never lies beside an old key for
+ * long. */
+static int write_pair(const struct pair *p, const char *dir, const char *name, char *why, size_t size)
+{
+    const void *key[] = {p->key}, *certificate[] = {p->certificate};
+    char path[PATH_MAX], leaf[LIMIT_NAME_BYTES + 8];
+    int err;
+
+    snprintf(leaf, sizeof leaf, "%s.key", name);
+    path_join(path, dir, leaf);
+    if ((err = write_file(path, 0600, write_key, key, 1, why, size)) != 0)
+        return err;
+    snprintf(leaf, sizeof leaf, "%s.crt", name);
+    path_join(path, dir, leaf);
+    return write_file(path, 0644, write_certificate, certificate, 1, why, size);
+}
+
+static X509 *read_certificate(const char *path)
+{
+    BIO *in = BIO_new_file(path, "r");
+    X509 *certificate = in ? PEM_read_bio_X509(in, NULL, NULL, NULL) : NULL;
+
+    BIO_free(in);
+    return certificate;
+}
+
+static int read_root(const char *dir, struct pair *root, char *why, size_t size)
+{
+    char path[PATH_MAX];
+    BIO *in;
+
+    *root = (struct pair){0};
+    path_join(path, dir, "root.crt");
+    if (!(root->certificate = read_certificate(path)))
+        return complain(why, size, HAWK_EIO, path, "it cannot be read: `hawk ca init` makes it");
+    path_join(path, dir, "root.key");
+    in = BIO_new_file(path, "r");
+    root->key = in ? PEM_read_bio_PrivateKey(in, NULL, NULL, (void *)(uintptr_t) "") : NULL;
+    BIO_free(in);
+    if (!root->key)
+        return complain(why, size, HAWK_EIO, path, "it cannot be read");
+    if (X509_check_private_key(root->certificate, root->key) != 1)
+        return complain(why, size, HAWK_ECORRUPT, path, "it is not the key of root.crt beside it");
+    return 0;
+}
+
+/* ---- Certificates ---- */
+
+static void add_extension(X509 *c, X509 *issuer, int nid, const char *value)
+{
+    X509V3_CTX ctx;
+    X509_EXTENSION *e;
+
+    X509V3_set_ctx_nodb(&ctx);
+    X509V3_set_ctx(&ctx, issuer, c, NULL, NULL, 0);
+    e = X509V3_EXT_conf_nid(NULL, &ctx, nid, value);
+    CHECK(e && X509_add_ext(c, e, -1) == 1);
+    X509_EXTENSION_free(e);
+}
+
+/* A new key, and what every certificate has. The issuer's name is the caller's to set. */
+static struct pair pair_new(const char *common_name, int64_t life_us)
+{
+    struct pair p = {.certificate = X509_new(), .key = EVP_EC_gen("P-256")};
+    unsigned char bytes[SERIAL_BYTES];
+    BIGNUM *serial;
+    time_t now = time(NULL);
+
+    CHECK(p.certificate && p.key && RAND_bytes(bytes, sizeof bytes) == 1);
+    bytes[0] = (unsigned char)((bytes[0] & 0x7f) | 0x40); /* positive, and never shorter */
+    serial = BN_bin2bn(bytes, sizeof bytes, NULL);
+    CHECK(serial && BN_to_ASN1_INTEGER(serial, X509_get_serialNumber(p.certificate)));
+    BN_free(serial);
+    CHECK(X509_set_version(p.certificate, X509_VERSION_3) == 1 && X509_set_pubkey(p.certificate, p.key) == 1);
+    CHECK(ASN1_TIME_set(X509_getm_notBefore(p.certificate), now - CA_BACKDATED_US / US_PER_S));
+    CHECK(ASN1_TIME_set(X509_getm_notAfter(p.certificate), now + life_us / US_PER_S));
+    CHECK(X509_NAME_add_entry_by_txt(X509_get_subject_name(p.certificate), "CN", MBSTRING_ASC,
+                                     (const unsigned char *)common_name, -1, -1, 0) == 1);
+    return p;
+}
+
+static void sign_with(struct pair *p, const struct pair *by)
+{
+    CHECK(X509_set_issuer_name(p->certificate, X509_get_subject_name(by->certificate)) == 1);
+    CHECK(X509_sign(p->certificate, by->key, EVP_sha256()) > 0);
+}
+
+/* limits: the names that it may sign. */
+static struct pair root_new(const char *common_name, const char *limits)
+{
+    struct pair p = pair_new(common_name, CA_ROOT_LIFE_US);
+
+    add_extension(p.certificate, p.certificate, NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
+    add_extension(p.certificate, p.certificate, NID_key_usage, "critical,keyCertSign,cRLSign");
+    add_extension(p.certificate, p.certificate, NID_name_constraints, limits);
+    add_extension(p.certificate, p.certificate, NID_subject_key_identifier, "hash");
+    sign_with(&p, &p);
+    return p;
+}
+
+static struct pair leaf_new(const struct pair *root, const struct identity *who, int64_t life_us)
+{
+    char names[IDENTITY_NAMES_MAX][IDENTITY_TEXT], all[IDENTITY_NAMES_MAX * (IDENTITY_TEXT + 5)];
+    unsigned n = identity_names(who, names);
+    struct pair p = pair_new(strlen(names[0]) <= COMMON_NAME_MAX ? names[0] : identity_role(who), life_us);
+    size_t len = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        len += (size_t)snprintf(all + len, sizeof all - len, "%sDNS:%s", i ? "," : "", names[i]);
+    add_extension(p.certificate, root->certificate, NID_basic_constraints, "critical,CA:FALSE");
+    add_extension(p.certificate, root->certificate, NID_key_usage, "critical,digitalSignature");
+    add_extension(p.certificate, root->certificate, NID_ext_key_usage,
+                  who->role == ROLE_NONE ? "clientAuth" : "clientAuth,serverAuth");
+    add_extension(p.certificate, root->certificate, NID_subject_alt_name, all);
+    add_extension(p.certificate, root->certificate, NID_subject_key_identifier, "hash");
+    add_extension(p.certificate, root->certificate, NID_authority_key_identifier, "keyid");
+    if (ASN1_TIME_compare(X509_get0_notAfter(p.certificate), X509_get0_notAfter(root->certificate)) > 0)
+        CHECK(X509_set1_notAfter(p.certificate, X509_get0_notAfter(root->certificate)) == 1);
+    sign_with(&p, root);
+    return p;
+}
+
+/* ---- The roots ---- */
+
+static int make_dir(const char *path, char *why, size_t size)
+{
+    if (mkdir(path, 0700) == 0 || errno == EEXIST)
+        return 0;
+    return complain(why, size, HAWK_EIO, path, strerror(errno));
+}
+
+static int write_root(const char *dir, const char *room, const struct pair *root, char *why, size_t size)
+{
+    char path[PATH_MAX];
+    int err;
+
+    path_join(path, dir, room);
+    if ((err = make_dir(path, why, size)) != 0)
+        return err;
+    return write_pair(root, path, "root", why, size);
+}
+
+int ca_init(const char *dir, char *why, size_t size)
+{
+    char path[PATH_MAX];
+    struct pair nodes, users;
+    const void *both[2];
+    int err;
+
+    if (strlen(dir) > PATH_MAX - 32)
+        return complain(why, size, HAWK_EIO, dir, strerror(ENAMETOOLONG));
+    path_join(path, dir, "roots.crt");
+    if (access(path, F_OK) == 0)
+        return complain(why, size, HAWK_EEXISTS, path,
+                        "the roots are there already, and machines trust them; choose another directory");
+    if ((err = make_dir(dir, why, size)) != 0)
+        return err;
+    nodes = root_new("Hawk node root", "critical,permitted;DNS:central.hawk,permitted;DNS:dist.hawk,"
+                                       "permitted;DNS:worker.hawk,permitted;DNS:" IDENTITY_SCHEDULER);
+    users = root_new("Hawk user root", "critical,permitted;DNS:user.hawk");
+    both[0] = nodes.certificate;
+    both[1] = users.certificate;
+    if ((err = write_root(dir, "nodes", &nodes, why, size)) == 0 &&
+        (err = write_root(dir, "users", &users, why, size)) == 0)
+        err = write_file(path, 0644, write_certificate, both, 2, why, size);
+    pair_free(&nodes);
+    pair_free(&users);
+    return err;
+}
+
+/* ---- Issuing ---- */
+
+/* Whether a certificate that lies where a new one goes is somebody else's. */
+static int check_place(const char *path, const struct identity *who, char *why, size_t size)
+{
+    struct identity other;
+    X509 *certificate = access(path, F_OK) == 0 ? read_certificate(path) : NULL;
+    bool same = certificate && tls_certificate_names(certificate, &other) && other.role == who->role &&
+                strcmp(other.name, who->name) == 0;
+
+    X509_free(certificate);
+    if (same || access(path, F_OK) != 0)
+        return 0;
+    return complain(why, size, HAWK_EEXISTS, path,
+                    "it is there, and not of this name and role: move it away");
+}
+
+int ca_issue(const char *dir, const struct identity *who, int64_t life_us, const char *out, char *why,
+             size_t size)
+{
+    char path[PATH_MAX], leaf[LIMIT_NAME_BYTES + 8];
+    struct pair root, p;
+    int err;
+
+    if (!identity_name_fits(who->name)) {
+        snprintf(why, size, "'%s' cannot be in a certificate: a name has letters, digits, '-', '_' and '.'",
+                 who->name);
+        return HAWK_EINVALID;
+    }
+    if (strlen(dir) > PATH_MAX - 32 || strlen(out) > PATH_MAX - sizeof leaf - 8)
+        return complain(why, size, HAWK_EIO, dir, strerror(ENAMETOOLONG));
+    snprintf(leaf, sizeof leaf, "%s.crt", who->name);
+    path_join(path, out, leaf);
+    if ((err = check_place(path, who, why, size)) != 0)
+        return err;
+    path_join(path, dir, who->role == ROLE_NONE ? "users" : "nodes");
+    err = read_root(path, &root, why, size);
+    if (!err) {
+        p = leaf_new(&root, who, life_us);
+        err = write_pair(&p, out, who->name, why, size);
+        pair_free(&p);
+    }
+    pair_free(&root);
+    return err;
+}

@@ -1,0 +1,87 @@
+/* What the server says and asks of connections: see front.h. */
+#include "net/front_impl.h"
+
+#include "base/check.h"
+#include "net/guard.h"
+
+struct address_load front_load(const struct front_conn *c)
+{
+    const struct address *a = addresses_find(&c->front->addresses, c->net);
+
+    return a ? a->load : (struct address_load){0};
+}
+
+void front_call_began(struct front_conn *c, bool lasting)
+{
+    struct address *a = addresses_get(&c->front->addresses, c->net);
+
+    a->load.calls++;
+    a->load.lasting += lasting;
+}
+
+void front_call_ended(struct front_conn *c, bool lasting)
+{
+    struct address *a = addresses_find(&c->front->addresses, c->net);
+
+    CHECK(a && a->load.calls > 0);
+    a->load.calls--;
+    a->load.lasting -= lasting;
+    if (address_is_idle(a) && !c->exempt)
+        front_tick_on(c->front); /* which forgets it */
+}
+
+void front_failed(struct front_conn *c)
+{
+    struct front *f = c->front;
+    struct address *a = c->exempt ? NULL : addresses_get(&f->addresses, c->net);
+
+    c->failed++;
+    if (a)
+        address_failed(a, loop_now(f->loop));
+    if (c->failed == 1)
+        say(f, &f->denied, "a call with a wrong token",
+            "a call from %s was refused: its token is missing or wrong", c->peer);
+    else if (c->failed == FRONT_FAILED_MAX)
+        say(f, &f->denied, "a call with a wrong token",
+            "a call from %s was refused: its token is missing or wrong, the %uth call of it; the connection "
+            "is closed",
+            c->peer, c->failed);
+    else
+        log_kind_leave_out(&f->denied);
+    if (c->failed == FRONT_FAILED_MAX && !c->closed) {
+        c->since_us = loop_now(f->loop);
+        list_remove(&c->node);
+        list_push_tail(&f->leaving, &c->node);
+    }
+    front_tick_on(f);
+}
+
+void front_forbidden(struct front_conn *c, const char *why)
+{
+    struct front *f = c->front;
+
+    say(f, &f->forbidden, "a call that a certificate does not allow", "a call from %s was refused: %s",
+        c->peer, why);
+    front_tick_on(f);
+}
+
+const struct identity *front_peer(struct front_conn *c)
+{
+    if (!c->tls)
+        return NULL;
+    if (!identity_is_set(&c->who) && c->guard)
+        c->who = guard_peer(c->guard);
+    return &c->who;
+}
+
+/* TLS failed: whoever it is, is no client of ours. */
+void front_refused(struct front_conn *c, const char *why)
+{
+    struct front *f = c->front;
+
+    if (!c->exempt)
+        address_failed(addresses_get(&f->addresses, c->net), loop_now(f->loop));
+    say(f, &f->strangers, "a connection without good TLS", "a connection from %s is refused: %s", c->peer,
+        why);
+    front_tick_on(f);
+}

@@ -1,0 +1,49 @@
+/* The inside of a front: who gets in (front.c), and what the server says and asks of a connection that is in
+ * (front_conn.c). Private to these. */
+#ifndef HAWK_NET_FRONT_IMPL_H
+#define HAWK_NET_FRONT_IMPL_H
+
+#include "net/addresses.h"
+#include "net/frames.h"
+#include "net/front.h"
+#include "net/log_kind.h"
+
+/* Logs a line of a kind that a stranger can cause. */
+#define say(f, kind, what, ...) log_kind_warn((kind), (what), loop_now((f)->loop), __VA_ARGS__)
+
+struct listener;
+
+struct front {
+    struct loop *loop;
+    struct front_config config;
+    grpc_server *server; /* NULL: the front accepts no connection */
+    struct listener **listeners;
+    unsigned listeners_n, listeners_cap;
+    struct guards *guards;
+    int news_fd;
+    struct loop_fd *news;
+    struct loop_timer tick;
+    int64_t tick_us; /* when, while it is set */
+    struct list unproven, proven;
+    struct list leaving;               /* connections that are cut once their last answer has left */
+    struct list closing;               /* gRPC has let go */
+    uint32_t conns_n;                  /* of all lists but the last, without those that were cut */
+    uint32_t unproven_n, unproven_max; /* connections in gRPC; without our own probes */
+    struct front_conn **by_fd;
+    uint32_t by_fd_n;
+    struct addresses addresses;
+    struct log_kind broken[BROKEN_RULES], refused, late, denied, strangers, forbidden;
+    bool starved; /* there is no descriptor for a new connection */
+    bool full;    /* too many connections are not proven */
+    bool seen;    /* the guard counts what gRPC reads and writes */
+    bool is_dead;
+};
+
+/* The front looks at its connections and addresses then; the first of several times counts. */
+void front_tick_at(struct front *f, int64_t at_us);
+/* The same, soon. */
+void front_tick_on(struct front *f);
+/* TLS failed on the connection; `why` is for the log. */
+void front_refused(struct front_conn *c, const char *why);
+
+#endif

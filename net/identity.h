@@ -1,0 +1,45 @@
+/* Who a certificate is for. Its subject alternative names (DNS) say so:
+ *
+ *   NAME.ROLE.hawk   exactly one: node7.worker.hawk, c1.central.hawk, d2.dist.hawk, ann.user.hawk
+ *   ROLE.hawk        of nodes: whoever dials a role, and does not know the name, asks for this one
+ *   scheduler.hawk   of centrals and dists: clients ask for this one at the addresses that they are told
+ *
+ * So any TLS library checks a role by what it knows as the host's name. No I/O. Private to net/ and ca/. */
+#ifndef HAWK_NET_IDENTITY_H
+#define HAWK_NET_IDENTITY_H
+
+#include "msg/types.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define IDENTITY_USER "user" /* the role of users, who are no nodes */
+#define IDENTITY_DOMAIN "hawk"
+#define IDENTITY_SCHEDULER "scheduler.hawk"
+/* Room for any of an identity's names. */
+#define IDENTITY_TEXT (LIMIT_NAME_BYTES + 20)
+#define IDENTITY_NAMES_MAX 3
+
+/* All zero: nobody. */
+struct identity {
+    enum role role; /* ROLE_NONE: a user */
+    char name[LIMIT_NAME_BYTES + 1];
+};
+
+static inline bool identity_is_set(const struct identity *who) { return who->name[0] != '\0'; }
+/* "worker", "user" */
+const char *identity_role(const struct identity *who);
+/* Sets the role by its text. False: there is no such role. */
+bool identity_set_role(struct identity *who, const char *role);
+/* Whether a certificate may carry this name: letters, digits, "-", "_" and ".", as host names have them. */
+bool identity_name_fits(const char *name);
+/* Reads "node7.worker.hawk". False: these bytes name nobody. */
+bool identity_parse(const char *dns, size_t len, struct identity *who);
+/* Writes "node7.worker.hawk" to buf and returns it. */
+const char *identity_text(const struct identity *who, char buf[IDENTITY_TEXT]);
+/* All names of its certificate; returns their number. */
+unsigned identity_names(const struct identity *who, char names[IDENTITY_NAMES_MAX][IDENTITY_TEXT]);
+/* The name that a dialer of a role asks for; ROLE_NONE: of a scheduler. Static. */
+const char *identity_of_role(enum role role);
+
+#endif

@@ -1,0 +1,56 @@
+/* This process' side of TLS: its key and certificate, and the roots that it trusts, from PEM files. They are
+ * read anew when they change. New connections then use what was read; open ones go on.
+ *
+ * All of a struct tls belongs to one thread, the loop's. tls_conn.h has what runs on gRPC's threads. */
+#ifndef HAWK_NET_TLS_H
+#define HAWK_NET_TLS_H
+
+#include "base/err.h"
+#include "net/identity.h"
+
+#include <grpc/grpc_security.h>
+#include <openssl/ssl.h>
+#include <stdint.h>
+
+#define TLS_LOOK_US (1 * US_PER_S) /* between two looks at the files */
+#define TLS_FILE_MAX (1u << 20)    /* bytes of one file */
+#define TLS_WHY 512                /* room for any text about what is wrong */
+
+struct tls_files {
+    const char *certificate; /* the certificate, and those between it and a root */
+    const char *key;         /* its private key; only its owner may read it */
+    const char *roots;
+};
+
+struct tls;
+
+/* Whether any file is named, and whether all are. */
+static inline bool tls_files_any(const struct tls_files *f)
+{
+    return (f->certificate && *f->certificate) || (f->key && *f->key) || (f->roots && *f->roots);
+}
+static inline bool tls_files_all(const struct tls_files *f)
+{
+    return f->certificate && *f->certificate && f->key && *f->key && f->roots && *f->roots;
+}
+
+/* Reads the files; copies their names. NULL: why (TLS_WHY bytes) names the file and what is wrong. An expired
+ * certificate is no error: others refuse it, and a new one may come. */
+struct tls *tls_new(const struct tls_files *f, char why[TLS_WHY]);
+void tls_free(struct tls *t); /* NULL is fine; what it has given out stays good */
+/* Reads files that have changed, at most once in TLS_LOOK_US. What cannot be read changes nothing; the log says
+ * so, once, when that lasts. Call it before a connection begins. */
+void tls_refresh(struct tls *t, int64_t now_us);
+/* A number that changes with what the files hold. */
+uint32_t tls_material(const struct tls *t);
+/* Whom this process' certificate is for. */
+const struct identity *tls_identity(const struct tls *t);
+/* For connections that are accepted. The caller's to keep: SSL_CTX_free. */
+SSL_CTX *tls_accepting(const struct tls *t);
+/* For connections that are dialled; gRPC must run. Borrowed until the next tls_refresh. */
+grpc_channel_credentials *tls_dialling(struct tls *t);
+
+/* Reads whom a certificate is for. False: nobody, or more than one. */
+bool tls_certificate_names(X509 *certificate, struct identity *who);
+
+#endif

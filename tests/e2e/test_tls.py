@@ -1,0 +1,305 @@
+"""TLS: what daemons say to each other and to clients is encrypted, and certificates say who may do what."""
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+
+from tlstest import Roots, SecureCaller, TlsCluster, certificate_at, secure_channel
+
+import grpc
+
+from grpctest import Caller, generated, pb, refused
+from hawktest import BOUND, HAWK, Daemon, run_tests, wait_for
+
+wire = generated("cluster")
+DENIED, UNAVAILABLE = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAVAILABLE
+EXPECTED = {"central": "central.hawk", "dist": "dist.hawk", "worker": "worker.hawk"}
+
+
+def list_nodes(caller):
+    return caller("ListNodes", pb.ListNodesRequest(), pb.ListNodesReply)
+
+
+def get_stats(caller):
+    """Which every role serves."""
+    return caller("GetStats", pb.GetStatsRequest(), pb.GetStatsReply)
+
+
+def test_jobs_run_and_nobody_else_gets_in():
+    with TlsCluster(workers=2, slots=2) as c:
+        # Short tasks and long ones, output, and what one daemon fetches of another.
+        r = c.hawk("submit", "--array", "1-40", "--wait", "--", "sh", "-c", "echo hello $HAWK_TASK_INDEX")
+        assert r.returncode == 0
+        job = c.json("jobs")["jobs"][0]["job"]
+        assert "hello 7" in c.hawk("cat", job).stdout
+        assert c.hawk("submit", "--wait", "--class", "long", "--", "true").returncode == 0
+        big = "x" * 100000
+        c.hawk("submit", "--wait", "--name", "big", "--", "sh", "-c", f"printf %s {big} | wc -c")
+        assert "100000" in c.hawk("cat", "last").stdout
+        assert c.json("stats") and c.json("policy")
+        c.hawk("drain", "--wait", "w2")
+        c.hawk("undrain", "w2")
+
+        worker = c.worker_addr()
+        strangers = Roots()
+        for name in ("eve", "old"):
+            strangers.issue("user", name)
+        c.ca.issue("user", "old", "--for", "1s")
+        for daemon, addr, role in ((c.central, c.central_addr, "central"), (c.dists[0], c.dist_addrs[0], "dist"),
+                                   (c.workers[0], worker, "worker")):
+            def logged(text, at=daemon):
+                wait_for(f"'{text}' in the log", lambda: f"is refused: {text}" in at.text())
+
+            assert get_stats(SecureCaller(addr, c.ca, "ann", expected=EXPECTED[role])).nodes
+            refused(UNAVAILABLE, lambda a=addr: get_stats(Caller(a)))
+            logged("it does not speak TLS")
+            refused(UNAVAILABLE, lambda a=addr, e=EXPECTED[role]: get_stats(SecureCaller(a, c.ca, None, expected=e)))
+            logged("it shows no certificate")
+            refused(UNAVAILABLE, lambda a=addr, e=EXPECTED[role]: get_stats(
+                SecureCaller(a, strangers, "eve", expected=e, roots=c.ca)))
+            logged("its certificate is not good: ")
+            # The client's side: who answers is not whom it wants, or whom it trusts.
+            refused(UNAVAILABLE, lambda a=addr: get_stats(SecureCaller(a, c.ca, "ann", expected="eagle.hawk")))
+            refused(UNAVAILABLE, lambda a=addr, e=EXPECTED[role]: get_stats(
+                SecureCaller(a, c.ca, "ann", expected=e, roots=strangers)))
+
+            def expired(a=addr, e=EXPECTED[role]):
+                try:
+                    get_stats(SecureCaller(a, c.ca, "old", expected=e))
+                except grpc.RpcError as error:
+                    return error.code() == UNAVAILABLE
+                return False
+
+            wait_for("the certificate of a second to expire", expired)
+            logged("its certificate is not good: certificate has expired")
+        assert c.hawk("submit", "--wait", "--", "true").returncode == 0
+
+
+def test_the_commands_say_what_is_wrong():
+    with TlsCluster(workers=1) as c:
+        r = c.hawk("nodes", env={"HAWK_TLS_CERTIFICATE": "", "HAWK_TLS_KEY": "", "HAWK_TLS_ROOTS": ""}, check=3)
+        assert "HAWK_TLS_CERTIFICATE" in r.stderr, r.stderr
+        r = c.hawk("nodes", env={"HAWK_TLS_KEY": ""}, check=2)
+        assert "HAWK_TLS_KEY" in r.stderr and "not all are set" in r.stderr, r.stderr
+        r = c.hawk("nodes", env={"HAWK_TLS_KEY": "/nonexistent"}, check=2)
+        assert "/nonexistent: No such file" in r.stderr, r.stderr
+        r = c.hawk("nodes", env=c.ca.environment("w1"), check=3)
+        assert "the certificate of w1.worker.hawk does not allow /hawk.v1.Hawk/ListNodes at a dist" in r.stderr, r.stderr
+        r = c.hawk("nodes", dist=c.worker_addr(), check=3)
+        assert "scheduler.hawk" in r.stderr, r.stderr
+
+
+class Link:
+    """A link that this test dials with a certificate, under whatever role and name."""
+
+    def __init__(self, c, addr, to, certificate, role, name, node=0):
+        self.out, self.ended = [], False
+        self.channel = secure_channel(addr, c.ca, certificate, EXPECTED[to])
+        call = self.channel.stream_stream("/hawk.v1.Peer/Link", request_serializer=lambda m: m.SerializeToString(),
+                                          response_deserializer=wire.Batch.FromString)
+        metadata = [("hawk-version", "3"), ("hawk-role", role), ("hawk-node", str(node)), ("hawk-name", name)]
+        self.call = call(self._batches(), timeout=BOUND, metadata=metadata)
+
+    def _batches(self):
+        while not self.ended:
+            while self.out:
+                yield self.out.pop(0)
+            wait_for("something to send", lambda: self.out or self.ended)
+
+    def send(self, **envelope):
+        self.out.append(wire.Batch(envelopes=[wire.Envelope(**envelope)]))
+
+    def join(self, role, name, **more):
+        self.send(join=wire.Join(name=name, addr="127.0.0.1:1", incarnation=1, version=3, role=role, slots=1, **more))
+
+    def ends(self, code):
+        """The link does not open, or is broken; returns why."""
+        try:
+            return refused(code, lambda: [None for _ in self.call])
+        finally:
+            self.ended = True
+            self.channel.close()
+
+
+def test_a_node_is_what_its_certificate_says():
+    with TlsCluster(workers=2) as c:
+        worker = c.worker_addr()
+        c.ca.issue("worker", "w9")
+        why = "its certificate is for another role or name"
+        for addr, to in ((c.central_addr, "central"), (worker, "worker")):
+            assert why in Link(c, addr, to, "w9", "dist", "w9", 9).ends(DENIED)
+            assert why in Link(c, addr, to, "w9", "central", "w9", 9).ends(DENIED)
+            assert why in Link(c, addr, to, "w9", "worker", "w1", 9).ends(DENIED)
+            assert why in Link(c, addr, to, "w9", "worker", "W9", 9).ends(DENIED)
+            assert "does not allow /hawk.v1.Peer/Link" in Link(c, addr, to, "ann", "worker", "w9", 9).ends(DENIED)
+            assert "does not allow /hawk.v1.Peer/Link" in Link(c, addr, to, "c1", "central", "central", 9).ends(DENIED)
+        assert "does not allow /hawk.v1.Peer/Link" in Link(c, c.dist_addrs[0], "dist", "w9", "worker", "w9", 9).ends(DENIED)
+
+        link = Link(c, c.central_addr, "central", "w9", "worker", "w9")
+        link.join(wire.ROLE_WORKER, "w1")
+        assert "under the name in its certificate" in link.ends(DENIED)
+        link = Link(c, c.central_addr, "central", "w9", "worker", "w9")
+        link.join(wire.ROLE_DIST, "w9")
+        assert next(iter(link.call)).envelopes[0].refused.why
+        link.ended = True
+        link.channel.close()
+        log = c.central.text()
+        assert "wants to join under another name than its certificate's" in log, log
+        assert "the certificate of ann.user.hawk does not allow" in log, log
+        assert "the certificate of c1.central.hawk does not allow" in log, log
+        link = Link(c, c.central_addr, "central", "w9", "worker", "w9")
+        link.join(wire.ROLE_WORKER, "w9")
+        assert next(iter(link.call)).envelopes[0].joined.node
+        link.ended = True
+        link.channel.close()
+        names = [n["name"] for n in c.json("nodes")["nodes"]]
+        assert sorted(names) == ["central", "d1", "w1", "w2", "w9"], names
+
+
+def test_nodes_make_no_calls_of_users():
+    with TlsCluster(workers=1) as c:
+        for certificate in ("w1", "d1", "c1"):
+            for addr, role in ((c.central_addr, "central"), (c.dist_addrs[0], "dist"), (c.worker_addr(), "worker")):
+                caller = SecureCaller(addr, c.ca, certificate, expected=EXPECTED[role])
+                for method, request, reply in (("ListNodes", pb.ListNodesRequest(), pb.ListNodesReply),
+                                               ("Stop", pb.StopRequest(), pb.StopReply),
+                                               ("Submit", pb.SubmitRequest(), pb.SubmitReply)):
+                    words = refused(DENIED, lambda m=method, q=request, p=reply, k=caller: k(m, q, p))
+                    assert f"/hawk.v1.Hawk/{method}" in words, words
+        # A method that nobody serves is that, and no question of certificates.
+        refused(grpc.StatusCode.UNIMPLEMENTED, lambda: SecureCaller(c.dist_addrs[0], c.ca, "ann", expected="dist.hawk")(
+            "Fly", pb.ListNodesRequest(), pb.ListNodesReply))
+
+
+def test_who_is_dialled_is_checked():
+    with TlsCluster(workers=1) as c:
+        plain = Daemon("dist", "--name", "d3", "--listen", "127.0.0.1:0", "--central", c.central_addr, "--state-dir",
+                       f"{c.dir}/d3")
+        c.dists.append(plain)
+        wait_for("the reason in its log", lambda: "does it want TLS?" in plain.text())
+        c.ca.issue("dist", "d2")
+        worker = c.worker_addr()
+        d = Daemon("dist", "--name", "d2", "--listen", "127.0.0.1:0", "--central", worker, "--state-dir", f"{c.dir}/d2",
+                   *c.ca.files("d2"))
+        c.dists.append(d)
+        wait_for("the reason in its log", lambda: "central.hawk" in d.text())
+        assert "cannot be reached" in d.text(), d.text()
+
+
+def test_certificates_and_roots_change_while_daemons_run():
+    with TlsCluster(workers=1) as c:
+        before = {a: certificate_at(a, c.ca, "ann") for a in (c.central_addr, c.dist_addrs[0], c.worker_addr())}
+        for role, name in (("central", "c1"), ("dist", "d1"), ("worker", "w1")):
+            c.ca.issue(role, name)
+        for addr, certificate in before.items():
+            wait_for("the new certificate", lambda a=addr, b=certificate: certificate_at(a, c.ca, "ann") != b)
+        assert c.hawk("submit", "--wait", "--", "true").returncode == 0
+
+        # A worker whose certificate has expired cannot join, and joins by itself once it has a new one.
+        c.ca.issue("worker", "w2", "--for", "1s")
+        w = Daemon("worker", "--name", "w2", "--central", c.central_addr, "--slots", "1", "--output-dir", f"{c.dir}/out-w2",
+                   "--state-dir", f"{c.dir}/state2", "--agent-grace", "2s", *c.ca.files("w2"))
+        c.workers.append(w)
+        wait_for("it to have expired", lambda: "certificate has expired" in c.central.text() or
+                 any(n["name"] == "w2" for n in c.json("nodes")["nodes"]))
+        c.ca.issue("worker", "w2")
+        wait_for("it to join", lambda: any(n["name"] == "w2" and n["state"] == "up" for n in c.json("nodes")["nodes"]))
+
+        # What is broken changes nothing.
+        certificate = certificate_at(c.central_addr, c.ca, "ann")
+        key = c.ca.read("c1.key")
+        with open(f"{c.ca.dir}/c1.key", "wb") as f:
+            f.write(b"junk")
+
+        def told():
+            assert certificate_at(c.central_addr, c.ca, "ann") == certificate
+            return "what was read before stays in use" in c.central.text()
+
+        wait_for("the log to say so", told)
+        with open(f"{c.ca.dir}/c1.key", "wb") as f:
+            f.write(key)
+
+        # Other roots beside those: their users come in. Without the first ones nobody of theirs does.
+        others = Roots()
+        others.issue("user", "bob")
+
+        def comes_in(ca, name):
+            try:
+                return bool(list_nodes(SecureCaller(c.central_addr, ca, name, roots=c.ca, expected="central.hawk")).nodes)
+            except grpc.RpcError:
+                return False
+
+        assert not comes_in(others, "bob")
+        first = c.ca.read("roots.crt")
+        with open(f"{c.ca.dir}/both", "wb") as f:
+            f.write(first + others.read("roots.crt"))
+        os.rename(f"{c.ca.dir}/both", f"{c.ca.dir}/roots.crt")
+        wait_for("bob to come in", lambda: comes_in(others, "bob"))
+        assert comes_in(c.ca, "ann")
+
+
+def config_says(text, code):
+    with tempfile.TemporaryDirectory() as d:
+        with open(f"{d}/hawk.yaml", "w", encoding="ascii") as f:
+            f.write(text)
+        r = subprocess.run([HAWK, "config", "check", f"{d}/hawk.yaml"], capture_output=True, text=True, timeout=BOUND)
+        assert r.returncode == code, r
+        return r.stderr.replace(d, "DIR")
+
+
+def test_a_daemon_with_wrong_files_does_not_start():
+    ca = Roots()
+    for role, name in (("central", "c1"), ("worker", "w1"), ("dist", "d1"), ("user", "ann")):
+        ca.issue(role, name)
+    with tempfile.TemporaryDirectory() as d:
+        def refusal(role, *flags):
+            daemon = Daemon(role, "--listen", "127.0.0.1:0", "--state-dir", f"{d}/s", *flags)
+            assert daemon.wait() == 2, daemon.text()
+            return daemon.text()
+
+        assert "it is for w1.worker.hawk, and not for central" in refusal("central", *ca.files("w1"))
+        assert "it is for ann.user.hawk, and not for central" in refusal("central", *ca.files("ann"))
+        assert "it is for w1.worker.hawk, and not for worker w2" in refusal("worker", "--name", "w2", *ca.files("w1"))
+        assert "it is for w1.worker.hawk, and not for dist w1" in refusal("dist", "--name", "w1", *ca.files("w1"))
+        assert "these are not set: tls.roots" in refusal("central", *ca.files("c1")[:4])
+        assert "these are not set: tls.key tls.roots" in refusal("central", *ca.files("c1")[:2])
+        os.chmod(f"{ca.dir}/c1.key", 0o640)
+        assert "others can read the key: chmod 600 it" in refusal("central", *ca.files("c1"))
+    assert "DIR/hawk.yaml:2: tls.key: \"/x\": TLS needs all three files" in config_says("tls:\n  key: /x\n", 2)
+    assert "tls.certificate: /x: No such file" in config_says("tls:\n  certificate: /x\n  key: /x\n  roots: /x\n", 2)
+    os.chmod(f"{ca.dir}/c1.key", 0o600)
+    text = f"tls:\n  certificate: {ca.dir}/c1.crt\n  key: {ca.dir}/c1.key\n  roots: {ca.roots}\n"
+    assert config_says(text + "central:\n  listen: 0.0.0.0:7070\n", 0) == ""
+
+
+def test_an_executor_attaches_with_tls():
+    with TlsCluster(workers=1) as c:
+        call = secure_channel(c.worker_addr(), c.ca, "ann", "worker.hawk").stream_stream("/hawk.v1.Executors/Attach")
+        refused(grpc.StatusCode.INVALID_ARGUMENT, lambda: list(call(iter([b""]), timeout=BOUND)))
+        call = secure_channel(c.worker_addr(), c.ca, "d1", "worker.hawk").stream_stream("/hawk.v1.Executors/Attach")
+        refused(DENIED, lambda: list(call(iter([b""]), timeout=BOUND)))
+
+
+def test_half_open_handshakes_end_in_time():
+    with TlsCluster(workers=0, dists=0) as c:
+        host, port = c.central_addr.rsplit(":", 1)
+        socks = []
+        for i in range(300):
+            s = socket.create_connection((host, int(port)), timeout=BOUND)
+            if i % 2:
+                s.sendall(b"\x16\x03\x01\x02\x00\x01")
+            socks.append(s)
+        assert list_nodes(SecureCaller(c.central_addr, c.ca, "ann", expected="central.hawk")).nodes
+        wait_for("them to be cut off", lambda: "it did not begin HTTP/2 in 10 s" in c.central.text())
+        for s in socks:
+            s.settimeout(BOUND)
+            try:
+                while s.recv(4096):
+                    pass
+            except ConnectionResetError:
+                pass
+            s.close()
+
+
+run_tests(sys.modules[__name__])
