@@ -71,6 +71,7 @@ static void begin_with_two_freezes(struct talk *t, uint32_t *older, uint32_t *yo
     expect(t, TASK_REQUEST, task_request, DIST, m->request == 1);
     expect(t, TASK_REQUEST, task_request, DIST, m->request == 2);
     tell(t, TASK_LAUNCH, task_launch, DIST, .id = TRY(2, 0), .request = 1, .desc = child);
+    job_desc_drop(child);
     expect(t, EXEC_PAUSE, exec_pause, 0, m->run == *older);
     launch(t, 3, 0, 2);
     expect(t, EXEC_PAUSE, exec_pause, 0, m->run == *younger);
