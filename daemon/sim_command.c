@@ -47,10 +47,10 @@ const struct flag sim_flags[] = {
         "the policy (hawk); omniscient is not a scheduler, but computes bounds that none can beat"),
     FLAG_ABOVE_0(struct options, cutoff_us, "cutoff", 0, "TIME",
                  "jobs with this mean task duration or more are long"),
-    FLAG(TEXT, struct options, share, "short-partition", 0, "SHARE|auto",
-         "share of slots for short tasks only (none, or a table's own; auto where long tasks are paused); "
-         "auto: "
-         "as central.short_partition, it follows the load"),
+    FLAG(
+        TEXT, struct options, share, "short-partition", 0, "SHARE|auto",
+        "share of slots for short tasks only (none, or a table's own; auto where long tasks are bound late); "
+        "auto: as central.short_partition, it follows the load"),
     FLAG_NUMBER(struct options, seed, "seed", 0, "K", "seed of all random draws (1)", 0, UINT32_MAX),
     FLAG(DURATION, struct options, scheduler_cost_us, "sched-cost", 0, "TIME",
          "time that a scheduler needs per message received or sent (10us)"),
@@ -259,7 +259,7 @@ static int load_engine(const struct options *o, struct sim_config *c)
 
 static int load_share(const struct options *o, struct sim_config *c)
 {
-    c->share_auto = o->share ? strcmp(o->share, "auto") == 0 : policy_has(&c->policy, POLICY_PAUSE);
+    c->share_auto = o->share ? strcmp(o->share, "auto") == 0 : policy_has(&c->policy, POLICY_LATE_LONG);
     if (!o->share)
         c->policy.short_share_ppm = c->share_auto ? 0 : o->table_share_ppm;
     else if (!c->share_auto && share_parse(o->share, &c->policy.short_share_ppm))
