@@ -118,6 +118,13 @@ static void send_cancel(void *user, uint64_t id)
     attach_put_cancel(batch_for(s, 0), id);
 }
 
+static void send_pause(void *user, uint64_t id, bool on)
+{
+    struct stream *s = user;
+
+    attach_put_pause(batch_for(s, 0), &(struct attach_pause){.id = id, .on = on});
+}
+
 static void on_drained(void *user)
 {
     struct stream *s = user;
@@ -201,11 +208,13 @@ static int on_hello(void *arg, const struct attach_hello *h)
     if (s->executor)
         return wrong_message(s, HAWK_EINVALID, "a second hello: one stream is one executor, open another");
     attach_put_attached(batch_for(s, 0), a->config.worker);
-    int err = apps_attach(a->apps, loop_now(a->loop), h->app, h->name, h->slots, s, &s->executor, s->why,
-                          sizeof s->why);
+    const struct executor_offer offer = {
+        .app = h->app, .name = h->name, .slots = h->slots, .pauses = h->pauses};
+    int err = apps_attach(a->apps, loop_now(a->loop), &offer, s, &s->executor, s->why, sizeof s->why);
     if (!err)
-        log_info("executor %s attached for application %s, %" PRIu32 " task%s at once",
-                 *h->name ? h->name : rpc_peer(s->call), h->app, h->slots, h->slots == 1 ? "" : "s");
+        log_info("executor %s attached for application %s, %" PRIu32 " task%s at once%s",
+                 *h->name ? h->name : rpc_peer(s->call), h->app, h->slots, h->slots == 1 ? "" : "s",
+                 h->pauses ? ", which may be paused" : "");
     return err;
 }
 
@@ -227,6 +236,18 @@ static int on_result(void *arg, const struct attach_result *r)
         return 0;
     snprintf(s->why, sizeof s->why, "a result of task %" PRIu64 ", which this executor does not have", r->id);
     return HAWK_EINVALID;
+}
+
+static int on_paused(void *arg, const struct attach_paused *p)
+{
+    struct stream *s = arg;
+
+    if (!s->executor)
+        return wrong_message(s, HAWK_EINVALID, "paused before hello: the first message says hello");
+    if (apps_paused(s->attach->apps, loop_now(s->attach->loop), s->executor, p->id, p->refused) == 0)
+        return 0;
+    return wrong_message(s, HAWK_EINVALID,
+                         "paused, of an executor that did not offer to pause tasks: set hello.pauses");
 }
 
 static int on_drain(void *arg)
@@ -253,7 +274,8 @@ static int on_end(struct stream *s)
 
 static void on_message(void *arg, struct rpc_call *c, const uint8_t *data, size_t len)
 {
-    static const struct attach_fns fns = {.hello = on_hello, .result = on_result, .drain = on_drain};
+    static const struct attach_fns fns = {
+        .hello = on_hello, .result = on_result, .drain = on_drain, .paused = on_paused};
     struct stream *s = arg;
     int err = 0;
 
@@ -339,6 +361,7 @@ struct attach *attach_new(struct loop *l, struct server *s, const struct attach_
     struct attach *a = xcalloc(1, sizeof *a);
     const struct apps_fns fns = {.task = send_task,
                                  .cancel = send_cancel,
+                                 .pause = send_pause,
                                  .drained = on_drained,
                                  .stuck = on_stuck,
                                  .event = c->event};

@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "exec/freezer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -225,12 +226,27 @@ static void end_run(struct runner *r, const struct msg_exec_kill *m)
         exec_kill(r->exec, m->run, m->outcome, m->force);
 }
 
+static int begin_pause(struct runner *r, uint32_t run)
+{
+    if (!r->apps || !apps_has(r->apps, run))
+        return exec_pause(r->exec, loop_now(r->loop), run);
+    if (memory_available() < r->config.pause_free_mem) /* the spawner looks for runs that it has */
+        return HAWK_EBUSY;
+    return apps_pause(r->apps, loop_now(r->loop), run);
+}
+
 static void pause_run(struct runner *r, uint32_t run)
 {
-    int err = exec_pause(r->exec, loop_now(r->loop), run);
+    int err = begin_pause(r, run);
     struct msg paused = {.type = MSG_EXEC_PAUSED, .exec_paused = {.run = run, .err = err}};
-    if (err) /* such as HAWK_EUNSUPPORTED of an attached executor's */
+    if (err)
         on_event(r, &paused);
+}
+
+static void resume_run(struct runner *r, uint32_t run)
+{
+    if (!r->apps || !apps_resume(r->apps, loop_now(r->loop), run))
+        exec_resume(r->exec, loop_now(r->loop), run);
 }
 
 void runner_set_apps(struct runner *r, struct apps *a) { r->apps = a; }
@@ -244,7 +260,7 @@ void runner_effect(struct runner *r, const struct msg *m, const char *worker)
     else if (m->type == MSG_EXEC_PAUSE)
         pause_run(r, m->exec_pause.run);
     else if (m->type == MSG_EXEC_RESUME)
-        exec_resume(r->exec, loop_now(r->loop), m->exec_resume.run);
+        resume_run(r, m->exec_resume.run);
     else if (m->type == MSG_EXEC_FORGET)
         exec_forget(r->exec, m->exec_forget.run);
     else if (m->type == MSG_EXEC_LEASE)

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/units.h"
+#include "exec/exec.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,20 +22,28 @@
 /* An executor has at least this long to answer, however short kill_grace is. */
 #define ANSWER_GRACE_MIN_US US_PER_S
 
+/*   RUNS --apps_pause--> ASKED --apps_paused--> STILL
+ *   Back to RUNS by apps_resume(), when it is to end or has ended; from ASKED also when the executor refuses,
+ *   or does not answer in time. */
+enum pause { PAUSE_RUNS, PAUSE_ASKED, PAUSE_STILL };
+
 struct run {
     struct list link;
     struct run *chain; /* next in its bucket */
-    /* Fires at its time limit, or at the end of its grace; once over, at the end of its executor's grace. */
+    /* Fires at its time limit, when its executor has not confirmed a pause in time, or at the end of its
+     * grace; once over, at the end of its executor's grace. */
     struct heap_node timer;
     struct executor *at; /* NULL: it waits */
     struct app *app;
     struct job_desc *desc; /* NULL unless it waits */
     struct blob *arg;      /* NULL unless it waits */
     struct try_id try;
-    int64_t started_us;
+    int64_t started_us, limit_us; /* limit_us: its time limit is over, or TIME_NEVER; both without pauses */
+    int64_t still_us;             /* STILL: since then */
     uint64_t id;
     uint32_t run;    /* the caller's number */
     uint8_t outcome; /* how it must end; OUTCOME_NONE: by itself */
+    uint8_t pause;   /* enum pause; RUNS once its outcome is decided */
     bool over;       /* its end is reported; only its executor's answer is missing */
 };
 
@@ -52,11 +61,12 @@ struct executor {
     struct list ready; /* in app.ready while the executor has room */
     struct app *app;
     struct list runs;
-    uint32_t slots, busy;
+    uint32_t slots;
+    uint32_t busy; /* its runs that take a place: all that do not stand still; may be more than slots */
     uint32_t over; /* runs that are over; each still takes a place */
     /* Set while such runs take all places: the last of them. When its timer fires, the executor is stuck. */
     struct run *last;
-    bool draining;
+    bool draining, pauses;
     void *user;
     char name[LIMIT_NAME_BYTES + 1];
 };
@@ -106,9 +116,9 @@ static struct run *run_of_id(const struct apps *a, uint64_t id)
 
 static struct run **bucket(struct apps *a, uint32_t run) { return &a->buckets[run % BUCKETS]; }
 
-static struct run *run_find(struct apps *a, uint32_t run)
+static struct run *run_find(const struct apps *a, uint32_t run)
 {
-    struct run *r = *bucket(a, run);
+    struct run *r = a->buckets[run % BUCKETS];
 
     while (r && r->run != run)
         r = r->chain;
@@ -158,27 +168,38 @@ static void report_end(struct apps *a, struct run *r, int64_t now_us, enum outco
     blob_drop(result);
 }
 
-/* Reports the end of a run that its executor has not answered. The run keeps its place. If such runs now take
- * all places, the executor's own grace begins. */
+/* Its executor's grace begins: runs that are over take all places, and r is one of them. */
+static void begin_stuck(struct apps *a, struct run *r, int64_t now_us)
+{
+    r->at->last = r;
+    set_timer(a, r,
+              now_us + (a->kill_grace_us > ANSWER_GRACE_MIN_US ? a->kill_grace_us : ANSWER_GRACE_MIN_US));
+}
+
+/* Reports the end of a run that its executor has not answered. The run keeps its place. */
 static void give_up(struct apps *a, struct run *r, int64_t now_us)
 {
     struct executor *x = r->at;
 
     report_end(a, r, now_us, r->outcome, 0, NULL);
-    if (++x->over < x->slots)
-        return;
-    x->last = r;
-    set_timer(a, r,
-              now_us + (a->kill_grace_us > ANSWER_GRACE_MIN_US ? a->kill_grace_us : ANSWER_GRACE_MIN_US));
+    if (++x->over >= x->slots && !x->last)
+        begin_stuck(a, r, now_us);
 }
 
-/* The executor has answered a run that is over. */
-static void answered_late(struct apps *a, struct executor *x)
+/* The executor has answered r, which is over. */
+static void answered_late(struct apps *a, struct executor *x, const struct run *r, int64_t now_us)
 {
-    x->over--;
     if (x->last)
         heap_remove(&a->timers, &x->last->timer);
     x->last = NULL;
+    if (--x->over < x->slots)
+        return;
+    list_foreach(&x->runs, l, next) {
+        struct run *other = container_of(l, struct run, link);
+
+        if (other != r && other->over && !x->last)
+            begin_stuck(a, other, now_us);
+    }
 }
 
 /* Frees the run. No executor has it any more. */
@@ -191,6 +212,14 @@ static void run_drop(struct apps *a, struct run *r)
 }
 
 /* ---- Dealing runs to executors ---- */
+
+static void await_limit(struct apps *a, struct run *r)
+{
+    if (r->limit_us != TIME_NEVER)
+        set_timer(a, r, r->limit_us);
+    else if (heap_in(&r->timer))
+        heap_remove(&a->timers, &r->timer);
+}
 
 static void give_run(struct apps *a, struct executor *x, struct run *r, int64_t now_us)
 {
@@ -207,8 +236,8 @@ static void give_run(struct apps *a, struct executor *x, struct run *r, int64_t 
     list_remove(&x->ready);
     if (++x->busy < x->slots)
         list_push_tail(&x->app->ready, &x->ready); /* the executors take turns */
-    if (d->time_limit_us > 0)
-        set_timer(a, r, now_us + d->time_limit_us);
+    r->limit_us = d->time_limit_us > 0 ? now_us + d->time_limit_us : TIME_NEVER;
+    await_limit(a, r);
     a->fns.task(x->user, &t);
     blob_drop(payload);
     job_desc_drop(d);
@@ -225,18 +254,111 @@ static void serve_waiting(struct apps *a, struct app *app, int64_t now_us)
                  container_of(app->waiting.next, struct run, link), now_us);
 }
 
-/* A place of x is free again: its executor has answered, or will not. */
+/* A place of x is free again: a run of it has been answered, or stands still. */
 static void free_place(struct apps *a, struct executor *x, int64_t now_us)
 {
     x->busy--;
     if (x->draining) {
-        if (x->busy == 0)
+        if (list_empty(&x->runs))
             a->fns.drained(x->user);
         return;
     }
-    if (list_empty(&x->ready))
+    if (x->busy < x->slots && list_empty(&x->ready))
         list_push_tail(&x->app->ready, &x->ready);
     serve_waiting(a, x->app, now_us);
+}
+
+/* ---- Pauses ---- */
+
+static void tell_paused(struct apps *a, uint32_t run, int err)
+{
+    struct msg m = {.type = MSG_EXEC_PAUSED, .exec_paused = {.run = run, .err = err}};
+
+    a->fns.event(a->arg, &m);
+}
+
+/* The run is not paused any more, and takes a place. */
+static void count_pause(struct run *r, int64_t now_us)
+{
+    if (r->pause == PAUSE_STILL) {
+        r->started_us += now_us - r->still_us;
+        r->limit_us = r->limit_us == TIME_NEVER ? TIME_NEVER : r->limit_us + now_us - r->still_us;
+        if (++r->at->busy >= r->at->slots)
+            list_remove(&r->at->ready);
+    }
+    r->pause = PAUSE_RUNS;
+}
+
+/* Lets the run go on if it was to stand still. Returns whether the caller has to report that. */
+static bool go_on(struct apps *a, struct run *r, int64_t now_us)
+{
+    bool asked = r->pause == PAUSE_ASKED;
+
+    if (r->pause == PAUSE_RUNS)
+        return false;
+    count_pause(r, now_us);
+    await_limit(a, r);
+    a->fns.pause(r->at->user, r->id, false);
+    return asked;
+}
+
+int apps_paused(struct apps *a, int64_t now_us, struct executor *x, uint64_t id, bool refused)
+{
+    struct run *r = run_of_id(a, id);
+
+    if (!x->pauses)
+        return HAWK_EINVALID;
+    if (!r || r->at != x || r->pause != PAUSE_ASKED)
+        return 0;
+    uint32_t run = r->run;
+    if (refused) {
+        count_pause(r, now_us);
+        await_limit(a, r);
+    } else {
+        r->pause = PAUSE_STILL;
+        r->still_us = now_us;
+        heap_remove(&a->timers, &r->timer);
+        free_place(a, x, now_us);
+    }
+    tell_paused(a, run, refused ? HAWK_EUNSUPPORTED : 0); /* comes last: it may start and end runs */
+    return 0;
+}
+
+int apps_pause(struct apps *a, int64_t now_us, uint32_t run)
+{
+    struct run *r = run_find(a, run);
+
+    if (!r || (r->at && !r->at->pauses))
+        return HAWK_EUNSUPPORTED;
+    if (!r->at || r->outcome != OUTCOME_NONE)
+        return HAWK_EBUSY;
+    if (r->pause == PAUSE_STILL)
+        tell_paused(a, run, 0);
+    if (r->pause != PAUSE_RUNS)
+        return 0;
+    r->pause = PAUSE_ASKED;
+    set_timer(a, r, earlier(r->limit_us, now_us + EXEC_CONFIRM_US));
+    a->fns.pause(r->at->user, r->id, true);
+    return 0;
+}
+
+bool apps_resume(struct apps *a, int64_t now_us, uint32_t run)
+{
+    struct run *r = run_find(a, run);
+
+    if (r && r->at && go_on(a, r, now_us))
+        tell_paused(a, run, HAWK_EBUSY);
+    return r != NULL;
+}
+
+static void undo_pause(struct apps *a, struct run *r, int64_t now_us)
+{
+    const struct executor *x = r->at;
+
+    log_warn("executor %s%sof application %s did not say within %d ms that a task stands still: it goes on",
+             x->name, *x->name ? " " : "", x->app->name->data, (int)(EXEC_CONFIRM_US / US_PER_MS));
+    if (go_on(a, r, now_us))
+        tell_paused(a, r->run, HAWK_EBUSY);
 }
 
 /* ---- Applications ---- */
@@ -295,9 +417,11 @@ static void executor_leaves(struct apps *a, struct executor *x, int64_t now_us)
 
 /* ---- Executors ---- */
 
-int apps_attach(struct apps *a, int64_t now_us, const char *name, const char *executor, uint32_t slots,
-                void *user, struct executor **out, char *why, size_t size)
+int apps_attach(struct apps *a, int64_t now_us, const struct executor_offer *offer, void *user,
+                struct executor **out, char *why, size_t size)
 {
+    const char *name = offer->app, *executor = offer->name;
+    uint32_t slots = offer->slots;
     struct blob *key = blob_str(name);
     struct app *app = app_find(a, app_id(key));
     struct executor *x;
@@ -332,6 +456,7 @@ int apps_attach(struct apps *a, int64_t now_us, const char *name, const char *ex
     list_init(&x->runs);
     x->app = app;
     x->slots = slots;
+    x->pauses = offer->pauses;
     x->user = user;
     snprintf(x->name, sizeof x->name, "%s", executor);
     list_push_tail(&app->ready, &x->ready);
@@ -349,7 +474,7 @@ void apps_drain(struct apps *a, int64_t now_us, struct executor *x)
     if (x->draining)
         return;
     executor_leaves(a, x, now_us);
-    if (x->busy == 0)
+    if (list_empty(&x->runs))
         a->fns.drained(x->user);
 }
 
@@ -372,6 +497,7 @@ void apps_detach(struct apps *a, int64_t now_us, struct executor *x)
     while (!list_empty(&x->runs)) {
         struct run *r = container_of(x->runs.next, struct run, link);
 
+        count_pause(r, now_us);
         if (!r->over)
             report_end(a, r, now_us, r->outcome != OUTCOME_NONE ? r->outcome : OUTCOME_LOST, 0, gone_text(x));
         run_drop(a, r);
@@ -395,6 +521,7 @@ int apps_result(struct apps *a, int64_t now_us, struct executor *x, uint64_t id,
 
     if (!r || r->at != x)
         return HAWK_ENOT_FOUND;
+    count_pause(r, now_us);
     if (r->outcome == OUTCOME_TIME_LIMIT || (r->outcome != OUTCOME_NONE && code != 0))
         outcome = r->outcome;
     if (code == 0 && len > LIMIT_RESULT_BYTES) {
@@ -406,7 +533,7 @@ int apps_result(struct apps *a, int64_t now_us, struct executor *x, uint64_t id,
     if (code != 0 && len > MESSAGE_BYTES_MAX)
         len = MESSAGE_BYTES_MAX;
     if (r->over)
-        answered_late(a, x);
+        answered_late(a, x, r, now_us);
     else
         report_end(a, r, now_us, outcome, outcome == OUTCOME_EXITED ? code : 0,
                    len ? blob_new(data, len) : NULL);
@@ -446,6 +573,7 @@ void apps_run(struct apps *a, int64_t now_us, const struct msg_exec_start *m)
     r->try = m->id;
     r->run = m->run;
     r->outcome = OUTCOME_NONE;
+    r->pause = PAUSE_RUNS;
     r->over = false;
     r->chain = *bucket(a, m->run);
     *bucket(a, m->run) = r;
@@ -457,16 +585,19 @@ void apps_run(struct apps *a, int64_t now_us, const struct msg_exec_start *m)
 /* Begins to end a run, and tells its executor, once. */
 static void begin_end(struct apps *a, struct run *r, enum outcome outcome, int64_t now_us, bool force)
 {
-    bool first = r->outcome == OUTCOME_NONE;
+    bool first = r->outcome == OUTCOME_NONE, asked = false;
 
-    if (first)
+    if (first) {
         r->outcome = (uint8_t)outcome;
-    if (first)
+        asked = go_on(a, r, now_us);
         a->fns.cancel(r->at->user, r->id);
+    }
     if (force || a->kill_grace_us <= 0)
         give_up(a, r, now_us);
     else if (first)
         set_timer(a, r, now_us + a->kill_grace_us);
+    if (asked && !r->over)
+        tell_paused(a, r->run, HAWK_EBUSY);
 }
 
 bool apps_kill(struct apps *a, int64_t now_us, uint32_t run, enum outcome outcome, bool force)
@@ -516,12 +647,16 @@ void apps_on_timeout(struct apps *a, int64_t now_us)
         heap_remove(&a->timers, &r->timer);
         if (r->over)
             say_stuck(a, r->at);
+        else if (r->pause == PAUSE_ASKED && now_us < r->limit_us)
+            undo_pause(a, r, now_us);
         else if (r->outcome == OUTCOME_NONE)
             begin_end(a, r, OUTCOME_TIME_LIMIT, now_us, false);
         else
             give_up(a, r, now_us);
     }
 }
+
+bool apps_has(const struct apps *a, uint32_t run) { return run_find(a, run) != NULL; }
 
 uint32_t apps_running(const struct apps *a) { return a->runs_n; }
 

@@ -9,7 +9,12 @@
  *
  * An executor has kill_grace to answer a run that is cancelled or at its time limit. Then the run has ended;
  * it keeps its place at the executor until the answer comes after all. An executor is stuck when such runs
- * have all its places, and it has answered none of them for another kill_grace (a second at least). */
+ * have all its places, and it has answered none of them for another kill_grace (a second at least).
+ *
+ * A run is paused only if its executor offered that when it attached. The executor is asked, and says whether
+ * the run stands still. A run that stands still takes no place, and its time limit does not count. It takes a
+ * place again when it goes on, even if there is none: then the executor gets nothing until enough runs have
+ * ended. */
 #ifndef HAWK_EXEC_APPS_H
 #define HAWK_EXEC_APPS_H
 
@@ -34,28 +39,38 @@ struct app_task {
 
 struct apps_fns {
     void (*task)(void *user, const struct app_task *t);
-    void (*cancel)(void *user, uint64_t id); /* comes after its task */
+    /* This and `pause` come after their task. A task that is to end goes on first. */
+    void (*cancel)(void *user, uint64_t id);
+    /* on: the task is to stand still, and apps_paused() answers; else it is to go on. */
+    void (*pause)(void *user, uint64_t id, bool on);
     /* apps_drain() was called, and the last task has ended: call apps_detach(). */
     void (*drained)(void *user);
     /* The executor is stuck: end its stream, and call apps_detach(). */
     void (*stuck)(void *user, const char *why);
-    /* MSG_EXEC_STARTED, MSG_EXEC_EXITED, and MSG_EXEC_APP when the worker begins or ceases to serve an
+    /* MSG_EXEC_STARTED, MSG_EXEC_PAUSED, MSG_EXEC_EXITED, and MSG_EXEC_APP when the worker begins or ceases to serve an
      * application; borrowed. EXEC_EXITED.result: the result of a task that exited with 0, else a text for
      * people. */
     void (*event)(void *arg, const struct msg *m);
 };
 
-/* `user` in the first four functions is the executor's; `arg` goes to `event`. */
+/* `user` in the first five functions is the executor's; `arg` goes to `event`. */
 struct apps *apps_new(int64_t kill_grace_us, const struct apps_fns *fns, void *arg);
 /* Sends events to that function from now on. Call it before the role that gets them goes away. */
 void apps_set_event(struct apps *a, void (*event)(void *arg, const struct msg *m));
 /* Frees a; all executors must be detached. Ends no runs and sends no events. NULL is fine. */
 void apps_free(struct apps *a);
 
+/* What an executor says when it attaches. */
+struct executor_offer {
+    const char *app, *name;
+    uint32_t slots; /* tasks at once */
+    bool pauses;    /* it can pause tasks */
+};
+
 /* An executor attaches. It may get tasks before this returns. HAWK_EINVALID: no application, no slots or more
  * than LIMIT_SLOTS. HAWK_ELIMIT: APPS_EXECUTORS_MAX or LIMIT_WORKER_APPS. why says more. */
-HAWK_MUST_USE int apps_attach(struct apps *a, int64_t now_us, const char *app, const char *name,
-                              uint32_t slots, void *user, struct executor **x, char *why, size_t size);
+HAWK_MUST_USE int apps_attach(struct apps *a, int64_t now_us, const struct executor_offer *offer, void *user,
+                              struct executor **x, char *why, size_t size);
 /* The executor gets no more tasks. `drained` follows: at once, or when its last task has ended. */
 void apps_drain(struct apps *a, int64_t now_us, struct executor *x);
 /* The executor is gone: its tasks end as OUTCOME_LOST. Frees x. */
@@ -65,6 +80,10 @@ void apps_detach(struct apps *a, int64_t now_us, struct executor *x);
 HAWK_MUST_USE int apps_result(struct apps *a, int64_t now_us, struct executor *x, uint64_t id, int32_t code,
                               const void *data, size_t len);
 
+/* The executor answers a pause: the task stands still, or (refused) it never will. Does nothing if that task
+ * has ended, or was not to be paused or is no more. HAWK_EINVALID: it did not offer to pause tasks. */
+HAWK_MUST_USE int apps_paused(struct apps *a, int64_t now_us, struct executor *x, uint64_t id, bool refused);
+
 /* Whether `is` is true for any run that x has to answer. `is` gets the caller's number of the run. */
 bool executor_has(const struct executor *x, bool (*is)(void *arg, uint32_t run), void *arg);
 
@@ -72,6 +91,14 @@ bool executor_has(const struct executor *x, bool (*is)(void *arg, uint32_t run),
 void apps_run(struct apps *a, int64_t now_us, const struct msg_exec_start *m);
 /* Ends a run with that outcome; force: without grace. False: no such run. */
 bool apps_kill(struct apps *a, int64_t now_us, uint32_t run, enum outcome outcome, bool force);
+bool apps_has(const struct apps *a, uint32_t run);
+/* Pauses a run. The first MSG_EXEC_PAUSED or MSG_EXEC_EXITED of the run is the answer. In it HAWK_EBUSY: its
+ * executor did not answer within EXEC_CONFIRM_US, or the run is to end or was resumed; HAWK_EUNSUPPORTED: its
+ * executor refused. Returns an error, and no event follows: HAWK_EUNSUPPORTED: there is no such run, or its
+ * executor did not offer that; HAWK_EBUSY: it waits for an executor, or is to end. */
+HAWK_MUST_USE int apps_pause(struct apps *a, int64_t now_us, uint32_t run);
+/* Lets a run go on. Does nothing to one that is not paused. False: no such run. */
+bool apps_resume(struct apps *a, int64_t now_us, uint32_t run);
 int64_t apps_next_timeout(const struct apps *a);
 void apps_on_timeout(struct apps *a, int64_t now_us);
 

@@ -41,8 +41,9 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#define EXEC_SEND_MAX (256u << 20) /* most bytes buffered for the spawner; more: HAWK_ELIMIT */
-#define EXEC_PATH_MAX 4096         /* bytes of the longest output path */
+#define EXEC_SEND_MAX (256u << 20)      /* most bytes buffered for the spawner; more: HAWK_ELIMIT */
+#define EXEC_PATH_MAX 4096              /* bytes of the longest output path */
+#define EXEC_CONFIRM_US INT64_C(500000) /* a pause that takes longer to begin is undone */
 
 struct exec;
 

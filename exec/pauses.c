@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "base/units.h"
 
-#define CONFIRM_US (500 * US_PER_MS) /* a freeze that takes longer is undone */
 #define LOOK_US INT64_C(200)
 
 static void answer_pause(struct spawner *s, const struct run *r, int err)
@@ -80,9 +79,9 @@ int64_t pauses_look(struct spawner *s)
 
         if (freezer_holds(&s->freezer, &r->frozen)) {
             stand_still(s, r);
-        } else if (now - r->pause_us > CONFIRM_US) {
+        } else if (now - r->pause_us > EXEC_CONFIRM_US) {
             log_warn("spawner: process group %d did not stand still within %d ms: it goes on", (int)r->pid,
-                     (int)(CONFIRM_US / US_PER_MS));
+                     (int)(EXEC_CONFIRM_US / US_PER_MS));
             pause_end(s, r);
         }
     }

@@ -28,13 +28,17 @@
 #define RETRY_MIN_US (50 * US_PER_MS)
 #define RETRY_MAX_US (2 * US_PER_S)
 #define IDLE_TURN_US (200 * US_PER_MS) /* how often the keeper turns the loop while no other thread does */
+#define PAUSE_TURN_US (50 * US_PER_MS) /* the same if tasks may be paused: a short task waits for that */
 #define BUSY_TURN_US 200 /* how long results of short tasks may gather while more tasks wait here */
 
 struct work {
     struct hawk_work pub; /* must be first: the program's view */
-    struct list link;     /* executor.waiting, or held */
+    struct list link;     /* executor.waiting, still or held */
     uint64_t id;
     uint64_t stream; /* number of the stream that brought it */
+    bool held;       /* the program has it */
+    bool paused;     /* held: the program was told that it is to stand still */
+    bool asked;      /* paused: the program has not confirmed that yet */
     atomic_bool cancelled;
     char data[]; /* payload, job, name */
 };
@@ -56,6 +60,10 @@ struct hawk_executor {
     int64_t delay_us, turned_us;
     bool leaving, drain_sent, over, woken;
     struct list waiting, held; /* tasks: waiting: not taken yet; held: being worked on */
+    struct list still;         /* tasks that are paused, and were not taken yet */
+    int (*pause)(void *arg, const struct hawk_work *work); /* NULL: no task is paused */
+    void (*resume)(void *arg, const struct hawk_work *work);
+    void *arg;
     uint32_t held_n;
     struct codec_buf *batches; /* batches to send, one message each; the last one grows */
     uint32_t batches_n, batches_cap;
@@ -140,6 +148,14 @@ static void work_free(struct work *w)
     free(w);
 }
 
+static void drop_untaken(struct hawk_executor *x)
+{
+    while (!list_empty(&x->waiting))
+        work_free(container_of(x->waiting.next, struct work, link));
+    while (!list_empty(&x->still))
+        work_free(container_of(x->still.next, struct work, link));
+}
+
 static int on_attached(void *arg, struct span worker)
 {
     struct hawk_executor *x = arg;
@@ -171,28 +187,91 @@ static int on_task(void *arg, const struct attach_task *t)
                                 .time_limit_us = t->time_limit_us};
     w->id = t->id;
     w->stream = x->stream;
+    w->held = w->paused = w->asked = false;
     atomic_init(&w->cancelled, false);
     list_push_tail(&x->waiting, &w->link);
     return 0;
 }
 
-static int on_cancel(void *arg, uint64_t id)
+/* The task of that id, or NULL: it is answered, or was lost. */
+static struct work *work_of_id(const struct hawk_executor *x, uint64_t id)
 {
-    struct hawk_executor *x = arg;
-    struct list *lists[] = {&x->held, &x->waiting};
+    const struct list *lists[] = {&x->held, &x->waiting, &x->still};
 
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         list_foreach(lists[i], l, next) {
             struct work *w = container_of(l, struct work, link);
             if (w->id == id && w->stream == x->stream)
-                atomic_store(&w->cancelled, true);
+                return w;
         }
+    return NULL;
+}
+
+static int on_cancel(void *arg, uint64_t id)
+{
+    struct work *w = work_of_id(arg, id);
+
+    if (w)
+        atomic_store(&w->cancelled, true);
+    return 0;
+}
+
+/* ---- Pauses ---- */
+
+static void answer_pause(struct hawk_executor *x, struct work *w, bool refused)
+{
+    w->asked = false;
+    attach_put_paused(batch_for(x, 0), &(struct attach_paused){.id = w->id, .refused = refused});
+    write_batch(x);
+}
+
+/* A task that the program has not taken stands still when it is not handed out. */
+static void pause_waiting(struct hawk_executor *x, struct work *w, bool on)
+{
+    list_remove(&w->link);
+    if (!on) {
+        list_push_head(&x->waiting, &w->link);
+        return;
+    }
+    list_push_tail(&x->still, &w->link);
+    answer_pause(x, w, false);
+}
+
+static void end_pause(struct hawk_executor *x, struct work *w)
+{
+    if (!w->paused)
+        return;
+    w->paused = w->asked = false;
+    x->resume(x->arg, &w->pub);
+}
+
+static int on_pause(void *arg, const struct attach_pause *p)
+{
+    struct hawk_executor *x = arg;
+    struct work *w = x->pause ? work_of_id(x, p->id) : NULL;
+    int got;
+
+    if (!w)
+        return 0;
+    if (!w->held) {
+        pause_waiting(x, w, p->on);
+        return 0;
+    }
+    end_pause(x, w);
+    if (!p->on)
+        return 0;
+    w->paused = w->asked = true;
+    got = x->pause(x->arg, &w->pub);
+    w->paused = got >= 0;
+    if (got != 0)
+        answer_pause(x, w, got < 0);
     return 0;
 }
 
 static void on_reply(void *arg, const uint8_t *data, size_t len)
 {
-    static const struct attach_fns fns = {.attached = on_attached, .task = on_task, .cancel = on_cancel};
+    static const struct attach_fns fns = {
+        .attached = on_attached, .task = on_task, .cancel = on_cancel, .pause = on_pause};
     struct hawk_executor *x = arg;
     char why[200];
 
@@ -207,10 +286,13 @@ static void on_sent(void *arg) { write_batch(arg); }
 /* Tasks that came by the old stream belong to other executors by now. */
 static void lose_tasks(struct hawk_executor *x)
 {
-    while (!list_empty(&x->waiting))
-        work_free(container_of(x->waiting.next, struct work, link));
-    list_foreach(&x->held, l, next)
-        atomic_store(&container_of(l, struct work, link)->cancelled, true);
+    drop_untaken(x);
+    list_foreach(&x->held, l, next) {
+        struct work *w = container_of(l, struct work, link);
+
+        atomic_store(&w->cancelled, true);
+        end_pause(x, w);
+    }
     drop_all(x);
 }
 
@@ -273,6 +355,7 @@ static void turn_loop(struct hawk_executor *x, int64_t until_us)
 static void *keep_turning(void *arg)
 {
     struct hawk_executor *x = arg;
+    int64_t turn_us = x->pause ? PAUSE_TURN_US : IDLE_TURN_US;
 
     pthread_mutex_lock(&x->lock);
     while (!x->closing) {
@@ -281,9 +364,9 @@ static void *keep_turning(void *arg)
             pthread_cond_wait(&x->keep, &x->lock);
             continue;
         }
-        struct timespec at = clock_after(CLOCK_MONOTONIC, IDLE_TURN_US);
+        struct timespec at = clock_after(CLOCK_MONOTONIC, turn_us);
         if (pthread_cond_timedwait(&x->keep, &x->lock, &at) == ETIMEDOUT && !x->closing &&
-            loop_now(x->loop) - x->turned_us >= IDLE_TURN_US)
+            loop_now(x->loop) - x->turned_us >= turn_us)
             turn_loop(x, 0);
     }
     pthread_mutex_unlock(&x->lock);
@@ -327,6 +410,12 @@ static int use_options(struct hawk_executor *x, const char *app, const struct ha
     snprintf(x->hello.app, sizeof x->hello.app, "%s", app ? app : "");
     snprintf(x->hello.name, sizeof x->hello.name, "%s", o->name ? o->name : "");
     x->hello.slots = o->slots ? o->slots : 1;
+    if (!o->pause != !o->resume)
+        return keep_error(x, HAWK_EINVALID, "give both pause and resume, or neither");
+    x->hello.pauses = o->pause != NULL;
+    x->pause = o->pause;
+    x->resume = o->resume;
+    x->arg = o->arg;
     return 0;
 }
 
@@ -339,6 +428,7 @@ int hawk_executor_open(struct hawk_executor **executor, const char *app,
 
     list_init(&x->waiting);
     list_init(&x->held);
+    list_init(&x->still);
     loop_timer_init(&x->retry, on_retry, x);
     if ((err = use_options(x, app, options ? options : &defaults)))
         return err;
@@ -355,7 +445,7 @@ static bool has_left(struct hawk_executor *x)
 {
     if (!x->leaving || x->rpc || x->held_n > 0)
         return false;
-    return list_empty(&x->waiting);
+    return list_empty(&x->waiting) && list_empty(&x->still);
 }
 
 static struct work *take_work(struct hawk_executor *x)
@@ -371,6 +461,7 @@ static struct work *take_work(struct hawk_executor *x)
     struct work *w = container_of(x->waiting.next, struct work, link);
     list_remove(&w->link);
     list_push_tail(&x->held, &w->link);
+    w->held = true;
     x->held_n++;
     if (x->keeper_idle)
         pthread_cond_signal(&x->keep);
@@ -465,6 +556,16 @@ int hawk_executor_cancelled(const struct hawk_executor *x, const struct hawk_wor
     return atomic_load(&container_of((struct hawk_work *)work, struct work, pub)->cancelled);
 }
 
+void hawk_executor_paused(struct hawk_executor *x, const struct hawk_work *work)
+{
+    struct work *w = container_of((struct hawk_work *)work, struct work, pub);
+
+    lock_executor(x);
+    if (w->asked && x->rpc)
+        answer_pause(x, w, false);
+    unlock_executor(x);
+}
+
 void hawk_work_set_user(const struct hawk_work *work, void *user) { ((struct hawk_work *)work)->user = user; }
 
 void hawk_executor_leave(struct hawk_executor *x)
@@ -512,8 +613,7 @@ void hawk_executor_close(struct hawk_executor *x)
     tls_free(x->tls);
     loop_free(x->loop);
     loop_net_settle();
-    while (!list_empty(&x->waiting))
-        work_free(container_of(x->waiting.next, struct work, link));
+    drop_untaken(x);
     while (!list_empty(&x->held))
         work_free(container_of(x->held.next, struct work, link));
     drop_all(x);

@@ -158,8 +158,14 @@ int hawk_job_task(const struct hawk_job *job, uint32_t i, struct hawk_task *task
  *
  * The executor waits for a worker that is not there, or that restarts, and attaches again by itself. Tasks
  * that it held then are lost to it: they run elsewhere, hawk_executor_cancelled() says so, and their results
- * are dropped. */
+ * are dropped.
+ *
+ * Pauses: a short task may take the slot of a long one, which stands still meanwhile. An executor whose tasks
+ * can do that gives options.pause and options.resume. A task that stands still takes none of its slots, so it
+ * gets another one in its place: keep a thread for that. It gets one again when it goes on, even if all are
+ * taken. */
 struct hawk_executor;
+struct hawk_work;
 
 struct hawk_executor_options {
     /* Where it attaches: "unix:PATH" (a worker's log names it) or "HOST:PORT"; NULL: $HAWK_EXECUTOR, else
@@ -170,6 +176,14 @@ struct hawk_executor_options {
     const char *token_file;
     const char *name; /* for logs and messages; NULL: none */
     uint32_t slots;   /* tasks at once, 1 to 4,096; 0: 1 */
+    /* Both, or neither: then no task is paused. `pause` is told that this task is to stand still. It returns
+     * 1: it does; 0: hawk_executor_paused will say so; negative: it never will. A pause that is not confirmed
+     * within half a second is undone. `resume` is told that the task is to go on, also before it stood still.
+     * Any thread that is in a function of the executor calls them, and one of its own, possibly before
+     * work->user is set. They do not wait, and call no function of the executor but hawk_executor_cancelled. */
+    int (*pause)(void *arg, const struct hawk_work *work);
+    void (*resume)(void *arg, const struct hawk_work *work);
+    void *arg; /* for both */
 };
 
 /* A task. It belongs to the executor until it is answered, once, by done or failed. */
@@ -202,6 +216,9 @@ void hawk_executor_failed(struct hawk_executor *x, const struct hawk_work *work,
 /* Whether nobody wants the result any more: the task was cancelled, its time is over, or its worker is
  * gone. Answer it soon, with anything. */
 int hawk_executor_cancelled(const struct hawk_executor *x, const struct hawk_work *work);
+/* The task stands still, after options.pause returned 0. Does nothing if it was to go on meanwhile: a task
+ * waits only until options.resume is called. */
+void hawk_executor_paused(struct hawk_executor *x, const struct hawk_work *work);
 /* Sets work->user, a pointer of the program's own. */
 void hawk_work_set_user(const struct hawk_work *work, void *user);
 /* Takes no more tasks. hawk_executor_next returns those that have come, then an error once all are

@@ -12,8 +12,10 @@
 
 /* ---- The messages, in the order of their numbers in executor.proto (net/fields.h) ---- */
 
-#define FIELDS_hello(F) F(utf8, app) F(u32, slots) F(utf8, name)
+#define FIELDS_hello(F) F(utf8, app) F(u32, slots) F(utf8, name) F(u8, pauses)
 #define FIELDS_result(F) F(varint, id) F(span, result) F(int32, code) F(utf8, error)
+#define FIELDS_paused(F) F(varint, id) F(u8, refused)
+#define FIELDS_pause(F) F(varint, id) F(u8, on)
 #define FIELDS_attached(F) F(utf8, worker)
 #define FIELDS_task(F)                                                                                       \
     F(varint, id)                                                                                            \
@@ -23,6 +25,7 @@
 struct hello {
     struct span app, name;
     uint32_t slots;
+    uint8_t pauses;
 };
 struct attached {
     struct span worker;
@@ -33,6 +36,8 @@ struct attached {
     DEFINE_GET(name, type)
 DEFINE_MESSAGE(hello, struct hello, hawk_v1_Hello)
 DEFINE_MESSAGE(result, struct attach_result, hawk_v1_AppResult)
+DEFINE_MESSAGE(paused, struct attach_paused, hawk_v1_Paused)
+DEFINE_MESSAGE(pause, struct attach_pause, hawk_v1_Pause)
 DEFINE_MESSAGE(attached, struct attached, hawk_v1_Attached)
 DEFINE_MESSAGE(task, struct attach_task, hawk_v1_AppTask)
 
@@ -43,7 +48,8 @@ void attach_put_hello(struct codec_buf *b, const struct attach_hello *h)
     size_t start = wire_begin(b, TAG(FromExecutor, hello));
 
     put_fields_hello(
-        b, &(struct hello){.app = span_text(h->app), .name = span_text(h->name), .slots = h->slots});
+        b, &(struct hello){
+               .app = span_text(h->app), .name = span_text(h->name), .slots = h->slots, .pauses = h->pauses});
     wire_end(b, start);
 }
 
@@ -56,6 +62,14 @@ void attach_put_result(struct codec_buf *b, const struct attach_result *r)
 }
 
 void attach_put_drain(struct codec_buf *b) { put_varint(b, TAG(FromExecutor, drain), 1); }
+
+void attach_put_paused(struct codec_buf *b, const struct attach_paused *p)
+{
+    size_t start = wire_begin(b, TAG(FromExecutor, paused));
+
+    put_fields_paused(b, p);
+    wire_end(b, start);
+}
 
 void attach_put_attached(struct codec_buf *b, const char *worker)
 {
@@ -77,6 +91,14 @@ void attach_put_cancel(struct codec_buf *b, uint64_t id)
 {
     wire_put_tag(b, PB_WT_VARINT, TAG(ToExecutor, cancel)); /* not packed: parsers read both forms */
     wire_put_varint(b, id);
+}
+
+void attach_put_pause(struct codec_buf *b, const struct attach_pause *p)
+{
+    size_t start = wire_begin(b, TAG(ToExecutor, pauses));
+
+    put_fields_pause(b, p);
+    wire_end(b, start);
 }
 
 /* ---- Reading ---- */
@@ -116,7 +138,7 @@ static void copy_text(char *to, size_t size, struct span from)
 
 static int tell_hello(const struct hello *h, const struct attach_fns *fns, void *arg, char *why, size_t size)
 {
-    struct attach_hello to = {.slots = h->slots};
+    struct attach_hello to = {.slots = h->slots, .pauses = h->pauses};
 
     if (memchr(h->app.data, '\0', h->app.len) || memchr(h->name.data, '\0', h->name.len)) {
         snprintf(why, size, "hello: a NUL byte in a name");
@@ -132,12 +154,15 @@ static int part_from_executor(const struct wire_field *f, const struct attach_fn
 {
     struct hello hello = {.app = span_text(""), .name = span_text("")};
     struct attach_result result = {.id = 0};
+    struct attach_paused paused = {.id = 0};
 
     switch (f->tag) {
     case TAG(FromExecutor, hello):
         READ_PART(hello, tell_hello(&hello, fns, arg, why, size));
     case TAG(FromExecutor, results):
         READ_PART(result, fns->result(arg, &result));
+    case TAG(FromExecutor, paused):
+        READ_PART(paused, fns->paused(arg, &paused));
     case TAG(FromExecutor, drain):
         if (f->is_bytes)
             return wrong_form(why, size, "drain");
@@ -164,12 +189,15 @@ static int part_from_worker(const struct wire_field *f, const struct attach_fns 
 {
     struct attached attached = {span_text("")};
     struct attach_task task = {.job = span_text(""), .name = span_text(""), .payload = span_text("")};
+    struct attach_pause pause = {.id = 0};
 
     switch (f->tag) {
     case TAG(ToExecutor, attached):
         READ_PART(attached, fns->attached(arg, attached.worker));
     case TAG(ToExecutor, tasks):
         READ_PART(task, fns->task(arg, &task));
+    case TAG(ToExecutor, pauses):
+        READ_PART(pause, fns->pause(arg, &pause));
     case TAG(ToExecutor, cancel):
         return f->is_bytes ? packed_cancels(f->bytes, fns, arg, why, size) : fns->cancel(arg, f->number);
     default:

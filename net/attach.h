@@ -22,6 +22,15 @@ struct attach_hello {
     char app[LIMIT_NAME_BYTES + 2],
         name[LIMIT_NAME_BYTES + 2]; /* what is longer is cut, and still too long */
     uint32_t slots;
+    bool pauses;
+};
+struct attach_paused {
+    uint64_t id;
+    uint8_t refused;
+};
+struct attach_pause {
+    uint64_t id;
+    uint8_t on;
 };
 struct attach_result {
     uint64_t id;
@@ -40,9 +49,11 @@ struct attach_task {
 void attach_put_hello(struct codec_buf *b, const struct attach_hello *h);
 void attach_put_result(struct codec_buf *b, const struct attach_result *r);
 void attach_put_drain(struct codec_buf *b);
+void attach_put_paused(struct codec_buf *b, const struct attach_paused *p);
 void attach_put_attached(struct codec_buf *b, const char *worker);
 void attach_put_task(struct codec_buf *b, const struct attach_task *t);
 void attach_put_cancel(struct codec_buf *b, uint64_t id);
+void attach_put_pause(struct codec_buf *b, const struct attach_pause *p);
 
 /* ---- Receiving. What is handed over is borrowed; an error of a callback ends the reading and is returned. ---- */
 
@@ -51,10 +62,12 @@ struct attach_fns {
     int (*hello)(void *arg, const struct attach_hello *h);
     int (*result)(void *arg, const struct attach_result *r);
     int (*drain)(void *arg);
+    int (*paused)(void *arg, const struct attach_paused *p);
     /* from a worker */
     int (*attached)(void *arg, struct span worker);
     int (*task)(void *arg, const struct attach_task *t);
     int (*cancel)(void *arg, uint64_t id);
+    int (*pause)(void *arg, const struct attach_pause *p);
 };
 
 /* HAWK_EMALFORMED, with a text in why (size bytes); or a callback's error, which has written why itself. */

@@ -1,9 +1,9 @@
-/* exec/apps: which executor gets what, what waits, ends and grace, by a clock of the test; and the wire form. */
+/* exec/apps: which executor gets what, what waits, ends, grace and pauses, by a clock of the test. */
 #include "exec/apps.h"
 
 #include "base/mem.h"
 #include "base/units.h"
-#include "net/attach.h"
+#include "exec/exec.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,6 +23,7 @@ static char said[4096];
 static struct apps *a;
 static struct job_desc *desc;
 static uint64_t ids[64]; /* by task */
+static int64_t last_run_us;
 
 static void HAWK_PRINTF(1, 2) say(const char *fmt, ...)
 {
@@ -47,6 +48,14 @@ static void on_cancel(void *user, uint64_t id)
         i++;
     say("%s ends %u; ", (const char *)user, i);
 }
+static void on_pause(void *user, uint64_t id, bool on)
+{
+    uint32_t i = 0;
+
+    while (ids[i] != id)
+        i++;
+    say("%s %s %u; ", (const char *)user, on ? "pauses" : "resumes", i);
+}
 static void on_drained(void *user) { say("%s drained; ", (const char *)user); }
 static void on_stuck(void *user, const char *why) { say("%s stuck: %.29s; ", (const char *)user, why); }
 
@@ -56,17 +65,21 @@ static void on_event(void *arg, const struct msg *m)
         say("started %u; ", m->exec_started.run);
     else if (m->type == MSG_EXEC_APP)
         say("%s %s; ", m->exec_app.name->data, m->exec_app.on ? "on" : "off");
-    else
+    else if (m->type == MSG_EXEC_PAUSED)
+        say("paused %u %d; ", m->exec_paused.run, m->exec_paused.err);
+    else {
         say("%u %s %d %.*s; ", m->exec_exited.run, outcome_text(m->exec_exited.outcome), m->exec_exited.code,
             m->exec_exited.result ? (int)m->exec_exited.result->len : 0,
             m->exec_exited.result ? m->exec_exited.result->data : "");
+        last_run_us = m->exec_exited.run_us;
+    }
 }
 
 #define SAID(text) (assert_string_equal(said, text), (void)(said[0] = '\0'))
 
 static int setup(void **state)
 {
-    static const struct apps_fns fns = {on_task, on_cancel, on_drained, on_stuck, on_event};
+    static const struct apps_fns fns = {on_task, on_cancel, on_pause, on_drained, on_stuck, on_event};
 
     memset(ids, 0, sizeof ids);
     a = apps_new(GRACE, &fns, NULL);
@@ -86,12 +99,27 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct executor *attach(const char *app, const char *name, uint32_t slots)
+static struct executor *attach_as(const struct executor_offer *o)
 {
     struct executor *x = NULL;
     char why[200];
 
-    assert_int_equal(apps_attach(a, 0, app, name, slots, (char *)(uintptr_t)name, &x, why, sizeof why), 0);
+    assert_int_equal(apps_attach(a, 0, o, (char *)(uintptr_t)o->name, &x, why, sizeof why), 0);
+    return x;
+}
+
+static struct executor *attach(const char *app, const char *name, uint32_t slots)
+{
+    return attach_as(&(struct executor_offer){.app = app, .name = name, .slots = slots});
+}
+
+/* One that can pause its tasks. */
+static struct executor *attach_pausing(uint32_t slots)
+{
+    struct executor *x =
+        attach_as(&(struct executor_offer){.app = "sum", .name = "x", .slots = slots, .pauses = true});
+
+    said[0] = '\0';
     return x;
 }
 
@@ -263,18 +291,22 @@ static void a_time_limit_counts_from_the_start(void **state)
 static void limits_are_errors(void **state)
 {
     struct executor *x[LIMIT_WORKER_APPS], *more;
+    struct executor_offer o = {.app = "more", .name = "y", .slots = 1};
     char why[300], name[16], *big = xcalloc(1, LIMIT_RESULT_BYTES + 1);
 
     for (uint32_t i = 0; i < LIMIT_WORKER_APPS; i++) {
         snprintf(name, sizeof name, "app%u", i);
         x[i] = attach(name, "x", 1);
     }
-    assert_int_equal(apps_attach(a, 0, "more", "y", 1, NULL, &more, why, sizeof why), HAWK_ELIMIT);
+    assert_int_equal(apps_attach(a, 0, &o, NULL, &more, why, sizeof why), HAWK_ELIMIT);
     assert_non_null(strstr(why, "64 applications"));
-    assert_int_equal(apps_attach(a, 0, "", "y", 1, NULL, &more, why, sizeof why), HAWK_EINVALID);
-    assert_int_equal(apps_attach(a, 0, "app1", "y", 0, NULL, &more, why, sizeof why), HAWK_EINVALID);
-    assert_int_equal(apps_attach(a, 0, "app1", "y", LIMIT_SLOTS + 1, NULL, &more, why, sizeof why),
-                     HAWK_EINVALID);
+    o.app = "";
+    assert_int_equal(apps_attach(a, 0, &o, NULL, &more, why, sizeof why), HAWK_EINVALID);
+    o.app = "app1";
+    o.slots = 0;
+    assert_int_equal(apps_attach(a, 0, &o, NULL, &more, why, sizeof why), HAWK_EINVALID);
+    o.slots = LIMIT_SLOTS + 1;
+    assert_int_equal(apps_attach(a, 0, &o, NULL, &more, why, sizeof why), HAWK_EINVALID);
     apps_detach(a, 0, x[0]);
     x[0] = attach("sum", "x", 1);
     run(0, 0);
@@ -305,150 +337,198 @@ static void a_late_answer_meets_nobody(void **state)
     apps_detach(a, 0, x);
 }
 
-/* ---- The wire form ---- */
+/* ---- Pauses ---- */
 
-struct heard {
-    struct attach_hello hello;
-    struct attach_task task;
-    struct attach_result result;
-    uint64_t cancels[4];
-    uint32_t hellos, tasks, results, drains, cancelled;
-    char worker[32];
-};
+static void pause_run(int64_t now_us, uint32_t i) { assert_int_equal(apps_pause(a, now_us, 100 + i), 0); }
 
-static int on_hello(void *arg, const struct attach_hello *h)
+static void confirm(int64_t now_us, struct executor *x, uint32_t i)
 {
-    struct heard *got = arg;
-
-    got->hello = *h;
-    got->hellos++;
-    return 0;
-}
-static int on_result(void *arg, const struct attach_result *r)
-{
-    struct heard *got = arg;
-
-    got->result = *r;
-    return got->results++ == 2 ? HAWK_EINVALID : 0;
-}
-static int on_drain(void *arg)
-{
-    ((struct heard *)arg)->drains++;
-    return 0;
-}
-static int on_attached(void *arg, struct span worker)
-{
-    struct heard *got = arg;
-
-    snprintf(got->worker, sizeof got->worker, "%.*s", (int)worker.len, (const char *)worker.data);
-    return 0;
-}
-static int on_wire_task(void *arg, const struct attach_task *t)
-{
-    struct heard *got = arg;
-
-    got->task = *t;
-    got->tasks++;
-    return 0;
-}
-static int on_wire_cancel(void *arg, uint64_t id)
-{
-    struct heard *got = arg;
-
-    got->cancels[got->cancelled++ % 4] = id;
-    return 0;
-}
-static const struct attach_fns wire = {on_hello,    on_result,    on_drain,
-                                       on_attached, on_wire_task, on_wire_cancel};
-
-static void executors_are_understood(void **state)
-{
-    struct codec_buf b = {0};
-    struct heard got = {0};
-    char why[200];
-
-    attach_put_hello(&b, &(struct attach_hello){.app = "sum", .name = "x", .slots = 300});
-    for (int i = 0; i < 2; i++)
-        attach_put_result(&b,
-                          &(struct attach_result){.id = UINT64_MAX - 1, .code = -5, .result = {"abc", 3}});
-    attach_put_drain(&b);
-    assert_int_equal(attach_from_executor(b.data, b.len, &wire, &got, why, sizeof why), 0);
-    assert_true(got.hellos == 1 && got.results == 2 && got.drains == 1);
-    assert_string_equal(got.hello.app, "sum");
-    assert_int_equal(got.hello.slots, 300);
-    assert_true(got.result.id == UINT64_MAX - 1 && got.result.code == -5 && got.result.result.len == 3);
-    assert_int_equal(attach_from_executor(b.data, b.len, &wire, &got, why, sizeof why), HAWK_EINVALID);
-    assert_int_equal(got.results, 3);          /* the callback's error ended it */
-    for (size_t cut = 1; cut < b.len; cut++) { /* at whatever byte it breaks off: no field is made up */
-        struct heard part = {0};
-        int err = attach_from_executor(b.data, cut, &wire, &part, why, sizeof why);
-
-        assert_true(err == 0 || err == HAWK_EMALFORMED);
-        assert_true(part.hellos <= 1 && part.results <= 2 && part.drains == 0);
-    }
-    codec_buf_free(&b);
+    assert_int_equal(apps_paused(a, now_us, x, ids[i], false), 0);
 }
 
-static void workers_are_understood(void **state)
+static void only_who_offers_it_is_asked_to_pause(void **state)
 {
-    static const uint8_t packed[] = {0x1a, 3, 5, 0x81, 1};
-    struct codec_buf b = {0};
-    struct heard got = {0};
-    struct attach_task t = {.id = 1u << 25,
-                            .job = {"3.17", 4},
-                            .name = {"n", 1},
-                            .payload = {"load", 4},
-                            .index = 9,
-                            .count = 10,
-                            .attempt = 2,
-                            .time_limit_us = 77};
-    char why[200];
+    struct executor *x = attach("sum", "x", 1);
 
-    attach_put_attached(&b, "w1");
-    attach_put_task(&b, &t);
-    attach_put_cancel(&b, 12345);
-    assert_int_equal(attach_from_worker(b.data, b.len, &wire, &got, why, sizeof why), 0);
-    assert_string_equal(got.worker, "w1");
-    assert_true(got.task.id == t.id && got.task.index == 9 && got.task.count == 10 && got.task.attempt == 2 &&
-                got.task.time_limit_us == 77);
-    assert_memory_equal(got.task.payload.data, "load", 4);
-    assert_memory_equal(got.task.job.data, "3.17", 4);
-    assert_true(got.cancelled == 1 && got.cancels[0] == 12345);
-    assert_int_equal(attach_from_worker(packed, sizeof packed, &wire, &got, why, sizeof why), 0);
-    assert_true(got.cancelled == 3 && got.cancels[1] == 5 && got.cancels[2] == 129);
-    codec_buf_free(&b);
+    run(0, 0);
+    said[0] = '\0';
+    assert_int_equal(apps_pause(a, 0, 100), HAWK_EUNSUPPORTED);
+    assert_int_equal(apps_pause(a, 0, 99), HAWK_EUNSUPPORTED);
+    assert_int_equal(apps_paused(a, 0, x, ids[0], false), HAWK_EINVALID);
+    assert_true(apps_resume(a, 0, 100));
+    assert_false(apps_resume(a, 0, 99));
+    SAID("");
+    apps_detach(a, 0, x);
+    said[0] = '\0';
+    x = attach_pausing(1);
+    run(0, 0);
+    run(0, 1);
+    SAID("x gets 0; started 100; ");
+    assert_int_equal(apps_pause(a, 0, 101), HAWK_EBUSY); /* it waits */
+    apps_kill(a, 0, 100, OUTCOME_CANCELLED, false);
+    assert_int_equal(apps_pause(a, 0, 100), HAWK_EBUSY);
+    SAID("x ends 0; ");
+    apps_detach(a, 0, x);
 }
 
-static void garbage_is_named(void **state)
+static void a_paused_run_makes_room_and_goes_on(void **state)
 {
-    static const struct {
-        const char *bytes;
-        size_t len;
-        const char *why;
-    } bad[] = {
-        {"\xff", 1, "message"},
-        {"\x0a\x05"
-         "ab",
-         4, "message"},
-        {"\x0a\x02\x08\x01", 4, "hello"},
-        {"\x12\x02\x0a\x00", 4, "result"},
-        {"\x08\x01", 2, "hello"},
-        {"\x1a\x00", 2, "drain"},
-    };
-    char why[200];
+    struct executor *x = attach_pausing(1), *y;
 
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_int_equal(
-            attach_from_executor(bad[i].bytes, bad[i].len, &wire, &(struct heard){0}, why, sizeof why),
-            HAWK_EMALFORMED);
-        assert_non_null(strstr(why, bad[i].why));
-    }
-    /* What a newer one adds is passed over. */
-    assert_int_equal(attach_from_executor("\x7a\x01x\x71"
-                                          "12345678\x6d"
-                                          "1234",
-                                          17, &wire, &(struct heard){0}, why, sizeof why),
-                     0);
+    desc->time_limit_us = 1000 * MS;
+    run(0, 0);
+    run(0, 1);
+    said[0] = '\0';
+    pause_run(100 * MS, 0);
+    pause_run(100 * MS, 0); /* one answer is on its way */
+    SAID("x pauses 0; ");
+    confirm(200 * MS, x, 0);
+    SAID("x gets 1; started 101; paused 100 0; ");
+    assert_int_equal(apps_next_timeout(a), 1200 * MS); /* that of 101 */
+    confirm(250 * MS, x, 0);                           /* stray, as the next ones */
+    confirm(250 * MS, x, 1);
+    assert_int_equal(apps_paused(a, 250 * MS, x, 999999, false), 0);
+    y = attach_as(&(struct executor_offer){.app = "other", .name = "y", .slots = 1, .pauses = true});
+    SAID("other on; ");
+    confirm(250 * MS, y, 0);
+    SAID("");
+    pause_run(250 * MS, 0);
+    SAID("paused 100 0; ");
+    answer(300 * MS, x, 1, 0, "short");
+    SAID("101 exited 0 short; ");
+    apps_resume(a, 700 * MS, 100);
+    apps_resume(a, 700 * MS, 100);
+    SAID("x resumes 0; ");
+    assert_int_equal(apps_next_timeout(a), 1500 * MS); /* it stood still for half a second */
+    apps_on_timeout(a, 1500 * MS);
+    SAID("x ends 0; ");
+    answer(1510 * MS, x, 0, 0, "");
+    SAID("100 time-limit 0 ; ");
+    assert_int_equal(last_run_us, 1010 * MS);
+    apps_detach(a, 0, x);
+    apps_detach(a, 0, y);
+}
+
+static void who_goes_on_takes_a_place_beyond_the_last(void **state)
+{
+    struct executor *x = attach_pausing(1);
+
+    run(0, 0);
+    pause_run(0, 0);
+    confirm(0, x, 0);
+    run(0, 1);
+    apps_resume(a, 0, 100);
+    run(0, 2);
+    said[0] = '\0';
+    answer(0, x, 1, 0, "");
+    SAID("101 exited 0 ; "); /* and 2 waits */
+    answer(0, x, 0, 0, "");
+    SAID("100 exited 0 ; x gets 2; started 102; ");
+    /* The executor is stuck as long as any of such runs fill it. */
+    pause_run(0, 2);
+    confirm(0, x, 2);
+    run(0, 3);
+    apps_kill(a, 0, 102, OUTCOME_CANCELLED, true);
+    apps_kill(a, 0, 103, OUTCOME_CANCELLED, true);
+    assert_int_equal(apps_next_timeout(a), US_PER_S);
+    said[0] = '\0';
+    answer(MS, x, 2, 0, "late");
+    assert_int_equal(apps_next_timeout(a), US_PER_S + MS);
+    answer(MS, x, 3, 0, "late");
+    assert_int_equal(apps_next_timeout(a), TIME_NEVER);
+    SAID("");
+    apps_detach(a, 0, x);
+}
+
+static void a_pause_that_is_refused_or_late_is_undone(void **state)
+{
+    struct executor *x = attach_pausing(1);
+
+    run(0, 0);
+    said[0] = '\0';
+    pause_run(0, 0);
+    assert_int_equal(apps_paused(a, 0, x, ids[0], true), 0);
+    SAID("x pauses 0; paused 100 -23; ");
+    assert_int_equal(apps_next_timeout(a), TIME_NEVER);
+    pause_run(MS, 0);
+    apps_on_timeout(a, MS + EXEC_CONFIRM_US - 1);
+    SAID("x pauses 0; ");
+    apps_on_timeout(a, MS + EXEC_CONFIRM_US);
+    SAID("x resumes 0; paused 100 -11; ");
+    confirm(MS + EXEC_CONFIRM_US, x, 0); /* late */
+    SAID("");
+    pause_run(MS, 0);
+    apps_resume(a, MS, 100);
+    SAID("x pauses 0; x resumes 0; paused 100 -11; ");
+    assert_int_equal(apps_next_timeout(a), TIME_NEVER);
+    pause_run(MS, 0);
+    answer(MS, x, 0, 0, "done"); /* its end is the answer */
+    SAID("x pauses 0; 100 exited 0 done; ");
+    apps_detach(a, 0, x);
+}
+
+static void a_time_limit_goes_on_until_the_run_stands_still(void **state)
+{
+    struct executor *x = attach_pausing(1);
+
+    desc->time_limit_us = 50 * MS;
+    run(0, 0);
+    said[0] = '\0';
+    pause_run(10 * MS, 0);
+    apps_on_timeout(a, 50 * MS);
+    SAID("x pauses 0; x resumes 0; x ends 0; paused 100 -11; ");
+    apps_on_timeout(a, 50 * MS + GRACE);
+    SAID("100 time-limit 0 ; ");
+    apps_detach(a, 0, x);
+}
+
+static void a_paused_run_can_be_ended(void **state)
+{
+    struct executor *x = attach_pausing(2);
+
+    run(0, 0);
+    run(0, 1);
+    pause_run(0, 0);
+    confirm(0, x, 0);
+    pause_run(0, 1);
+    said[0] = '\0';
+    apps_kill(a, 0, 100, OUTCOME_CANCELLED, false);
+    SAID("x resumes 0; x ends 0; ");
+    apps_kill(a, 0, 101, OUTCOME_CANCELLED, true);
+    SAID("x resumes 1; x ends 1; 101 cancelled 0 ; "); /* its end is the answer */
+    answer(0, x, 0, 1, "stopped");
+    answer(0, x, 1, 1, "stopped");
+    SAID("100 cancelled 0 stopped; ");
+    apps_detach(a, 0, x);
+}
+
+static void paused_runs_of_who_is_gone_are_lost(void **state)
+{
+    struct executor *x = attach_pausing(2);
+
+    for (uint32_t i = 0; i < 3; i++)
+        run(0, i);
+    pause_run(20, 0);
+    confirm(20, x, 0);
+    pause_run(20, 1);
+    apps_drain(a, 20, x); /* it has all three, and is not drained while one stands still */
+    answer(30, x, 1, 0, "");
+    said[0] = '\0';
+    answer(30, x, 2, 0, "");
+    SAID("102 exited 0 ; ");
+    apps_detach(a, 50, x);
+    SAID("100 lost 0 its executor x, of application sum, is gone; ");
+    assert_int_equal(last_run_us, 20);
+    assert_int_equal(apps_next_timeout(a), TIME_NEVER);
+    x = attach_pausing(1);
+    run(0, 0);
+    pause_run(0, 0);
+    confirm(0, x, 0);
+    apps_drain(a, 0, x);
+    said[0] = '\0';
+    answer(0, x, 0, 0, "all the same");
+    SAID("100 exited 0 all the same; x drained; ");
+    apps_detach(a, 0, x);
 }
 
 int main(void)
@@ -463,9 +543,13 @@ int main(void)
         TEST(a_time_limit_counts_from_the_start),
         TEST(limits_are_errors),
         TEST(a_late_answer_meets_nobody),
-        cmocka_unit_test(executors_are_understood),
-        cmocka_unit_test(workers_are_understood),
-        cmocka_unit_test(garbage_is_named),
+        TEST(only_who_offers_it_is_asked_to_pause),
+        TEST(a_paused_run_makes_room_and_goes_on),
+        TEST(who_goes_on_takes_a_place_beyond_the_last),
+        TEST(a_pause_that_is_refused_or_late_is_undone),
+        TEST(a_time_limit_goes_on_until_the_run_stands_still),
+        TEST(a_paused_run_can_be_ended),
+        TEST(paused_runs_of_who_is_gone_are_lost),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

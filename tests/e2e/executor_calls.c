@@ -3,12 +3,14 @@
  *     executor_calls threads      four threads work on tasks: "sleep MS" takes so long unless it is cancelled,
  *                                 "deaf FIFO" until somebody writes there, "exit" kills the process, "leave"
  *                                 makes the executor leave, "big" returns too much, others echo
+ *     executor_calls pauses       the same, one task at a time, and "sleep MS" can stand still
  *     executor_calls wrong        what must be errors
  *     executor_calls wake         hawk_executor_next is woken by another thread, whichever comes first */
 #include <fcntl.h>
 #include <hawk.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,14 +49,36 @@ static void work_a_piece(void)
     pthread_mutex_unlock(&lock);
 }
 
+static _Atomic(const struct hawk_work *) paused; /* it is to stand still */
+
+static int pause_one(void *arg, const struct hawk_work *w)
+{
+    EXPECT(arg == &paused && !atomic_load(&paused));
+    atomic_store(&paused, w);
+    return 0;
+}
+
+static void resume_one(void *arg, const struct hawk_work *w)
+{
+    EXPECT(arg == &paused && atomic_load(&paused) == w);
+    atomic_store(&paused, NULL);
+}
+
 static void sleep_unless_cancelled(const struct hawk_work *w, long ms)
 {
-    for (; ms > 0 && !hawk_executor_cancelled(x, w); ms -= PIECE_MS)
+    int stood = 0;
+
+    for (; ms > 0 && !hawk_executor_cancelled(x, w); ms -= PIECE_MS) {
         work_a_piece();
+        for (; atomic_load(&paused) == w; stood++) {
+            hawk_executor_paused(x, w); /* more than once: only the first says something */
+            work_a_piece();
+        }
+    }
     if (ms > 0)
         hawk_executor_failed(x, w, 9, "cancelled");
     else
-        hawk_executor_done(x, w, "slept", 5);
+        hawk_executor_done(x, w, stood ? "stood, slept" : "slept", stood ? 12 : 5);
 }
 
 /* Hears nothing of its executor's until somebody has written to the FIFO. */
@@ -115,14 +139,13 @@ static void *worker(void *arg)
     return NULL;
 }
 
-static void threads(void)
+static void threads(const struct hawk_executor_options *o)
 {
-    struct hawk_executor_options o = {.name = "calls", .slots = 4};
     const struct hawk_work *w;
     pthread_t t[4];
     int got;
 
-    EXPECT(hawk_executor_open(&x, "calls", &o) == 0);
+    EXPECT(hawk_executor_open(&x, "calls", o) == 0);
     for (int i = 0; i < 4; i++)
         EXPECT(pthread_create(&t[i], NULL, worker, NULL) == 0);
     while ((got = hawk_executor_next(x, &w, -1)) > 0) {
@@ -165,7 +188,7 @@ static void wrong(void)
 {
     struct hawk_executor_options nowhere = {.worker = "no address"},
                                  nobody = {.worker = "unix:/nonexistent/socket"},
-                                 no_token = {.token_file = "/nonexistent/token"};
+                                 no_token = {.token_file = "/nonexistent/token"}, half = {.pause = pause_one};
     const struct hawk_work *w;
 
     refused("", 1, "1 to 255 bytes");
@@ -176,6 +199,9 @@ static void wrong(void)
     hawk_executor_close(x);
     EXPECT(hawk_executor_open(&x, "calls", &no_token) < 0);
     EXPECT(strstr(hawk_executor_error(x), "/nonexistent/token"));
+    hawk_executor_close(x);
+    EXPECT(hawk_executor_open(&x, "calls", &half) < 0);
+    EXPECT(strstr(hawk_executor_error(x), "both"));
     hawk_executor_close(x);
     /* One that is not there is waited for. */
     EXPECT(hawk_executor_open(&x, "calls", &nobody) == 0);
@@ -212,7 +238,10 @@ int main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "";
 
     if (strcmp(what, "threads") == 0)
-        threads();
+        threads(&(struct hawk_executor_options){.name = "calls", .slots = 4});
+    else if (strcmp(what, "pauses") == 0)
+        threads(&(struct hawk_executor_options){
+            .name = "calls", .slots = 1, .pause = pause_one, .resume = resume_one, .arg = &paused});
     else if (strcmp(what, "wrong") == 0)
         wrong();
     else

@@ -12,19 +12,21 @@ epb = generated("executor")
 
 
 class Executor:
-    """do(task) returns bytes, or (code, error), or None: no answer for now (`answer` gives one later)."""
+    """do(task) returns bytes, or (code, error), or None: no answer for now (`answer` gives one later). With pauses it
+    offers to pause tasks; `pause` is what it is asked next, `paused` answers."""
 
-    def __init__(self, addr, app, do, slots=1, name="", token=None):
+    def __init__(self, addr, app, do, slots=1, name="", token=None, pauses=False):
         self.channel = grpc.insecure_channel(addr, options=[("grpc.use_local_subchannel_pool", 1)])
         attach = self.channel.stream_stream("/hawk.v1.Executors/Attach",
                                             request_serializer=epb.FromExecutor.SerializeToString,
                                             response_deserializer=epb.ToExecutor.FromString)
         self.out = queue.Queue()
         self.do, self.tasks, self.cancelled, self.messages = do, [], queue.Queue(), 0
+        self.pauses = queue.Queue()
         self.seen, self.attached, self.over = queue.Queue(), threading.Event(), threading.Event()
         self.status = None
         if app is not None:
-            self.send(hello=epb.Hello(app=app, slots=slots, name=name))
+            self.send(hello=epb.Hello(app=app, slots=slots, name=name, pauses=pauses))
         metadata = [("authorization", f"Bearer {token}")] if token else []
         self.stream = attach(iter(self.out.get, None), metadata=metadata)
         threading.Thread(target=self._run, daemon=True).start()
@@ -40,6 +42,8 @@ class Executor:
                     self.tasks.append(t)
                     self.seen.put(t)
                     self.answer(t, self.do(t))
+                for p in m.pauses:
+                    self.pauses.put((p.id, p.on))
                 for i in m.cancel:
                     self.cancelled.put(i)
             self.status = (grpc.StatusCode.OK, "")
@@ -59,6 +63,13 @@ class Executor:
     def task(self):
         """The next one it was given."""
         return self.seen.get(timeout=BOUND)
+
+    def pause(self):
+        """(id, on) of the next one."""
+        return self.pauses.get(timeout=BOUND)
+
+    def paused(self, task, refused=False):
+        self.send(paused=[epb.Paused(id=task.id, refused=refused)])
 
     def wait_attached(self):
         assert self.attached.wait(BOUND), f"not attached: {self.status}"

@@ -82,6 +82,30 @@ def test_every_call():
             assert p.returncode == 0, (what, out, err)
 
 
+def test_a_task_stands_still_and_goes_on():
+    with Cluster(workers=1, slots=1) as c:
+        p = start(c, "w1", calls, "pauses")
+        served(c, "calls")
+        long = c.submit("--name", "nap", "--app", "calls", "--class", "long", "--payload", "sleep 3000")
+        wait_for("runs", lambda: c.job(long)["running"])
+        c.hawk("submit", "--name", "quick", "--app", "calls", "--class", "short", "--payload", "sleep 300", "--wait")
+        assert c.job(long)["state"] == "running"
+        c.hawk("wait", long)
+        assert c.hawk("result", "-r", long).stdout == "stood, slept"
+        task = c.job(long)["task_list"][0]
+        assert task["pauses"] == 1 and task["paused_us"] > 250000, task
+        # It is cancelled while it stands still.
+        long = c.submit("--name", "nap", "--app", "calls", "--class", "long", "--payload", "sleep 60000")
+        wait_for("runs", lambda: c.job(long)["running"])
+        short = c.submit("--name", "quick", "--app", "calls", "--class", "short", "--payload", "sleep 60000")
+        wait_for("stands still", lambda: c.job(long)["paused"] == 1)
+        c.hawk("cancel", long)
+        wait_for("ended", lambda: c.job(long)["state"] == "cancelled")
+        c.hawk("cancel", short)
+        served(c, "calls")
+        end(p, signal.SIGKILL)
+
+
 def test_one_that_dies_and_one_that_is_stopped():
     with Cluster(workers=2, slots=2) as c:
         first = start(c, "w1", calls, "threads")

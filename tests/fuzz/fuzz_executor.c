@@ -27,6 +27,11 @@ static int on_drain(void *arg)
     attach_put_drain(arg);
     return 0;
 }
+static int on_paused(void *arg, const struct attach_paused *p)
+{
+    attach_put_paused(arg, p);
+    return 0;
+}
 static int on_attached(void *arg, struct span worker)
 {
     char name[64];
@@ -48,12 +53,19 @@ static int on_cancel(void *arg, uint64_t id)
     return 0;
 }
 
+static int on_pause(void *arg, const struct attach_pause *p)
+{
+    attach_put_pause(arg, p);
+    return 0;
+}
+
 typedef int read_fn(const void *data, size_t len, const struct attach_fns *fns, void *arg, char *why,
                     size_t size);
 
 static void round_trip(read_fn *take, const uint8_t *data, size_t size)
 {
-    static const struct attach_fns fns = {on_hello, on_result, on_drain, on_attached, on_task, on_cancel};
+    static const struct attach_fns fns = {on_hello,    on_result, on_drain,  on_paused,
+                                          on_attached, on_task,   on_cancel, on_pause};
     struct codec_buf once = {0}, twice = {0};
     char why[200] = "";
 
@@ -77,6 +89,7 @@ struct world {
     uint64_t ids[EXECUTORS][RUNS]; /* that it was given, some of them over */
     uint32_t ids_n[EXECUTORS];
     uint8_t state[RUNS]; /* of run i + 1: 0 not there, 1 asked for, 2 started */
+    bool asked[RUNS];    /* it is to be paused, and no answer has come */
     bool served[2];
     int64_t now_us;
 };
@@ -89,6 +102,7 @@ static void given(void *user, const struct app_task *t)
     world->ids[i][world->ids_n[i]++ % RUNS] = t->id;
 }
 static void cancel(void *user, uint64_t id) {}
+static void pause_it(void *user, uint64_t id, bool on) {}
 static void drained(void *user) {}
 static void stuck(void *user, const char *why)
 {
@@ -109,6 +123,9 @@ static void on_event(void *arg, const struct msg *m)
     } else if (m->type == MSG_EXEC_STARTED) {
         CHECK(world->state[m->exec_started.run - 1] == 1);
         world->state[m->exec_started.run - 1] = 2;
+    } else if (m->type == MSG_EXEC_PAUSED) {
+        CHECK(world->asked[m->exec_paused.run - 1]); /* one answer */
+        world->asked[m->exec_paused.run - 1] = false;
     } else {
         uint8_t *s = &world->state[m->exec_exited.run - 1];
 
@@ -116,19 +133,21 @@ static void on_event(void *arg, const struct msg *m)
         CHECK(m->exec_exited.code >= 0 || *s == 1); /* below 0: it never ran */
         CHECK(m->exec_exited.outcome != OUTCOME_EXITED || *s == 2);
         *s = 0;
+        world->asked[m->exec_exited.run - 1] = false;
     }
 }
 
 static void attach(struct world *w, uint32_t i, struct input *in)
 {
+    struct executor_offer o = {.app = i % 2 ? "b" : "a", .name = "x", .pauses = i >= 2};
     char why[300];
 
-    if (!w->x[i])
-        (void)!apps_attach(w->apps, w->now_us, i % 2 ? "b" : "a", "x", 1 + take_below(in, 3),
-                           (void *)(uintptr_t)i, &w->x[i], why, sizeof why);
-    else if (take_bool(in))
+    if (!w->x[i]) {
+        o.slots = 1 + take_below(in, 3);
+        (void)!apps_attach(w->apps, w->now_us, &o, (void *)(uintptr_t)i, &w->x[i], why, sizeof why);
+    } else if (take_bool(in)) {
         apps_drain(w->apps, w->now_us, w->x[i]);
-    else {
+    } else {
         apps_detach(w->apps, w->now_us, w->x[i]);
         w->x[i] = NULL;
     }
@@ -154,11 +173,34 @@ static void answer(struct world *w, uint32_t i, struct input *in)
         (void)!apps_result(w->apps, w->now_us, w->x[i], id, code, "word", take_below(in, 5));
 }
 
+/* The first answer of a pause may come at once. */
+static void pause_or_resume(struct world *w, uint32_t i, struct input *in)
+{
+    bool was = w->asked[i];
+
+    if (take_bool(in)) {
+        w->asked[i] = true;
+        if (apps_pause(w->apps, w->now_us, i + 1))
+            w->asked[i] = was;
+    } else {
+        (void)!apps_resume(w->apps, w->now_us, i + 1);
+        CHECK(!w->asked[i]);
+    }
+}
+
+static void confirm(struct world *w, uint32_t i, struct input *in)
+{
+    uint64_t id = w->ids[i][take_below(in, RUNS)];
+
+    if (w->x[i])
+        CHECK(!apps_paused(w->apps, w->now_us, w->x[i], id, take_bool(in)) == (i >= 2));
+}
+
 static void one(struct world *w, struct input *in)
 {
     uint32_t i = take_below(in, EXECUTORS), run = take_below(in, RUNS), passed;
 
-    switch (take_below(in, 6)) {
+    switch (take_below(in, 8)) {
     case 0:
         attach(w, i, in);
         break;
@@ -172,6 +214,12 @@ static void one(struct world *w, struct input *in)
     case 4:
         (void)!apps_kill(w->apps, w->now_us, run + 1, OUTCOME_CANCELLED, take_bool(in));
         break;
+    case 5:
+        pause_or_resume(w, run, in);
+        break;
+    case 6:
+        confirm(w, i, in);
+        break;
     default:
         passed = take_below(in, 101);
         w->now_us += passed == 100 ? US_PER_S : 1 + passed;
@@ -181,7 +229,7 @@ static void one(struct world *w, struct input *in)
 
 static void sequence(struct input *in)
 {
-    static const struct apps_fns fns = {given, cancel, drained, stuck, on_event};
+    static const struct apps_fns fns = {given, cancel, pause_it, drained, stuck, on_event};
     struct world w = {.apps = apps_new(50, &fns, NULL)};
     uint32_t left = 0;
 
