@@ -155,6 +155,25 @@ static void a_free_slot_is_taken_by_what_was_given(void **state)
     talk_end(&t);
 }
 
+/* The budget grows with the long task's age: a short task that it does not allow for yet waits for that. */
+static void a_budget_that_grows_is_looked_at_again(void **state)
+{
+    struct talk t;
+    uint32_t run;
+
+    begin_pausing(&t, 1);
+    t.w.config.pause.share_milli =
+        10; /* short tasks take 1 s: the long one must be 100 s old, and has an estimate */
+    run = long_task(&t, 1);
+    short_comes(&t, 2);
+    pass(&t, 99 * S);
+    nothing(&t);
+    pass(&t, 2 * S);
+    expect(&t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(2).v && m->request == 1);
+    given(&t, run, 2, 1);
+    talk_end(&t);
+}
+
 /* The task to be frozen ends itself. */
 static void what_was_given_outlives_its_pause(void **state)
 {
@@ -540,6 +559,7 @@ int main(void)
         cmocka_unit_test(without_a_task_nothing_is_frozen),
         cmocka_unit_test(a_free_slot_is_taken_by_who_asked),
         cmocka_unit_test(a_free_slot_is_taken_by_what_was_given),
+        cmocka_unit_test(a_budget_that_grows_is_looked_at_again),
         cmocka_unit_test(what_was_given_outlives_its_pause),
         cmocka_unit_test(what_was_given_may_be_cancelled),
         cmocka_unit_test(what_was_given_is_known_and_goes_back),

@@ -75,27 +75,48 @@ static bool may_stand_for(const struct task *t, const struct job *j)
     return !job_eq(t->id.job, j->id) && !is_ancestor(j, t->id.job);
 }
 
-/* Whether the task in s may be paused for a task of j. */
-static bool may_pause(const struct worker *w, const struct slot *s, const struct job *j)
+/* When t's budget is more than us: now, or when t is old enough. */
+static int64_t affords_at(const struct worker *w, const struct task *t, int64_t us)
 {
-    const struct task *t = s->task;
+    uint32_t share_milli = w->config.pause.share_milli;
 
-    return s->state == SLOT_BUSY && s->is_long && !s->freezing && t->state == T_RUNNING && !t->no_pause &&
-           !(t->job->desc && t->job->desc->flags & JOB_NO_PAUSE) && t->kill_outcome == OUTCOME_NONE &&
-           may_stand_for(t, j) && budget_us(w, t) > j->estimate_us;
+    if (budget_us(w, t) > us)
+        return w->now_us;
+    if (share_milli == 0 || (us + t->paused_us) / share_milli >= LIMIT_TIME_US / 1000)
+        return TIME_NEVER;
+    return time_after(t->started_us, ((us + t->paused_us) / share_milli + 1) * 1000);
 }
 
-/* The youngest task that may be paused for a task of j, or NULL; *n: their number. O(slots). */
-static struct slot *youngest(const struct worker *w, const struct lane *l, const struct job *j, uint32_t *n)
+/* When the task in s may be paused for a task of j, if nothing but its budget forbids that; else TIME_NEVER. */
+static int64_t pausable_at(const struct worker *w, const struct slot *s, const struct job *j)
+{
+    const struct task *t = s->task;
+    bool may = s->state == SLOT_BUSY && s->is_long && !s->freezing && t->state == T_RUNNING && !t->no_pause &&
+               !(t->job->desc && t->job->desc->flags & JOB_NO_PAUSE) && t->kill_outcome == OUTCOME_NONE &&
+               may_stand_for(t, j);
+
+    return may ? affords_at(w, t, j->estimate_us) : TIME_NEVER;
+}
+
+/* The youngest task that may be paused for a task of j, or NULL; *n: their number; *at: when there is one more.
+ * O(slots). */
+static struct slot *youngest(const struct worker *w, const struct lane *l, const struct job *j, uint32_t *n,
+                             int64_t *at)
 {
     struct slot *best = NULL;
 
     *n = 0;
+    *at = TIME_NEVER;
     for (uint32_t i = 0; i < w->n_slots; i++) {
         struct slot *s = slot_at(w, i);
 
-        if (s->lane != l || !may_pause(w, s, j))
+        if (s->lane != l)
             continue;
+        int64_t s_at = pausable_at(w, s, j);
+        if (s_at > w->now_us) {
+            *at = earlier(*at, s_at);
+            continue;
+        }
         ++*n;
         if (!best || s->task->started_us > best->task->started_us)
             best = s;
@@ -139,9 +160,11 @@ static bool ask_ahead(struct worker *w, struct lane *l)
         look_again(w, at);
         return false;
     }
-    (void)youngest(w, l, r->e.job, &pausable);
-    if (pausable <= l->n_ahead)
+    (void)youngest(w, l, r->e.job, &pausable, &at);
+    if (pausable <= l->n_ahead) {
+        look_again(w, at);
         return false;
+    }
     worker_request(w, container_of(l->unused.next, struct slot, link), container_of(next, struct entry, q));
     return true;
 }
@@ -151,8 +174,9 @@ static bool ask_ahead(struct worker *w, struct lane *l)
 static void make_room(struct worker *w, const struct lane *l)
 {
     struct task *t = container_of(l->given.prev, struct slot, link)->task;
-    uint32_t pausable = 0;
-    struct slot *s = w->pause_not_before > w->now_us ? NULL : youngest(w, l, t->job, &pausable);
+    uint32_t pausable;
+    int64_t at;
+    struct slot *s = w->pause_not_before > w->now_us ? NULL : youngest(w, l, t->job, &pausable, &at);
 
     if (!s) {
         worker_given_return(w, t, HAWK_EBUSY);
