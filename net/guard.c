@@ -26,6 +26,7 @@ struct guard {
     void *owner;
     struct frames frames;
     struct tls_conn *tls; /* NULL: plain HTTP/2 */
+    atomic_bool with_tls; /* there is one */
     struct list node;     /* of the owner's guards, or of the free ones */
     struct list in_news;
     bool broken_told, refused_told, closed;
@@ -86,6 +87,7 @@ struct guard *guard_add(struct guards *gs, int fd, bool strict, SSL_CTX *tls, vo
     if (strict)
         frames_strict(&g->frames);
     g->tls = tls ? tls_conn_new(tls, fd) : NULL;
+    atomic_store(&g->with_tls, tls != NULL);
     g->broken_told = g->refused_told = g->closed = false;
     list_init(&g->in_news);
     pthread_mutex_unlock(&g->lock);
@@ -264,15 +266,12 @@ static bool share_frames(struct guard *g, int64_t now)
     return good;
 }
 
-/* Whether the descriptor has a guard with TLS. */
+/* Whether the descriptor has a guard with TLS. Without the lock, since every read asks. */
 static bool has_tls(int fd)
 {
-    struct guard *g = lock_guard(fd);
-    bool tls = g && g->tls;
+    struct guard *g = fd >= 0 && fd < GUARD_FDS_MAX ? atomic_load(&table[fd]) : NULL;
 
-    if (g)
-        pthread_mutex_unlock(&g->lock);
-    return tls;
+    return g && atomic_load(&g->with_tls);
 }
 
 /* Counts the first n bytes of what was read. False: they break a rule. Call it under g's lock. */
@@ -312,7 +311,7 @@ ssize_t guard_recvmsg(int fd, struct msghdr *m, int flags, ssize_t (*real)(int, 
 
     if (!data || (!tls && n <= 0) || !(g = lock_guard(fd)))
         return n;
-    if (tls)
+    if (tls) /* the front gave the guard its TLS before gRPC had the descriptor */
         n = call_tls(g, m, NULL);
     int err = errno;
     if (n > 0) {
