@@ -464,6 +464,16 @@ static void read_page(void)
     fclose(f);
 }
 
+/* The end of an item of a list, whose further lines are indented; NULL: it does not end. */
+static char *item_end(char *item)
+{
+    char *end = strchr(item + 1, '\n');
+
+    while (end && strncmp(end, "\n    ", 5) == 0)
+        end = strchr(end + 1, '\n');
+    return end;
+}
+
 #define CALL_PATH(path, routes) path,
 static const char *const calls[] = {CALL_ROUTES(CALL_PATH)};
 
@@ -502,9 +512,7 @@ static void test_the_page_has_the_same_calls(void **state)
         if (!item)
             continue;
         items++;
-        end = strchr(item + 1, '\n');
-        while (end && strncmp(end, "\n    ", 5) == 0)
-            end = strchr(end + 1, '\n');
+        end = item_end(item);
         if (!end) {
             fail_msg("the item of %s does not end", role_text((enum role)to));
             continue;
@@ -536,9 +544,7 @@ static void test_the_page_has_the_same_table(void **state)
         if (!item)
             continue;
         items++;
-        end = strchr(item + 1, '\n');
-        while (end && strncmp(end, "\n    ", 5) == 0)
-            end = strchr(end + 1, '\n');
+        end = item_end(item);
         if (!end) {
             fail_msg("the item of %s and %s does not end", role_text(from), role_text(to));
             continue;
