@@ -9,10 +9,9 @@ from tlstest import Roots, SecureCaller, TlsCluster, certificate_at, secure_chan
 
 import grpc
 
-from grpctest import Caller, generated, pb, refused
+from grpctest import Caller, pb, refused
 from hawktest import BOUND, HAWK, Daemon, run_tests, wait_for
-
-wire = generated("cluster")
+from linktest import Link, wire
 DENIED, UNAVAILABLE = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAVAILABLE
 EXPECTED = {"central": "central.hawk", "dist": "dist.hawk", "worker": "worker.hawk"}
 
@@ -90,36 +89,16 @@ def test_the_commands_say_what_is_wrong():
         assert "scheduler.hawk" in r.stderr, r.stderr
 
 
-class Link:
-    """A link that this test dials with a certificate, under whatever role and name."""
+def link_with(c, addr, to, certificate, role, name, node=0):
+    return Link(secure_channel(addr, c.ca, certificate, EXPECTED[to]), role, name, node)
 
-    def __init__(self, c, addr, to, certificate, role, name, node=0):
-        self.out, self.ended = [], False
-        self.channel = secure_channel(addr, c.ca, certificate, EXPECTED[to])
-        call = self.channel.stream_stream("/hawk.v1.Peer/Link", request_serializer=lambda m: m.SerializeToString(),
-                                          response_deserializer=wire.Batch.FromString)
-        metadata = [("hawk-version", "3"), ("hawk-role", role), ("hawk-node", str(node)), ("hawk-name", name)]
-        self.call = call(self._batches(), timeout=BOUND, metadata=metadata)
 
-    def _batches(self):
-        while not self.ended:
-            while self.out:
-                yield self.out.pop(0)
-            wait_for("something to send", lambda: self.out or self.ended)
-
-    def send(self, **envelope):
-        self.out.append(wire.Batch(envelopes=[wire.Envelope(**envelope)]))
-
-    def join(self, role, name, **more):
-        self.send(join=wire.Join(name=name, addr="127.0.0.1:1", incarnation=1, version=3, role=role, slots=1, **more))
-
-    def ends(self, code):
-        """The link does not open, or is broken; returns why."""
-        try:
-            return refused(code, lambda: [None for _ in self.call])
-        finally:
-            self.ended = True
-            self.channel.close()
+def ends(link, code):
+    """The link does not open, or is broken; returns why."""
+    try:
+        return refused(code, lambda: [None for _ in link.call])
+    finally:
+        link.close()
 
 
 def test_a_node_is_what_its_certificate_says():
@@ -128,31 +107,29 @@ def test_a_node_is_what_its_certificate_says():
         c.ca.issue("worker", "w9")
         why = "its certificate is for another role or name"
         for addr, to in ((c.central_addr, "central"), (worker, "worker")):
-            assert why in Link(c, addr, to, "w9", "dist", "w9", 9).ends(DENIED)
-            assert why in Link(c, addr, to, "w9", "central", "w9", 9).ends(DENIED)
-            assert why in Link(c, addr, to, "w9", "worker", "w1", 9).ends(DENIED)
-            assert why in Link(c, addr, to, "w9", "worker", "W9", 9).ends(DENIED)
-            assert "does not allow /hawk.v1.Peer/Link" in Link(c, addr, to, "ann", "worker", "w9", 9).ends(DENIED)
-            assert "does not allow /hawk.v1.Peer/Link" in Link(c, addr, to, "c1", "central", "central", 9).ends(DENIED)
-        assert "does not allow /hawk.v1.Peer/Link" in Link(c, c.dist_addrs[0], "dist", "w9", "worker", "w9", 9).ends(DENIED)
+            assert why in ends(link_with(c, addr, to, "w9", "dist", "w9", 9), DENIED)
+            assert why in ends(link_with(c, addr, to, "w9", "central", "w9", 9), DENIED)
+            assert why in ends(link_with(c, addr, to, "w9", "worker", "w1", 9), DENIED)
+            assert why in ends(link_with(c, addr, to, "w9", "worker", "W9", 9), DENIED)
+            assert "does not allow /hawk.v1.Peer/Link" in ends(link_with(c, addr, to, "ann", "worker", "w9", 9), DENIED)
+            assert "does not allow /hawk.v1.Peer/Link" in ends(link_with(c, addr, to, "c1", "central", "central", 9), DENIED)
+        assert "does not allow /hawk.v1.Peer/Link" in ends(link_with(c, c.dist_addrs[0], "dist", "w9", "worker", "w9", 9), DENIED)
 
-        link = Link(c, c.central_addr, "central", "w9", "worker", "w9")
-        link.join(wire.ROLE_WORKER, "w1")
-        assert "under the name in its certificate" in link.ends(DENIED)
-        link = Link(c, c.central_addr, "central", "w9", "worker", "w9")
-        link.join(wire.ROLE_DIST, "w9")
+        link = link_with(c, c.central_addr, "central", "w9", "worker", "w9")
+        link.join(wire.ROLE_WORKER, "w1", slots=1)
+        assert "under the name in its certificate" in ends(link, DENIED)
+        link = link_with(c, c.central_addr, "central", "w9", "worker", "w9")
+        link.join(wire.ROLE_DIST, "w9", slots=1)
         assert next(iter(link.call)).envelopes[0].refused.why
-        link.ended = True
-        link.channel.close()
+        link.close()
         log = c.central.text()
         assert "wants to join under another name than its certificate's" in log, log
         assert "the certificate of ann.user.hawk does not allow" in log, log
         assert "the certificate of c1.central.hawk does not allow" in log, log
-        link = Link(c, c.central_addr, "central", "w9", "worker", "w9")
-        link.join(wire.ROLE_WORKER, "w9")
+        link = link_with(c, c.central_addr, "central", "w9", "worker", "w9")
+        link.join(wire.ROLE_WORKER, "w9", slots=1)
         assert next(iter(link.call)).envelopes[0].joined.node
-        link.ended = True
-        link.channel.close()
+        link.close()
         names = [n["name"] for n in c.json("nodes")["nodes"]]
         assert sorted(names) == ["central", "d1", "w1", "w2", "w9"], names
 

@@ -6,10 +6,9 @@ import tempfile
 
 import grpc
 
-from grpctest import Caller, generated, pb, refused
+from grpctest import Caller, pb, refused
 from hawktest import BOUND, HAWK, Cluster, Daemon, run_tests, wait_for
-
-wire = generated("cluster")
+from linktest import Link, wire
 CLIENTS, NODES = "the-clients-token-of-this-test", "the-nodes-token-of-this-test"
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
 
@@ -33,47 +32,13 @@ class TokenCluster(Cluster):
         return super().hawk(*args, env={"HAWK_TOKEN_FILE": self.clients, **(env or {})}, **more)
 
 
-class Link:
-    """A link that this test dials, as a daemon would, under whatever name and role."""
-
-    def __init__(self, addr, token, role, name="forged", node=0, version=2):
-        self.out, self.ended = [], False
-        self.channel = grpc.insecure_channel(addr)
-        call = self.channel.stream_stream("/hawk.v1.Peer/Link", request_serializer=lambda m: m.SerializeToString(),
-                                          response_deserializer=wire.Batch.FromString)
-        metadata = [("hawk-version", str(version)), ("hawk-role", role), ("hawk-node", str(node)), ("hawk-name", name)]
-        if token:
-            metadata.append(("authorization", f"Bearer {token}"))
-        self.call = call(self._batches(), timeout=BOUND, metadata=metadata)
-
-    def _batches(self):
-        while not self.ended:
-            while self.out:
-                yield self.out.pop(0)
-            wait_for("something to send", lambda: self.out or self.ended)
-
-    def send(self, **envelope):
-        self.out.append(wire.Batch(envelopes=[wire.Envelope(**envelope)]))
-
-    def hear(self, kind):
-        """The next message of this kind."""
-        for batch in self.call:
-            for e in batch.envelopes:
-                if e.WhichOneof("body") == kind:
-                    return getattr(e, kind)
-        raise AssertionError(f"the link ended without {kind}")
-
-    def join(self, role, name="forged", **more):
-        self.send(join=wire.Join(name=name, addr="127.0.0.1:1", incarnation=1, version=2, role=role, **more))
-
-    def close(self):
-        self.ended = True
-        self.call.cancel()
-        self.channel.close()
+def link_with(addr, token, role, name="forged", node=0, version=2):
+    return Link(grpc.insecure_channel(addr), role, name, node, version,
+                [("authorization", f"Bearer {token}")] if token else [])
 
 
 def opening_is_refused(addr, token, role, **more):
-    link = Link(addr, token, role, **more)
+    link = link_with(addr, token, role, **more)
     try:
         return refused(UNAUTHENTICATED, lambda: next(iter(link.call)))
     finally:
@@ -96,7 +61,7 @@ def test_a_clients_token_opens_no_link():
 
 def test_the_nodes_token_opens_links_and_makes_calls():
     with TokenCluster(workers=1) as c:
-        link = Link(c.central_addr, NODES, "worker")
+        link = link_with(c.central_addr, NODES, "worker")
         link.join(wire.ROLE_WORKER, slots=1)
         assert link.hear("joined").node > 0
         link.close()
@@ -119,23 +84,23 @@ def ends(link, *words):
 def test_a_node_keeps_to_its_role():
     with TokenCluster(workers=1) as c:
         worker = next(n["address"] for n in c.json("nodes")["nodes"] if n["role"] == "worker")
-        ends(Link(c.central_addr, NODES, "central"), "central answers there, which a central does not dial")
-        ends(Link(worker, NODES, "central", node=9), "which a central does not dial")
-        ends(Link(c.dist_addrs[0], NODES, "dist", node=9), "which a dist does not dial")
-        ends(Link(c.dist_addrs[0], NODES, "worker", node=9), "which a worker does not dial")
+        ends(link_with(c.central_addr, NODES, "central"), "central answers there, which a central does not dial")
+        ends(link_with(worker, NODES, "central", node=9), "which a central does not dial")
+        ends(link_with(c.dist_addrs[0], NODES, "dist", node=9), "which a dist does not dial")
+        ends(link_with(c.dist_addrs[0], NODES, "worker", node=9), "which a worker does not dial")
         report = wire.JobReport(name="x", mean_us=1, task_us=1, tasks=1)
 
-        link = Link(c.central_addr, NODES, "worker", name="liar")
+        link = link_with(c.central_addr, NODES, "worker", name="liar")
         link.join(wire.ROLE_WORKER, name="liar", slots=1)
         link.hear("joined")
         link.send(job_report=report)
         ends(link, "a worker may not send JOB_REPORT to a central")
         wait_for("the log to name peer and message", lambda: "liar (" in c.central.text() and "sent JOB_REPORT" in c.central.text())
 
-        link = Link(c.central_addr, NODES, "worker")
+        link = link_with(c.central_addr, NODES, "worker")
         link.send(joined=wire.Joined(cluster=1, heartbeat_us=1, lease_us=1, node=1, central_epoch=99))
         ends(link, "may not send JOINED to a central")
-        link = Link(worker, NODES, "worker", node=77)
+        link = link_with(worker, NODES, "worker", node=77)
         link.send(task_launch=wire.TaskLaunch(id=wire.Try(job=(1 << 40) | 1, epoch=1, attempt=1), request=1))
         ends(link, "a worker may not send TASK_LAUNCH to a worker")
 
@@ -143,7 +108,7 @@ def test_a_node_keeps_to_its_role():
 def test_who_may_join():
     with TokenCluster(workers=1) as c:
         def refusal(opened, claimed, **more):
-            link = Link(c.central_addr, NODES, opened)
+            link = link_with(c.central_addr, NODES, opened)
             link.join(claimed, **more)
             why = link.hear("refused").why
             link.close()
@@ -152,7 +117,7 @@ def test_who_may_join():
         assert "central is called so" in refusal("worker", wire.ROLE_WORKER, name="central", slots=1)
         assert "in the role that its link was opened in" in refusal("worker", wire.ROLE_DIST)
         assert "in the role that its link was opened in" in refusal("dist", wire.ROLE_WORKER, slots=1)
-        link = Link(c.central_addr, NODES, "worker")
+        link = link_with(c.central_addr, NODES, "worker")
         link.join(wire.ROLE_CENTRAL, slots=1)
         ends(link, "JOIN at byte 1: a value is missing or out of range")
         w = Daemon("worker", "--name", "central", "--central", c.central_addr)
@@ -228,7 +193,7 @@ def test_no_report_moves_the_cutoff_beyond_its_bound():
         def cutoff():
             return central("GetPolicy", pb.GetPolicyRequest(), pb.Policy).cutoff_us
 
-        dist = Link(c.central_addr, NODES, "dist")
+        dist = link_with(c.central_addr, NODES, "dist")
         dist.join(wire.ROLE_DIST)
         dist.hear("joined")
         for _ in range(200):
@@ -245,7 +210,7 @@ def test_one_token_for_all_works_and_warns():
         with Cluster(workers=1, dists=0, central=flags, worker=flags) as c:
             for daemon in (c.central, *c.workers):
                 assert "cluster.node_token_file is not set" in daemon.text(), daemon.text()
-            Link(c.central_addr, CLIENTS, "worker").close()
+            link_with(c.central_addr, CLIENTS, "worker").close()
         with open(f"{d}/hawk.yaml", "w", encoding="ascii") as f:
             f.write(f"cluster:\n  token_file: {d}/token\n")
         said = c.hawk("config", "check", f"{d}/hawk.yaml")
