@@ -20,7 +20,7 @@ enum statement {
     STATEMENT_COMMIT,
     STATEMENT_PUT,
     STATEMENT_PUT_JOB,
-    STATEMENT_APPEND,
+    STATEMENT_LAST,
     STATEMENT_REMOVE,
     STATEMENT_REMOVE_JOB,
     STATEMENT_GET,
@@ -39,8 +39,9 @@ struct backend {
     int lock_fd;
     sqlite3 *db;
     sqlite3_stmt *v[STATEMENT_COUNT];
-    bool trim;   /* this transaction added to the history */
-    bool forgot; /* an environment was removed, and is in the log until that is emptied */
+    int64_t history; /* the last record's number in the history; -1: it must be read */
+    bool trim;       /* this transaction added to the history */
+    bool forgot;     /* an environment was removed, and is in the log until that is emptied */
 };
 
 /* ---- Statements ---- */
@@ -55,16 +56,14 @@ static const char *const sql[STATEMENT_COUNT] = {
     [STATEMENT_COMMIT] = "COMMIT",
     [STATEMENT_PUT] = "REPLACE INTO record(tab, id, epoch, part, value) VALUES(?, ?, ?, ?, ?)",
     [STATEMENT_PUT_JOB] = "REPLACE INTO job_record(id, epoch, value) VALUES(?, ?, ?)",
-    [STATEMENT_APPEND] =
-        "INSERT INTO record SELECT ?1, 1 + coalesce(max(id), 0), 0, 0, ?2 FROM record WHERE tab = ?1",
+    [STATEMENT_LAST] = "SELECT coalesce(max(id), 0) FROM record WHERE tab = ?",
     [STATEMENT_REMOVE] = "DELETE FROM record" KEY_SQL " AND part BETWEEN ? AND ?",
     [STATEMENT_REMOVE_JOB] = "DELETE FROM job_record" JOB_SQL,
     [STATEMENT_GET_JOB] = "SELECT value FROM job_record" JOB_SQL,
     [STATEMENT_GET] = "SELECT value FROM record" KEY_SQL " AND part = ?",
     [STATEMENT_SCAN] = SCAN_JOBS_SQL " UNION ALL " SCAN_SQL " ORDER BY 1, 2, 3, 4",
     [STATEMENT_SCAN_JOB] = SCAN_SQL KEY_SQL " AND part > ? ORDER BY part",
-    [STATEMENT_TRIM] =
-        "DELETE FROM record WHERE tab = ?1 AND id <= (SELECT max(id) FROM record WHERE tab = ?1) - ?2",
+    [STATEMENT_TRIM] = "DELETE FROM record WHERE tab = ? AND id <= ?",
     [STATEMENT_META_GET] = "SELECT value FROM meta WHERE key = ?",
     [STATEMENT_META_SET] = "REPLACE INTO meta(key, value) VALUES(?, ?)",
     [STATEMENT_COUNT_COMMIT] =
@@ -134,12 +133,26 @@ static int op_put(struct backend *b, const struct record_key *k, struct span val
     return run_statement(b, STATEMENT_PUT);
 }
 
+static int read_last(struct backend *b)
+{
+    sqlite3_stmt *st = b->v[STATEMENT_LAST];
+
+    BIND(st, TABLE_HISTORY);
+    int rc = sqlite3_step(st);
+    if (rc == SQLITE_ROW)
+        b->history = sqlite3_column_int64(st, 0);
+    sqlite3_reset(st);
+    return rc == SQLITE_ROW ? 0 : HAWK_EIO;
+}
+
 static int op_append(struct backend *b, struct span value)
 {
+    int err = b->history < 0 ? read_last(b) : 0;
+
+    if (err)
+        return err;
     b->trim = true;
-    BIND(b->v[STATEMENT_APPEND], TABLE_HISTORY);
-    bind_bytes(b->v[STATEMENT_APPEND], 2, value);
-    return run_statement(b, STATEMENT_APPEND);
+    return op_put(b, &(struct record_key){.table = TABLE_HISTORY, .id = (uint64_t)++b->history}, value);
 }
 
 static int op_remove(struct backend *b, const struct record_key *k, uint32_t last)
@@ -161,7 +174,7 @@ static int op_commit(struct backend *b)
     int err = 0;
 
     if (b->trim) {
-        BIND(b->v[STATEMENT_TRIM], TABLE_HISTORY, STORE_HISTORY_JOBS);
+        BIND(b->v[STATEMENT_TRIM], TABLE_HISTORY, b->history - STORE_HISTORY_JOBS);
         err = run_statement(b, STATEMENT_TRIM);
     }
     if (!err)
@@ -171,6 +184,7 @@ static int op_commit(struct backend *b)
 
 static void op_rollback(struct backend *b)
 {
+    b->history = -1;
     if (!sqlite3_get_autocommit(b->db)) /* some errors have rolled back already */
         sqlite3_exec(b->db, "ROLLBACK", NULL, NULL, NULL);
 }
@@ -452,6 +466,7 @@ int sqlite_open(const char *path, const char *owner, struct backend **out, uint6
     b->path = xstrdup(path);
     b->lock_fd = lock_fd;
     b->db = db;
+    b->history = -1;
     b->forgot = log_left || updated;
     err = check_records(b, why, why_size);
     if (!err)
