@@ -1,4 +1,4 @@
-/* Rules for a job and its tasks that hold whoever owns them. */
+/* Which jobs and sets of tasks are valid: see jobs.h. */
 #include "owner/jobs.h"
 
 bool owner_job_valid(const struct job_desc *desc, uint16_t epoch, const struct task_set *set, uint32_t least)

@@ -1,4 +1,5 @@
-/* What an owner takes for a job, and what the end of a task means. */
+/* Rules for a job that are the same in dist and central: which jobs are valid, in which state a task ends, and what
+ * the run times of a job's tasks show. */
 #ifndef HAWK_OWNER_JOBS_H
 #define HAWK_OWNER_JOBS_H
 
@@ -22,22 +23,22 @@ static inline enum task_state owner_final_state(enum outcome outcome, int32_t co
     }
 }
 
-/* What the tasks of a job show together of their run time: `us` in `n` tasks (docs/protocol.md 7). */
+/* The run time that a job's tasks show together (docs/protocol.md 7): `n` tasks have run for `us` in all. */
 struct owner_shown {
     __int128 us;
     uint64_t n;
 };
 
-/* Of the run times of `ran` tasks that exited 0, ran_us in all, and of the ages of `running` tasks, ages_us in
- * all. */
+/* Adds up: `ran` tasks have exited with 0, after ran_us in all; `running` tasks run, and have run for ages_us in all
+ * so far. */
 static inline struct owner_shown owner_shown(unsigned __int128 ran_us, uint32_t ran, __int128 ages_us,
                                              uint32_t running)
 {
     return (struct owner_shown){.us = (__int128)ran_us + ages_us, .n = (uint64_t)ran + running};
 }
-/* The mean; 0: none has run. */
+/* The mean; 0 if no task has run. */
 static inline __int128 owner_shown_mean(struct owner_shown s) { return s.n > 0 ? s.us / (__int128)s.n : 0; }
-/* Whether that is at least us, which is above 0. */
+/* Whether the mean is at least us, which must be above 0. False if no task has run. */
 static inline bool owner_shown_reaches(struct owner_shown s, int64_t us)
 {
     return s.n > 0 && s.us >= (__int128)us * (__int128)s.n;

@@ -1,4 +1,4 @@
-/* Texts of failed tasks: kept until their job is forgotten. */
+/* Texts of failed tasks: see messages.h. */
 #include "owner/messages.h"
 
 #include "base/check.h"

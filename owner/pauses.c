@@ -1,4 +1,4 @@
-/* Pauses of a job's tasks, as their owner knows them. */
+/* Pauses of a job's tasks: see pauses.h. */
 #include "owner/pauses.h"
 
 #include "base/check.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The place of a task, or where it would be. */
+/* The index of the task in v, or the index where it belongs. */
 static uint32_t place_of(const struct owner_pauses *pauses, uint32_t task)
 {
     uint32_t from = 0, to = pauses->n;

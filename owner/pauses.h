@@ -1,5 +1,5 @@
-/* Which tasks of a job stood still for short ones (POLICY_PAUSE), for how long, and for whom: as their
- * workers say. The owner keeps this of the first OWNER_PAUSES_MAX tasks of a job. */
+/* Pauses of a job's tasks (POLICY_PAUSE): how often and how long a task stood still, and for which short task.
+ * Workers report them (TASK_PAUSED). The owner keeps them for the first OWNER_PAUSES_MAX paused tasks of a job. */
 #ifndef HAWK_OWNER_PAUSES_H
 #define HAWK_OWNER_PAUSES_H
 
@@ -10,37 +10,39 @@
 
 struct owner_pause {
     uint32_t task;
-    uint32_t times;    /* pauses of the try that was told of last */
-    int64_t us;        /* of these, until since_us */
-    int64_t since_us;  /* it stands still since then; TIME_NEVER: it does not */
-    int64_t us_before; /* of earlier tries, and of what an earlier process of the worker told */
+    uint32_t times;    /* number of pauses in the try `attempt` */
+    int64_t us;        /* total length of these pauses, without the present one */
+    int64_t since_us;  /* when the present pause began; TIME_NEVER: the task does not stand still */
+    int64_t us_before; /* the same of earlier tries, and of this try at an earlier process of its worker */
     uint32_t times_before;
-    uint32_t for_task; /* whose task the last pause was for */
+    uint32_t for_task; /* the last pause was for this task of for_job */
     job_id_t for_job;
-    uint16_t attempt;
+    uint16_t attempt; /* of the last report */
 };
 
-/* A job's.
+/* The pauses of one job.
  *
- *   n <= OWNER_PAUSES_MAX, by rising task, each of which is one of the job's */
+ *   n <= OWNER_PAUSES_MAX;  v[i].task < v[i + 1].task < number of the job's tasks */
 struct owner_pauses {
     struct owner_pause *v;
     uint32_t n, cap;
 };
 
-/* Keeps what a worker said of a task, if the job has room for it. O(n) the first time, later O(log n). */
+/* A worker reports the pauses of a task. Keeps the report if the job has room for the task. O(n) for the task's
+ * first report, O(log n) for later ones. */
 void owner_pause_note(struct owner_pauses *pauses, uint32_t task, const struct msg_task_paused *m,
                       int64_t now_us);
-/* A task that stood still runs no more. O(log n). */
+/* The task runs no more: ends its present pause, if there is one. O(log n). */
 void owner_pause_end(struct owner_pauses *pauses, uint32_t task, int64_t now_us);
-/* What is known of a task, or NULL: it never stood still. O(log n). */
+/* The pauses of a task, borrowed; NULL if the owner knows of none. O(log n). */
 const struct owner_pause *owner_pause_find(const struct owner_pauses *pauses, uint32_t task);
-/* How long a task stood still until now_us, in all. */
+/* The total length of a task's pauses until now_us. */
 int64_t owner_pause_us(const struct owner_pause *pause, int64_t now_us);
-/* Fills in what a view shows of the job, or of a task. O(n); O(log n). */
+/* Fill in the pauses in the view of a job, O(n), or of a task, O(log n). */
 void owner_pauses_view(const struct owner_pauses *pauses, int64_t now_us, struct job_view *v);
 void owner_pause_view(const struct owner_pauses *pauses, uint32_t task, int64_t now_us, struct task_view *v);
-/* What the worker said last of a task, for somebody who has not heard it, as of now_us; run_us is not known. */
+/* Fills in a TASK_PAUSED about the task, as of now_us, for a dist that has not heard of its pauses. Leaves m->id and
+ * m->run_us to the caller. */
 void owner_pause_say(const struct owner_pause *pause, int64_t now_us, struct msg_task_paused *m);
 void owner_pauses_free(struct owner_pauses *pauses);
 /* Aborts unless the invariant holds for a job of so many tasks. */

@@ -1,4 +1,4 @@
-/* Which workers could not start tasks of a job, and which of them were to blame. */
+/* Workers that could not start tasks of a job: see starts.h. */
 #include "owner/starts.h"
 
 #include "base/mem.h"
@@ -26,7 +26,7 @@ bool owner_starts_blame(struct owner_starts *starts, node_id_t node, uint32_t ta
     for (uint32_t i = starts->n; i-- > 0;) {
         struct owner_failure *f = &starts->v[i];
 
-        if (node_eq(f->node, node)) { /* what was the matter there is over */
+        if (node_eq(f->node, node)) { /* it can start tasks now */
             *f = starts->v[--starts->n];
         } else if (f->task == task) {
             f->task = OWNER_BLAMED;

@@ -1,5 +1,6 @@
-/* Workers that could not start tasks of a job (docs/protocol.md 3.13): nothing ran, so it costs no retry. The
- * job avoids such a worker as long as there are others, and the worker hears when it was to blame. */
+/* Workers that could not start tasks of a job (docs/protocol.md 3.13). Such a task has not run, so the failed start
+ * costs no retry. The job avoids these workers while there are others. When the task has started at another worker,
+ * the owner tells the first one that it was to blame (START_BLAMED). */
 #ifndef HAWK_OWNER_STARTS_H
 #define HAWK_OWNER_STARTS_H
 
@@ -10,10 +11,10 @@
 /* A worker that could not start a task of the job. */
 struct owner_failure {
     node_id_t node;
-    uint32_t task; /* the first one; OWNER_BLAMED: the worker has been told that this one started elsewhere */
+    uint32_t task; /* the first such task; OWNER_BLAMED: it has started elsewhere, and the worker was told */
 };
 
-/* A job's.
+/* The failures of one job.
  *
  *   n <= START_FAILURES_MAX, no two are of one node
  *   unstartable => n > 0 */
@@ -25,14 +26,14 @@ struct owner_starts {
 
 /* Whether the job avoids the worker where there are others. */
 bool owner_starts_avoid(const struct owner_starts *starts, node_id_t node);
-/* A worker could not start a task. `unstarted` counts the workers that could not start this task. Returns
- * whether the task may be tried at another worker, if there is one. */
+/* A worker could not start a task. *unstarted is the number of this task's launches that failed so, and grows by one.
+ * Returns whether the owner may launch the task at another worker, if there is one. */
 bool owner_starts_failed(struct owner_starts *starts, node_id_t node, uint32_t task, uint16_t *unstarted);
-/* A task has started at a worker. Returns whether another worker is to blame for not having started it, and which. The
- * caller asks until there is none. */
+/* A task has started at `node`. If another worker could not start it, returns true and sets *blamed to that worker.
+ * Call it again until it returns false. */
 bool owner_starts_blame(struct owner_starts *starts, node_id_t node, uint32_t task, node_id_t *blamed);
 
-/* The same, without a call where every start has succeeded: the usual case. */
+/* The same. Makes no call in the usual case: every start has succeeded. */
 static inline bool owner_starts_began(struct owner_starts *starts, node_id_t node, uint32_t task,
                                       node_id_t *blamed)
 {
