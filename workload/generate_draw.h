@@ -1,5 +1,5 @@
-/* Random draws that are the same on every machine: integers only. A mathematical library's logarithm differs in its
- * last bit from one machine to the next, and one bit is another trace. */
+/* Random draws that are the same on every machine. They use integers only: the logarithms of two mathematical libraries
+ * may differ in the last bit, and one other bit makes another trace. */
 #ifndef HAWK_WORKLOAD_GENERATE_DRAW_H
 #define HAWK_WORKLOAD_GENERATE_DRAW_H
 
@@ -7,7 +7,7 @@
 
 #define DRAW_ONE (UINT64_C(1) << 32) /* 1.0 as these functions give it: units of 2^-32 */
 
-/* -ln(x / 2^64), x = 0 taken for 2^64; in units of 2^-32, off by less than 2^-30. */
+/* -ln(x / 2^64), in units of 2^-32, off by less than 2^-30. x = 0 stands for 2^64. */
 uint64_t draw_minus_ln(uint64_t x);
 /* Exponentially distributed with mean 1, in units of 2^-32. */
 uint64_t draw_exponential(struct rng *r);

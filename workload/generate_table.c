@@ -1,4 +1,4 @@
-/* Tables of clusters: read from text, and those that come with Hawk. */
+/* Parses tables of clusters, and holds the tables that come with Hawk. */
 #include "workload/generate_table.h"
 
 #include "base/check.h"
@@ -16,11 +16,11 @@
 
 #define FILE_BYTES_MAX (1u << 20)
 #define SHARE_MILLI_MAX UINT64_C(1000000000000)
-/* What excluding the negative values of a Gaussian with standard deviation 2 x mean makes of its mean, x10000:
- * 1 + 2 phi(1/2) / Phi(1/2). */
+/* The mean of a Gaussian with standard deviation 2 x mean grows by this factor, x10000, when negative values are drawn
+ * again: 1 + 2 phi(1/2) / Phi(1/2). */
 #define GAUSSIAN_MEAN 20183
 
-/* ---- Those that come with Hawk: workload/tables/NAME.tbl, compiled in ---- */
+/* ---- The tables that come with Hawk: workload/tables/NAME.tbl, compiled in ---- */
 
 #define TABLES(X)                                                                                            \
     X(cloudera, "cloudera")                                                                                  \
@@ -31,7 +31,7 @@
     X(sparrow_figure3, "sparrow-figure3")                                                                    \
     X(sparrow_mixed, "sparrow-mixed")
 
-/* A file as a string. The Makefile knows that this file depends on them. */
+/* Each file as a string. The Makefile compiles this source again when one of them has changed. */
 #define X(symbol, name)                                                                                      \
     __asm__(".section .rodata\n"                                                                             \
             "table_text_" #symbol ":\n"                                                                      \
@@ -60,7 +60,7 @@ struct reader {
 
 struct word {
     const char *start;
-    char text[64]; /* cut off when longer, which then is no number and no known word */
+    char text[64]; /* cut off if the word is longer; then it is neither a number nor a known word */
 };
 
 static int HAWK_PRINTF(3, 4) fail_at(const struct reader *r, const char *at, const char *fmt, ...)

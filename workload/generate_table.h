@@ -1,18 +1,20 @@
-/* What a generated workload is drawn from: a table of clusters of jobs, in a file.
+/* A table from which a generated workload is drawn. It describes clusters: groups of similar jobs. (Here the word does
+ * not mean machines.) The table is a text:
  *
- *     # What follows a # is a comment.
- *     jobs       20000          how many, unless told otherwise
- *     gap        2.3s           mean time between two submissions, a Poisson process
- *     cutoff     90s            the cutoff that suits it, unless told otherwise; by default 90s
- *     partition  2%             and the short partition; by default 0
- *     tasks      exponential    a job's number of tasks, around its cluster's; or fixed, the default
- *     mean       exponential    a job's mean task duration, around its cluster's; or fixed, the default
- *     durations  gaussian       of its tasks, with standard deviation 2 x mean, negative ones drawn again, which
- *                               doubles the mean; or exponential; or fixed, the default
- *     short  89.5  23   9.3s    class, share of the jobs (any scale), number of tasks, mean task duration
- *     long   10.5  226  500s
+ *     # A comment.
+ *     jobs       20000          number of jobs, unless the caller names another
+ *     gap        2.3s           mean time between two submissions, which are a Poisson process
+ *     cutoff     90s            the cutoff for this workload, unless the caller names another; by default 90s
+ *     partition  2%             the share of the short partition, likewise; by default 0
+ *     tasks      exponential    how a job's number of tasks is drawn around its cluster's; or fixed, the default
+ *     mean       exponential    how a job's mean task duration is drawn around its cluster's; or fixed, the default
+ *     durations  gaussian       how the durations of a job's tasks are drawn around its mean. gaussian: with standard
+ *                               deviation 2 x mean; negative durations are drawn again, which doubles the mean.
+ *                               Or exponential; or fixed, the default
+ *     short  89.5  23   9.3s    a cluster: class of its jobs, its share of all jobs (on any scale), number of tasks
+ *     long   10.5  226  500s    of a job, mean task duration
  *
- * A job belongs to its cluster's class, whatever the cutoff. */
+ * A job has the class of its cluster, whatever the cutoff is. */
 #ifndef HAWK_WORKLOAD_GENERATE_TABLE_H
 #define HAWK_WORKLOAD_GENERATE_TABLE_H
 
@@ -28,9 +30,9 @@ enum job_table_draw { TABLE_FIXED, TABLE_EXPONENTIAL, TABLE_GAUSSIAN };
 
 struct job_cluster {
     uint8_t tag;          /* enum class_tag: TAG_SHORT or TAG_LONG */
-    uint64_t share_milli; /* of jobs, x1000, beside the other clusters' */
-    uint64_t tasks_milli; /* x1000 */
-    int64_t mean_us;
+    uint64_t share_milli; /* share of the jobs, x1000, in proportion to the other clusters' */
+    uint64_t tasks_milli; /* number of tasks of a job, x1000 */
+    int64_t mean_us;      /* mean task duration */
 };
 
 struct job_table {
@@ -42,13 +44,15 @@ struct job_table {
     uint32_t n;
 };
 
-/* Reads a table's text; name is what errors call it. HAWK_EINVALID, *why: "NAME:LINE:COLUMN: expected ..." */
+/* Parses the text of a table. `name` stands for it in errors. HAWK_EINVALID; why: "NAME:LINE:COLUMN: expected ...". */
 HAWK_MUST_USE int job_table_parse(struct job_table *t, const char *name, const char *text, char *why,
                                   size_t size);
-/* A table that comes with Hawk by its name ("cloudera"), or a file of one: what has a '/' or ends in ".tbl". */
+/* Loads a table. A name that has a '/' or ends in ".tbl" is a file's; any other one is that of a table that comes with
+ * Hawk ("cloudera"). HAWK_EIO, HAWK_EINVALID; why names the file or table and says more. */
 HAWK_MUST_USE int job_table_load(struct job_table *t, const char *name, char *why, size_t size);
-extern const char *const job_table_names[]; /* of those that come with Hawk; NULL-terminated */
-/* The gap at which the jobs keep a share of so many slots busy, x1000: 900 is 90 %. Both at least 1. */
+extern const char *const job_table_names[]; /* of the tables that come with Hawk; NULL-terminated */
+/* The gap at which the jobs keep load_milli thousandths of that many slots busy (900: 90 %). Both must be at least
+ * 1. */
 int64_t job_table_gap_us(const struct job_table *t, uint64_t slots, uint32_t load_milli);
 
 #endif

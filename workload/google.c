@@ -1,4 +1,4 @@
-/* Google's task_events: lines of 13 fields, and what becomes of each task. */
+/* Parses Google's task_events, lines of 13 fields, and follows each task through its events. */
 #include "workload/google.h"
 
 #include "base/check.h"
@@ -17,7 +17,7 @@
 
 #define TIME_BEFORE 0        /* "before the beginning of the trace window" */
 #define TIME_AFTER INT64_MAX /* "after its end" */
-/* Room for a time in struct task; anything larger is after every trace's end. */
+/* The largest time that struct task has room for: every trace ends before it. */
 #define TIME_MAX ((INT64_C(1) << 60) - 1)
 
 enum event_type {
@@ -35,7 +35,7 @@ enum event_type {
 enum task_is { TASK_UNSEEN, TASK_PENDING, TASK_STARTED, TASK_ENDED, TASK_BROKEN, TASK_VAGUE };
 
 struct task {
-    uint64_t us : 60;   /* STARTED: when; ENDED: how long it ran */
+    uint64_t us : 60;   /* TASK_STARTED: when it started; TASK_ENDED: how long it ran */
     uint64_t state : 4; /* enum task_is */
 };
 
@@ -50,22 +50,22 @@ struct job {
 struct google {
     struct job *jobs; /* by id */
     struct google_counts counts;
-    int64_t last_us; /* time of the line before */
+    int64_t last_us; /* the time in the previous line */
     char error[512];
 
-    struct job **sorted; /* of google_source: those that are kept */
+    struct job **sorted; /* the kept jobs by submission; NULL before google_source() */
     uint64_t next;
     int64_t first_us;
-    int64_t *durations_us; /* of the job given out last */
+    int64_t *durations_us; /* of the job that the source returned last */
 };
 
 /* ---- Lines ---- */
 
 enum field_kind { F_TIME, F_MISSING, F_JOB, F_INDEX, F_NUMBER, F_EVENT, F_TEXT, F_DECIMAL };
 
-/* The table's columns, as its schema lists them. Those that are optional are empty when unknown. */
+/* The table's columns, in the order of its schema. An optional field is empty when its value is unknown. */
 static const struct field {
-    const char *what; /* that is expected */
+    const char *what; /* what a line must have here, for errors */
     uint64_t max;
     enum field_kind kind;
     bool optional;
@@ -113,7 +113,7 @@ static int HAWK_PRINTF(4, 5)
     return HAWK_EINVALID;
 }
 
-/* Digits only, the whole field. */
+/* Parses a field that consists of digits alone. */
 static bool whole_number(const char *text, size_t len, uint64_t max, uint64_t *value)
 {
     uint64_t v = 0;
@@ -176,7 +176,7 @@ static void set_field(struct event *e, enum field_kind kind, uint64_t v, bool em
     case F_EVENT:
         e->type = (enum event_type)v;
         break;
-    default: /* what no simulation needs */
+    default: /* no simulation needs the others */
         break;
     }
 }
@@ -212,7 +212,7 @@ static int parse_line(struct google *g, const struct position *at, const char *l
     return 0;
 }
 
-/* ---- What becomes of tasks ---- */
+/* ---- Events of tasks ---- */
 
 static struct job *job_of(struct google *g, uint64_t id)
 {
@@ -264,7 +264,7 @@ static void apply_event(struct google *g, const struct event *e)
 
     switch (e->type) {
     case SUBMIT:
-        /* A record that is missing or from before the beginning makes the job an early one. */
+        /* A missing record, or one from before the trace, makes the job an early one. */
         if (!known)
             j->submit_us = TIME_BEFORE;
         else if (j->submit_us == TIME_AFTER)
@@ -287,7 +287,7 @@ static void apply_event(struct google *g, const struct event *e)
     case LOST:
         t->state = TASK_BROKEN;
         break;
-    default: /* an update changes what a task asked for, not when it runs */
+    default: /* an update changes the task's request, not its times */
         if (t->state == TASK_UNSEEN)
             t->state = TASK_VAGUE;
         break;
@@ -373,7 +373,7 @@ struct google_counts google_counts(const struct google *g) { return g->counts; }
 
 /* ---- Jobs ---- */
 
-/* Counts a job's tasks by what became of them; moves those that are kept to its front. */
+/* Counts a job's tasks by their last state, and moves the kept ones to the front of j->tasks. */
 static void settle_job(struct google *g, struct job *j)
 {
     uint32_t kept = 0;

@@ -1,4 +1,4 @@
-/* Where a simulation's jobs come from: a .tr file (base/trace.h), or drawn from a table (workload/generate.h). */
+/* The workload of a simulation: a trace file (base/trace.h), or jobs drawn from a table (workload/generate.h). */
 #ifndef HAWK_WORKLOAD_WORKLOAD_H
 #define HAWK_WORKLOAD_WORKLOAD_H
 
@@ -6,17 +6,17 @@
 #include "workload/source.h"
 
 struct sim_workload {
-    struct trace *trace; /* one of the two */
-    struct generator *generator;
+    struct trace *trace;         /* NULL: jobs are drawn */
+    struct generator *generator; /* NULL: jobs come from a trace */
 };
 
-/* Opens a trace, "-" for standard input. *source reads from it until sim_workload_close, which is needed after an
- * error, too. */
+/* Opens a trace; "-" is standard input. *source is valid until sim_workload_close(), which the caller must call after
+ * an error, too. Errors as of trace_open(). */
 HAWK_MUST_USE int sim_workload_open(struct sim_workload *w, const char *path, struct sim_source *source);
-/* Jobs drawn from a table. */
+/* Draws jobs from a table. *source is valid until sim_workload_close(). */
 void sim_workload_draw(struct sim_workload *w, const struct job_table *t, uint64_t seed,
                        struct sim_source *source);
-/* What was wrong with the trace; "" when nothing was. */
+/* What is wrong with the trace, in words; "" if nothing is. */
 const char *sim_workload_error(const struct sim_workload *w);
 void sim_workload_close(struct sim_workload *w);
 
