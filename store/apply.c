@@ -1,4 +1,5 @@
-/* What the records of a journal mean to each other, over any backend: see backend.h. */
+/* What one record of a journal does to others (a job that is put anew is not cancelled), and reading all of them back;
+ * for any backend: see backend.h. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/backend.h"

@@ -42,8 +42,8 @@ static int64_t now_us(void) { return clock_us(CLOCK_BOOTTIME); }
 
 /* ---- What others see ---- */
 
-/* Under lock: ends the reign that began last if its time is over, whoever notices. True when this call
- * ended it. */
+/* Under lock: ends the last reign if its time is over. Both threads call it, so that the one that notices first ends
+ * the reign. Returns whether this call ended it. */
 static bool expire_lease(struct leader *l)
 {
     if (!l->view.leads || now_us() < l->until_us)
@@ -88,7 +88,7 @@ void leader_yield(struct leader *l, uint32_t epoch)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* ---- The thread: who stands by ---- */
+/* ---- The thread: centrals that stand by ---- */
 
 static int64_t call_us(const struct leader *l) { return l->lease_us / LEADER_RENEW_PER_LEASE; }
 
