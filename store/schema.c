@@ -1,4 +1,4 @@
-/* Makes today's tables of those of earlier versions: see schema.h. Until version 6 every record had a
+/* Migrates journals of earlier versions, one step for each version: see schema.h. Until version 6 every record had a
  * table of its own, with columns named like the fields of its message. */
 #include "store/schema.h"
 

@@ -1,4 +1,4 @@
-/* The tables of the store's file, and the steps that make them of earlier versions' tables. */
+/* The tables of the store's file. The store migrates a journal of an earlier version in place. */
 #ifndef HAWK_STORE_SCHEMA_H
 #define HAWK_STORE_SCHEMA_H
 
@@ -34,7 +34,7 @@ _Static_assert(SCHEMA_APPLICATION_ID == 1214347115 && SCHEMA_VERSION == 7, "the 
     "PRAGMA synchronous=FULL; PRAGMA journal_size_limit=16777216; PRAGMA temp_store=MEMORY; PRAGMA "         \
     "secure_delete=ON;"
 
-/* Brings the tables of `version` up to date, within the caller's transaction. Returns SQLite's code. */
+/* Migrates a journal with the tables of `version`, within the caller's transaction. Returns SQLite's code. */
 HAWK_MUST_USE int schema_update(sqlite3 *db, int64_t version);
 
 #endif
