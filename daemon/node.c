@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "daemon/names.h"
 #include "peers/peers.h"
 
 #include <stdio.h>
@@ -30,6 +31,7 @@ struct node {
     struct peers_out wanted; /* what they want done */
     struct stream *streams, *central;
     struct link *accepted; /* the one that peers_accepted is told of */
+    struct names names;    /* what central says; only where certificates show names */
     struct out out, queue; /* the role's output; events that came up while it was being stepped */
     bool stepping, doing, check;
     struct loop_timer timer, peers_timer;
@@ -288,6 +290,39 @@ static void carry_message(struct node *n, struct msg *m)
 
 /* ---- What links report ---- */
 
+/* Whether a link's certificate is of the node that the link says it is of; if not, the link is broken. A node that
+ * central has not told of may not take the place of one that is linked. In central a peer is no node but a link. */
+static bool is_that_node(struct node *n, struct link *k, uint32_t id)
+{
+    struct stream *other = stream_find(n, id, PEERS_ACCEPTED);
+    const char *name = link_peer_name(k), *known;
+    char why[2 * LIMIT_NAME_BYTES + 80];
+
+    if (!link_is_certified(k) || n->kind == ROLE_CENTRAL || is_central(n, id) ||
+        (names_fit(&n->names, id, link_peer_role(k), name, &known) &&
+         (known || !other || other->link == k || strcmp(link_peer_name(other->link), name) == 0)))
+        return true;
+    snprintf(why, sizeof why, "its certificate is for %s, and node %u is %s", name, id,
+             known ? known : link_peer_name(other->link));
+    log_warn("%s %s (%s) is not node %u: %s; its link is closed", role_text(link_peer_role(k)), name,
+             link_addr(k), id, why);
+    link_break(k, HAWK_EDENIED, why);
+    return false;
+}
+
+/* Central has named a node: a link of it may have been somebody else's. */
+static void on_named(void *arg, uint32_t id)
+{
+    struct node *n = arg;
+    const enum peers_side sides[] = {PEERS_DIALLED, PEERS_ACCEPTED};
+
+    for (int i = 0; i < 2; i++) {
+        struct stream *s = stream_find(n, id, sides[i]);
+        if (s && s->open)
+            (void)is_that_node(n, s->link, id);
+    }
+}
+
 static void accepted_up(struct node *n, struct link *k)
 {
     uint32_t id = n->kind == ROLE_CENTRAL ? link_number(k) : link_peer_node(k).v;
@@ -303,8 +338,9 @@ static void on_up(void *arg, struct link *k)
     struct stream *s = link_user(k);
 
     if (!link_is_dialled(k)) {
-        accepted_up(n, k);
-    } else if (s) {
+        if (is_that_node(n, k, link_peer_node(k).v))
+            accepted_up(n, k);
+    } else if (s && is_that_node(n, k, peer_of(s))) {
         s->open = true;
         peers_opened(n->peers, loop_event_now(n->loop), peer_of(s), link_peer_role(k), link_peer_node(k),
                      link_version(k), &n->wanted);
@@ -359,6 +395,8 @@ static void on_msg(void *arg, struct link *k, const struct msg *m)
                   m->refused.why ? m->refused.why->data : hawk_strerror(m->refused.err));
     if (m->type == MSG_QUIT)
         log_info("told by central to stop%s", m->quit.now ? " now" : "");
+    if (link_is_certified(k))
+        names_learn(&n->names, m, on_named, n);
     if (!peers_looks_at(m->type)) {
         node_feed(n, &from);
         return;
@@ -471,6 +509,7 @@ void node_free(struct node *n)
         HASH_DEL(n->streams, s); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
         free(s);
     }
+    names_free(&n->names);
     peers_free(n->peers);
     peers_out_free(&n->wanted);
     out_free(&n->out);

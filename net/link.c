@@ -451,7 +451,7 @@ static grpc_status_code refusal_status(int err)
                                  : GRPC_STATUS_INVALID_ARGUMENT;
 }
 
-const char *links_refuse(const struct links *ls, const grpc_metadata_array *md, const struct identity *who,
+const char *links_refuse(struct links *ls, const grpc_metadata_array *md, const struct identity *who,
                          grpc_status_code *status)
 {
     struct link probe = {0};

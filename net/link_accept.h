@@ -9,9 +9,9 @@
 #define LINK_METHOD "/hawk.v1.Peer/Link"
 
 struct identity;
-/* Why a call cannot become a link (a static text, and *status), or NULL. who: whom the certificate of its
+/* Why a call cannot become a link (a text until the next call, and *status), or NULL. who: whom the certificate of its
  * connection is for; NULL: it needs none. */
-const char *links_refuse(const struct links *ls, const grpc_metadata_array *md, const struct identity *who,
+const char *links_refuse(struct links *ls, const grpc_metadata_array *md, const struct identity *who,
                          grpc_status_code *status);
 /* Makes a link of a call that links_refuse did not refuse, and takes the call over. certified: it had a `who`. */
 void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *metadata, bool certified);

@@ -67,7 +67,18 @@ static bool is_certified_as(const struct link *k, const struct identity *who)
     return who->role == k->role && (k->role == ROLE_CENTRAL || strcmp(who->name, k->name) == 0);
 }
 
-const char *link_why_not(const struct links *ls, const grpc_metadata_array *md, const struct identity *who,
+/* Names both, so that whoever reads it need not look at the certificate. */
+static const char *say_other_name(struct links *ls, const struct link *k, const struct identity *who)
+{
+    char text[IDENTITY_TEXT];
+
+    snprintf(ls->why, sizeof ls->why,
+             "its certificate is for another role or name than it says: for %s, and not for %s %s",
+             identity_is_set(who) ? identity_text(who, text) : "no node", role_text(k->role), k->name);
+    return ls->why;
+}
+
+const char *link_why_not(struct links *ls, const grpc_metadata_array *md, const struct identity *who,
                          struct link *k, int *err)
 {
     *err = HAWK_EMALFORMED;
@@ -79,7 +90,7 @@ const char *link_why_not(const struct links *ls, const grpc_metadata_array *md, 
         return "it speaks a version of the protocol that is too old for this hawk: upgrade it first";
     *err = HAWK_EDENIED;
     if (who && !is_certified_as(k, who))
-        return "its certificate is for another role or name than it says";
+        return say_other_name(ls, k, who);
     *err = 0;
     return NULL;
 }

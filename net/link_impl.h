@@ -9,6 +9,7 @@
 #include "net/link_accept.h"
 
 #define LINK_ERROR_TEXT 256
+#define LINK_WHY (2 * LIMIT_NAME_BYTES + 160)
 #define LINK_HELLO_MAX 6
 
 enum link_state {
@@ -95,7 +96,8 @@ struct links {
     struct loop_timer soon_timer;
     struct loop_hook hook;
     struct link_counters counters;
-    bool empty; /* `all` is empty, for which links_free waits */
+    char why[LINK_WHY]; /* link_why_not's */
+    bool empty;         /* `all` is empty, for which links_free waits */
 };
 
 /* ---- link.c ---- */
@@ -112,10 +114,10 @@ size_t link_hello_metadata(const struct links *ls, grpc_metadata md[LINK_HELLO_M
 bool link_meant_for(const struct links *ls, const grpc_metadata_array *md);
 /* Reads who the peer is. False: it is no Hawk daemon. */
 bool link_parse_hello(const struct links *ls, const grpc_metadata_array *md, struct link *k);
-/* Why we cannot talk to the peer (a static text, and *err), or NULL. who: whom its certificate is for; NULL: it
+/* Why we cannot talk to the peer (a text until the next call, and *err), or NULL. who: whom its certificate is for; NULL: it
  * needs none. */
 struct identity;
-const char *link_why_not(const struct links *ls, const grpc_metadata_array *md, const struct identity *who,
+const char *link_why_not(struct links *ls, const grpc_metadata_array *md, const struct identity *who,
                          struct link *k, int *err);
 
 /* ---- link_send.c ---- */

@@ -115,6 +115,7 @@ def test_a_node_is_what_its_certificate_says():
             assert "does not allow /hawk.v1.Peer/Link" in ends(link_with(c, addr, to, "c1", "central", "central", 9), DENIED)
         assert "does not allow /hawk.v1.Peer/Link" in ends(link_with(c, c.dist_addrs[0], "dist", "w9", "worker", "w9", 9), DENIED)
 
+        assert "for w9.worker.hawk, and not for worker w1" in ends(link_with(c, worker, "worker", "w9", "worker", "w1", 9), DENIED)
         link = link_with(c, c.central_addr, "central", "w9", "worker", "w9")
         link.join(wire.ROLE_WORKER, "w1", slots=1)
         assert "under the name in its certificate" in ends(link, DENIED)
@@ -130,6 +131,12 @@ def test_a_node_is_what_its_certificate_says():
         link.join(wire.ROLE_WORKER, "w9", slots=1)
         assert next(iter(link.call)).envelopes[0].joined.node
         link.close()
+        # Nor under another node's id, whom the worker knows by central's list.
+        ids = {n["name"]: n["node"] for n in c.json("nodes")["nodes"]}
+        for other in ("d1", "w2"):
+            wait_for(f"{other} to be known there", lambda o=other: f"its certificate is for w9, and node {ids[o]} is {o}" in
+                     ends(link_with(c, worker, "worker", "w9", "worker", "w9", ids[o]), DENIED))
+        assert c.hawk("submit", "--wait", "--array", "1-20", "--", "true").returncode == 0
         names = [n["name"] for n in c.json("nodes")["nodes"]]
         assert sorted(names) == ["central", "d1", "w1", "w2", "w9"], names
 
