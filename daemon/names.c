@@ -22,7 +22,7 @@ static struct name *find(const struct names *n, uint32_t node)
     return one;
 }
 
-static bool same(const struct name *one, enum role role, const struct blob *text)
+static bool is_name(const struct name *one, enum role role, const struct blob *text)
 {
     return one->role == role && one->text->len == text->len &&
            memcmp(one->text->data, text->data, text->len) == 0;
@@ -33,7 +33,7 @@ static void learn_one(struct names *n, node_id_t node, enum role role, struct bl
 {
     struct name *one = find(n, node.v);
 
-    if (!text || (one && same(one, role, text)))
+    if (!text || (one && is_name(one, role, text)))
         return;
     if (!one) {
         one = xcalloc(1, sizeof *one);
