@@ -1,0 +1,379 @@
+/* See joblog.h. */
+#include "daemon/joblog.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/units.h"
+#include "base/utf8.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static const char head[] =
+    "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\tInput\tEnding\n";
+
+static const char no_log[] = "it is no job log of `hawk run`";
+
+enum column {
+    COLUMN_SEQ,
+    COLUMN_EXITVAL = 6,
+    COLUMN_SIGNAL,
+    COLUMN_COMMAND,
+    COLUMN_INPUT,
+    COLUMN_ENDING,
+    COLUMNS,
+};
+
+struct text {
+    char *data;
+    size_t n, cap;
+};
+
+struct joblog {
+    int fd;
+    char *command;
+    void (*tell)(void *arg);
+    void *arg;
+    pthread_t thread;
+    bool started;
+
+    pthread_mutex_t lock; /* of the rest */
+    pthread_cond_t more;
+    struct text waiting;
+    uint64_t added, written;
+    int err;
+    bool closing;
+};
+
+/* ---- Texts ---- */
+
+static void add(struct text *t, const char *data, size_t n)
+{
+    while (t->cap < t->n + n + 1) {
+        t->cap = t->cap ? 2 * t->cap : 128;
+        t->data = xrealloc(t->data, t->cap);
+    }
+    memcpy(t->data + t->n, data, n);
+    t->n += n;
+    t->data[t->n] = '\0';
+}
+
+static const char *escape_of(char c)
+{
+    switch (c) {
+    case '\t':
+        return "\\t";
+    case '\n':
+        return "\\n";
+    case '\r':
+        return "\\r";
+    case '\\':
+        return "\\\\";
+    default:
+        return NULL;
+    }
+}
+
+static void add_escaped(struct text *t, const char *data, size_t len)
+{
+    char hex[8];
+    for (size_t i = 0; i < len;) {
+        const char *escape = escape_of(data[i]);
+        size_t n = utf8_length((const unsigned char *)data + i, len - i);
+        if (!escape && n > 0 && !utf8_acts((const unsigned char *)data + i, n)) {
+            add(t, data + i, n);
+            i += n;
+            continue;
+        }
+        for (size_t end = i + (n > 0 ? n : 1); i < end; i++) {
+            snprintf(hex, sizeof hex, "\\x%02x", (unsigned char)data[i]);
+            add(t, escape ? escape : hex, strlen(escape ? escape : hex));
+        }
+    }
+}
+
+char *joblog_text(const void *data, size_t len)
+{
+    struct text t = {0};
+    add(&t, "", 0);
+    add_escaped(&t, data, len);
+    return t.data;
+}
+
+static bool is_plain(const char *word)
+{
+    return *word && word[strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                      "_@%+=:,./-{}")] == '\0';
+}
+
+static void add_quoted(struct text *t, const char *word)
+{
+    if (is_plain(word)) {
+        add(t, word, strlen(word));
+        return;
+    }
+    add(t, "'", 1);
+    for (const char *part = word; *part; part += strcspn(part, "'")) {
+        if (*part == '\'')
+            add(t, "'\\''", 4), part++;
+        add(t, part, strcspn(part, "'"));
+    }
+    add(t, "'", 1);
+}
+
+char *joblog_command(const struct strings *argv)
+{
+    struct text t = {0};
+    const char *word = argv->data;
+    add(&t, "", 0);
+    for (uint32_t i = 0; i < argv->n; i++, word += strlen(word) + 1) {
+        add(&t, " ", i > 0);
+        add_quoted(&t, word);
+    }
+    char *text = joblog_text(t.data, t.n);
+    free(t.data);
+    return text;
+}
+
+/* ---- Reading ---- */
+
+/* Splits a line at its tabs. Whether it has all columns. */
+static bool split(char *line, char *columns[COLUMNS])
+{
+    int n = 0;
+    for (char *at = line; at && n < COLUMNS; n++) {
+        columns[n] = at;
+        at = strchr(at, '\t');
+        if (at)
+            *at++ = '\0';
+    }
+    return n == COLUMNS;
+}
+
+static int read_line(char *line, uint64_t number, joblog_entry_fn *entries, void *arg, char *why, size_t size)
+{
+    char *columns[COLUMNS];
+    struct joblog_entry e = {.line = number};
+    if (!split(line, columns) || u64_parse(columns[COLUMN_SEQ], 1, UINT64_MAX, &e.position)) {
+        snprintf(why, size, "line %" PRIu64 " is no line of a job log", number);
+        return HAWK_EINVALID;
+    }
+    e.done = strcmp(columns[COLUMN_EXITVAL], "0") == 0 && strcmp(columns[COLUMN_SIGNAL], "0") == 0;
+    e.input = columns[COLUMN_INPUT];
+    e.command = columns[COLUMN_COMMAND];
+    return entries(arg, &e);
+}
+
+/* Reads all whole lines, and cuts off what a process that was killed left of another. */
+static int read_lines(struct joblog *l, FILE *f, joblog_entry_fn *entries, void *arg, char *why, size_t size)
+{
+    char *line = NULL;
+    size_t cap = 0;
+    off_t whole = 0;
+    uint64_t number = 0;
+    int err = 0;
+    for (ssize_t n; !err && (n = getline(&line, &cap, f)) > 0 && line[n - 1] == '\n'; whole += n) {
+        if (number++ == 0 && strcmp(line, head) != 0) {
+            snprintf(why, size, "%s", no_log);
+            err = HAWK_EINVALID;
+        } else if (number > 1) {
+            line[n - 1] = '\0';
+            err = read_line(line, number, entries, arg, why, size);
+        }
+    }
+    /* A head that was not written whole is ours, too; anything else is somebody's file. */
+    if (!err && number == 0 && line && strncmp(head, line, strlen(line)) != 0) {
+        snprintf(why, size, "%s", no_log);
+        err = HAWK_EINVALID;
+    }
+    free(line);
+    if (!err && (ferror(f) || ftruncate(l->fd, whole))) {
+        snprintf(why, size, "%s", strerror(errno));
+        err = HAWK_EIO;
+    }
+    return err;
+}
+
+/* ---- Opening and closing ---- */
+
+/* The file's name must be as durable as its lines. */
+static void sync_directory(const char *path)
+{
+    char copy[PATH_MAX];
+    snprintf(copy, sizeof copy, "%s", path);
+    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    (void)fsync(fd);
+    close(fd);
+}
+
+static int begin(struct joblog *l, const char *path, joblog_entry_fn *entries, void *arg, char *why,
+                 size_t size)
+{
+    l->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (l->fd < 0) {
+        snprintf(why, size, "%s", strerror(errno));
+        return HAWK_EIO;
+    }
+    /* A file system that knows no locks has none to offer: then nobody is kept away. */
+    if (flock(l->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        snprintf(why, size, "another `hawk run` writes to it");
+        return HAWK_EBUSY;
+    }
+    if (entries) {
+        FILE *f = fopen(path, "re");
+        int err = f ? read_lines(l, f, entries, arg, why, size) : HAWK_EIO;
+        if (!f)
+            snprintf(why, size, "%s", strerror(errno));
+        else
+            fclose(f);
+        if (err)
+            return err;
+    }
+    off_t end = lseek(l->fd, 0, SEEK_END);
+    if (end > 0 && !entries) {
+        snprintf(why, size, "it is not empty: --resume goes on with it");
+        return HAWK_EEXISTS;
+    }
+    if (end == 0)
+        add(&l->waiting, head, sizeof head - 1);
+    sync_directory(path);
+    return 0;
+}
+
+int joblog_open(struct joblog **out, const char *path, const char *command, joblog_entry_fn *entries,
+                void *arg, char *why, size_t size)
+{
+    struct joblog *l = xcalloc(1, sizeof *l);
+    CHECK(pthread_mutex_init(&l->lock, NULL) == 0);
+    CHECK(pthread_cond_init(&l->more, NULL) == 0);
+    l->command = xstrdup(command);
+    int err = begin(l, path, entries, arg, why, size);
+    if (err) {
+        joblog_close(l);
+        return err;
+    }
+    *out = l;
+    return 0;
+}
+
+void joblog_close(struct joblog *l)
+{
+    if (!l)
+        return;
+    if (l->started) {
+        pthread_mutex_lock(&l->lock);
+        l->closing = true;
+        pthread_cond_signal(&l->more);
+        pthread_mutex_unlock(&l->lock);
+        pthread_join(l->thread, NULL);
+    }
+    if (l->fd >= 0)
+        close(l->fd);
+    pthread_mutex_destroy(&l->lock);
+    pthread_cond_destroy(&l->more);
+    free(l->waiting.data);
+    free(l->command);
+    free(l);
+}
+
+/* ---- Writing ---- */
+
+static int write_all(int fd, const struct text *t)
+{
+    for (size_t at = 0; at < t->n;) {
+        ssize_t n = write(fd, t->data + at, t->n - at);
+        if (n < 0 && errno != EINTR)
+            return errno;
+        at += n > 0 ? (size_t)n : 0;
+    }
+    return fdatasync(fd) && errno != EINVAL && errno != EROFS ? errno : 0; /* a pipe cannot be synchronised */
+}
+
+static void *run_thread(void *arg)
+{
+    struct joblog *l = arg;
+    pthread_mutex_lock(&l->lock);
+    for (;;) {
+        while (l->waiting.n == 0 && !l->closing)
+            pthread_cond_wait(&l->more, &l->lock);
+        if (l->waiting.n == 0)
+            break;
+        struct text now = l->waiting;
+        uint64_t lines = l->added;
+        l->waiting = (struct text){0};
+        pthread_mutex_unlock(&l->lock);
+        int err = l->err ? l->err : write_all(l->fd, &now);
+        free(now.data);
+        pthread_mutex_lock(&l->lock);
+        l->err = err;
+        l->written = err ? l->written : lines;
+        l->tell(l->arg);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+uint64_t joblog_written(struct joblog *l, int *err)
+{
+    pthread_mutex_lock(&l->lock);
+    uint64_t n = l->written;
+    *err = l->err;
+    pthread_mutex_unlock(&l->lock);
+    return n;
+}
+
+void joblog_start(struct joblog *l, void (*written)(void *arg), void *arg)
+{
+    l->tell = written;
+    l->arg = arg;
+    CHECK(pthread_create(&l->thread, NULL, run_thread, l) == 0);
+    l->started = true;
+}
+
+/* As in GNU parallel's log: the exit code, -1 if the time was over or nobody knows; the signal apart. */
+static int exit_value(const struct joblog_line *line)
+{
+    switch (line->outcome) {
+    case OUTCOME_EXITED:
+    case OUTCOME_NOT_STARTED:
+        return line->code;
+    case OUTCOME_SIGNALED:
+        return 0;
+    default:
+        return -1;
+    }
+}
+
+uint64_t joblog_add(struct joblog *l, const struct joblog_line *line)
+{
+    char numbers[256];
+    struct text t = {0};
+    snprintf(numbers, sizeof numbers, "%" PRIu64 "\t%s\t%.3f\t%.3f\t0\t%" PRIu64 "\t%d\t%d\t", line->position,
+             line->host, (double)line->start_us / 1e6, (double)line->run_us / 1e6, line->output,
+             exit_value(line), line->outcome == OUTCOME_SIGNALED ? line->code : 0);
+    add(&t, numbers, strlen(numbers));
+    add(&t, l->command, strlen(l->command));
+    add(&t, "\t", 1);
+    if (line->input)
+        add_escaped(&t, line->input->data, line->input->len);
+    add(&t, "\t", 1);
+    add_escaped(&t, line->ending, strlen(line->ending));
+    add(&t, "\n", 1);
+    pthread_mutex_lock(&l->lock);
+    add(&l->waiting, t.data, t.n);
+    uint64_t number = ++l->added;
+    pthread_cond_signal(&l->more);
+    pthread_mutex_unlock(&l->lock);
+    free(t.data);
+    return number;
+}

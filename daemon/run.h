@@ -1,0 +1,100 @@
+/* What the files of `hawk run` share: run.c has its flags and its life, run_output.c what tasks wrote, run_report.c what
+ * it says of them, run_log.c its log. */
+#ifndef HAWK_DAEMON_RUN_H
+#define HAWK_DAEMON_RUN_H
+
+#include "cli/failures.h"
+#include "cli/spec.h"
+#include "daemon/embedded.h"
+#include "daemon/joblog.h"
+
+#include <limits.h>
+#include <stdarg.h>
+
+#define TASK_ARG_SHOWN 80u /* bytes of a failed task's argument */
+
+struct run_options {
+    uint32_t slots;
+    bool quiet, progress;
+    const char *output;
+    const char *joblog;
+    bool resume, resume_failed;
+    struct spec_options spec;
+};
+
+/* An end that waits for its line in the log. */
+struct run_ended {
+    struct run_ended *next;
+    struct msg_task_event event;
+    uint64_t line;
+};
+
+struct run {
+    struct run_options options;
+    struct loop *loop;
+    struct embedded *cluster;
+    struct exec_config exec_config;
+    struct job_desc *desc;
+    char dir[PATH_MAX]; /* of output until it is printed */
+    job_id_t job;
+    uint32_t ended, failed, cancelled;
+    bool submitted, interrupted, show_progress, broken, json;
+    bool full;   /* the output's disk was full at the end of a task that had written something */
+    bool unread; /* stdout is closed or full: the rest need not run */
+    struct failures failures;
+    int64_t started_us, shown_us;
+    int exit_code;
+    struct loop_timer progress;
+    bool over; /* the job has ended, with so many tasks done: */
+    uint32_t done;
+
+    struct joblog *log; /* NULL: none is kept */
+    struct run_ended *unlogged, **unlogged_end;
+    uint8_t *before; /* by task: enum run_before; NULL: nothing is known of earlier runs */
+    uint32_t done_before, failed_before; /* tasks */
+    bool log_broken;
+};
+
+/* ---- run.c ---- */
+/* A task has ended, and its line is on the disk if there is a log: prints what it wrote, and counts it. */
+void run_deliver(struct run *r, const struct msg_task_event *m);
+/* Ends the run if the job has ended and everything was printed. */
+void run_finish(struct run *r);
+/* Cancels what has not ended. */
+void run_cancel(struct run *r);
+
+/* ---- run_output.c ---- */
+/* Prints a task's captured file, and removes it. False: there was nothing in it. which: 1 stdout, 2 stderr. */
+bool run_print_file(struct run *r, const struct try_id *id, int which);
+/* Bytes that were caught of it. */
+uint64_t run_output_bytes(const struct run *r, const struct try_id *id);
+/* The JSON document: its beginning, a task that ended, its end. */
+void run_json_begin(void);
+void run_json_task(struct run *r, const struct msg_task_event *m);
+void run_json_end(const struct run *r);
+
+/* ---- run_report.c ---- */
+void run_clear_progress(const struct run *r);
+void run_show_progress(struct run *r);
+/* Counts a failure. Whether to show it by itself: failures in the same words get one line at the end. */
+bool run_failed_alone(struct run *r, const struct msg_task_event *m);
+void run_say_failure(struct run *r, const struct msg_task_event *m, bool stderr_shown);
+/* How the task ended, in words (TASK_ENDING_MAX bytes). */
+const char *run_ending(const struct run *r, const struct msg_task_event *m, char *buf, size_t size);
+/* Says what failed, one line for all that have the same words, and how many tasks ended in which way. */
+void run_say_summary(const struct run *r);
+/* The input of a task: its line, else its number; NULL: it is the only one. A new reference. */
+struct blob *run_input(const struct run *r, uint32_t task);
+
+/* ---- run_log.c ---- */
+enum run_before { BEFORE_NOTHING, BEFORE_DONE, BEFORE_FAILED };
+/* Opens --joblog, and reads what it has of earlier runs. An exit code, after a message unless it is 0. */
+int run_log_open(struct run *r);
+void run_log_start(struct run *r);
+/* The tasks that need not run, as a job's ends that its client knows. NULL: all run. */
+struct resubmit *run_log_skip(const struct run *r);
+/* A task has ended: delivers it, when its line is on the disk. */
+void run_log_ended(struct run *r, const struct msg_task_event *m);
+void run_log_close(struct run *r);
+
+#endif

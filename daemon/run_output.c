@@ -1,0 +1,145 @@
+/* What the tasks of `hawk run` wrote: it is caught in files, and printed or put into the JSON document at their ends. */
+#include "base/mem.h"
+#include "cli/document.h"
+#include "cli/print.h"
+#include "daemon/run.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define OUTPUT_KEPT (16u << 20) /* bytes of a task's stdout and stderr each in the JSON document */
+
+/* Opens a task's captured file; -1 when its output goes elsewhere or there is none. */
+static int open_captured(const struct run *r, const struct try_id *id, int which, char path[EXEC_PATH_MAX])
+{
+    bool captured = which == 1 ? !r->desc->stdout_pattern : !r->desc->stderr_pattern;
+    if (!captured || exec_output_path(&r->exec_config, id, NULL, which, path, EXEC_PATH_MAX))
+        return -1;
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* The reader of a pipe sees output at once, not when the job ends. If nobody reads any more, the rest need not run. */
+static void flush_output(struct run *r, FILE *f)
+{
+    fflush(f);
+    if (!r->unread && ferror(stdout)) {
+        r->unread = true;
+        run_cancel(r);
+    }
+}
+
+/* A task whose write fails should say so. But not all tasks look, and stderr may be on the same full disk. */
+static void look_for_full_disk(struct run *r, int fd)
+{
+    struct stat st;
+    if (r->full || fstat(fd, &st) || st.st_size == 0 || !exec_disk_full(r->dir))
+        return;
+    r->full = true;
+    run_clear_progress(r);
+    say_error(
+        "run",
+        "the disk of %s is full: what tasks write may be cut short; set TMPDIR to a directory with room, "
+        "or use --stdout and --stderr",
+        r->dir);
+}
+
+uint64_t run_output_bytes(const struct run *r, const struct try_id *id)
+{
+    uint64_t bytes = 0;
+    for (int which = 1; which <= 2; which++) {
+        char path[EXEC_PATH_MAX];
+        struct stat st;
+        int fd = open_captured(r, id, which, path);
+        if (fd >= 0 && fstat(fd, &st) == 0)
+            bytes += (uint64_t)st.st_size;
+        if (fd >= 0)
+            close(fd);
+    }
+    return bytes;
+}
+
+bool run_print_file(struct run *r, const struct try_id *id, int which)
+{
+    char path[EXEC_PATH_MAX], buf[1 << 16];
+    int fd = open_captured(r, id, which, path);
+    if (fd < 0)
+        return false;
+    look_for_full_disk(r, fd);
+    bool any = false;
+    ssize_t n;
+    while ((n = read(fd, buf, sizeof buf)) > 0) {
+        any = true;
+        run_clear_progress(r);
+        fwrite(buf, 1, (size_t)n, which == 1 ? stdout : stderr);
+    }
+    close(fd);
+    unlink(path);
+    flush_output(r, which == 1 ? stdout : stderr);
+    return any;
+}
+
+/* ---- JSON: one document, written as tasks end ---- */
+
+static void json_file(struct run *r, json_t *o, const struct try_id *id, int which)
+{
+    char path[EXEC_PATH_MAX];
+    int fd = open_captured(r, id, which, path);
+    if (fd < 0)
+        return;
+    look_for_full_disk(r, fd);
+    size_t n = 0;
+    ssize_t got = 1;
+    char *data = xmalloc(OUTPUT_KEPT + 1);
+    while (n <= OUTPUT_KEPT && (got = read(fd, data + n, OUTPUT_KEPT + 1 - n)) > 0)
+        n += (size_t)got;
+    close(fd);
+    unlink(path);
+    json_object_set_new(o, which == 1 ? "stdout" : "stderr",
+                        json_bytes(data, n < OUTPUT_KEPT ? n : OUTPUT_KEPT));
+    if (n > OUTPUT_KEPT)
+        json_object_set_new(o, which == 1 ? "stdout_truncated" : "stderr_truncated", json_true());
+    free(data);
+}
+
+static json_t *span_json(int64_t us) { return us < 0 ? json_null() : json_integer(us); }
+
+void run_json_task(struct run *r, const struct msg_task_event *m)
+{
+    const struct dist *d = embedded_dist(r->cluster);
+    const struct dist_job *j = dist_find(d, r->job);
+    struct task_view v = {.wait_us = -1, .run_us = -1};
+    struct blob *arg = job_desc_arg(r->desc, m->id.task);
+    if (j)
+        dist_task_view(d, j, m->id.task, loop_now(r->loop), &v);
+    json_t *o = json_pack("{s:I, s:I, s:o, s:s, s:s, s:I, s:o, s:o, s:o}", "task", (json_int_t)m->id.task,
+                          "index", (json_int_t)r->desc->first_index + m->id.task, "argument",
+                          arg ? json_bytes(arg->data, arg->len) : json_null(), "state",
+                          task_state_text(m->state), "outcome", outcome_text(m->outcome), "code",
+                          (json_int_t)m->code, "wait_us", span_json(v.wait_us), "run_us", span_json(v.run_us),
+                          "message", v.message ? json_bytes(v.message->data, v.message->len) : json_null());
+    json_file(r, o, &m->id, 1);
+    json_file(r, o, &m->id, 2);
+    fputs(r->ended ? ",\n    " : "\n    ", stdout);
+    json_write(o, stdout, JSON_COMPACT);
+    json_decref(o);
+    blob_drop(arg);
+    flush_output(r, stdout);
+}
+
+void run_json_begin(void)
+{
+    document_begin();
+    fputs("\"tasks\": [", stdout);
+}
+
+void run_json_end(const struct run *r)
+{
+    printf("\n  ],\n  \"submitted\": %u,\n  \"ended_before\": %u,\n  \"ended\": %u,\n  \"failed\": %u,\n  "
+           "\"cancelled\": %u,\n  "
+           "\"exit_code\": %d",
+           r->desc->tasks, r->done_before + r->failed_before, r->ended, r->failed, r->cancelled,
+           r->exit_code);
+    document_finish();
+}

@@ -1,0 +1,121 @@
+"""hawk run --joblog, --resume, --resume-failed: what was done is not done again."""
+import collections
+import os
+import subprocess
+import sys
+import tempfile
+
+from hawktest import BOUND, HAWK, run_tests, small_disk, wait_for
+
+
+def run(*args, input=None, check=0, **more):
+    r = subprocess.run([HAWK, "run", *args], input=input, capture_output=True, text=True, timeout=BOUND, **more)
+    assert r.returncode == check, f"exit {r.returncode}, not {check}: {r.stdout}{r.stderr}"
+    return r
+
+
+def lines_of(log):
+    """The log's lines as dictionaries; the last one may not be whole while it is written."""
+    with open(log, encoding="utf-8") as f:
+        head, *rest = f.read().split("\n")[:-1]
+    return [dict(zip(head.split("\t"), x.split("\t"), strict=True)) for x in rest]
+
+
+def test_a_line_per_task():
+    with tempfile.TemporaryDirectory() as d:
+        log = f"{d}/log"
+        run("-j2", "--joblog", log, "--each-line", "-", "--", "sh", "-c", 'echo out; test "$HAWK_INPUT" != "b b"',
+            "sh", input="a\nb b\nc\n", check=1)
+        lines = sorted(lines_of(log), key=lambda x: int(x["Seq"]))
+        assert [(x["Seq"], x["Input"], x["Exitval"], x["Signal"], x["Ending"]) for x in lines] == [
+            ("1", "a", "0", "0", "exited 0"), ("2", "b b", "1", "0", "exited 1"), ("3", "c", "0", "0", "exited 0")], lines
+        assert all(x["Receive"] == "4" and float(x["Starttime"]) > 1e9 and float(x["JobRuntime"]) < BOUND for x in lines)
+        # Nobody's log is overwritten by a run that does not go on with it.
+        r = run("--joblog", log, "--", "true", check=2)
+        assert "not empty" in r.stderr and "--resume" in r.stderr, r.stderr
+        assert len(lines_of(log)) == 3
+
+
+def test_resume_runs_what_has_no_line():
+    with tempfile.TemporaryDirectory() as d:
+        log, ran = f"{d}/log", f"{d}/ran"
+        command = ["--", "sh", "-c", f'echo "$HAWK_INPUT" >> {ran}; echo "out $HAWK_INPUT"; test "$HAWK_INPUT" != 2']
+        run("--joblog", log, "--resume", "--array", "1-3", *command, check=1)
+        # More inputs may follow; those that ran do not run again.
+        r = run("--joblog", log, "--resume", "--array", "1-5", *command, check=1)
+        assert sorted(r.stdout.split()) == ["4", "5", "out", "out"], r.stdout
+        assert "1 task failed in an earlier run: --resume-failed runs it again" in r.stderr, r.stderr
+        assert sorted(open(ran).read().split()) == list("12345")
+        r = run("--joblog", log, "--resume-failed", "--array", "1-5", *command, check=1)
+        assert r.stdout == "out 2\n" and "1 of 5 tasks failed" in r.stderr, r
+        # Once it does not fail any more, all is done.
+        r = run("--joblog", log, "--resume-failed", "--array", "1-5", "--", "sh", "-c", "echo mended $HAWK_INPUT")
+        assert r.stdout == "mended 2\n" and "another command" in r.stderr, r
+        r = run("--joblog", log, "--resume", "--array", "1-5", "--", "sh", "-c", "echo mended $HAWK_INPUT")
+        assert r.stdout == "", r
+
+
+def test_numbers_and_counts_stay():
+    with tempfile.TemporaryDirectory() as d:
+        log = f"{d}/log"
+        script = "echo $HAWK_TASK_INDEX/$HAWK_TASK_COUNT $HAWK_JOB_ID; test $HAWK_TASK_INDEX != 6 -o -e " + f"{d}/ok"
+        first = run("--joblog", log, "--array", "5-7", "--", "sh", "-c", script, check=1).stdout.splitlines()
+        open(f"{d}/ok", "w").close()
+        assert run("--joblog", log, "--resume-failed", "--array", "5-7", "--", "sh", "-c", script).stdout == "6/3 1.1\n"
+        assert sorted(first) == ["5/3 1.1", "6/3 1.1", "7/3 1.1"], first
+
+
+def test_other_inputs_are_refused():
+    with tempfile.TemporaryDirectory() as d:
+        log = f"{d}/log"
+        run("--joblog", log, "--each-line", "-", "--", "true", input="a\nb\n")
+        before = open(log).read()
+        r = run("--joblog", log, "--resume", "--each-line", "-", "--", "true", input="a\nc\n", check=2)
+        assert "input 2 was 'b', and is 'c' now" in r.stderr, r.stderr
+        r = run("--joblog", log, "--resume", "--each-line", "-", "--", "true", input="a\n", check=2)
+        assert "there are 1" in r.stderr, r.stderr
+        assert open(log).read() == before
+        assert "--joblog" in run("--resume", "--", "true", check=2).stderr
+        r = run("--joblog", f"{d}/no/log", "--", "true", check=2)
+        assert f"{d}/no/log: No such file" in r.stderr, r.stderr
+
+
+def test_resume_after_kill_9():
+    with tempfile.TemporaryDirectory() as d:
+        log, ran, tasks = f"{d}/log", f"{d}/ran", 40
+        command = [HAWK, "run", "-j", "4", "--joblog", log, "--resume", "--array", f"1-{tasks}", "--", "sh", "-c",
+                   f"sleep 0.05; echo $HAWK_INPUT >> {ran}; echo out $HAWK_INPUT"]
+        printed = []
+        for at_least in (3, 20):  # twice, the second time in a log that goes on
+            out = open(f"{d}/out{at_least}", "w+")
+            p = subprocess.Popen(command, stdout=out, env={**os.environ, "TMPDIR": d})
+            wait_for(f"{at_least} lines", lambda: os.path.exists(log) and len(open(log).readlines()) > at_least)
+            p.kill()
+            p.wait()
+            logged = {x["Input"] for x in lines_of(log)}
+            out.seek(0)
+            printed += [x.split()[1] for x in out]
+            # What was printed has a line.
+            assert set(printed) <= logged and len(logged) < tasks, (printed, logged)
+        printed += [x.split()[1] for x in subprocess.run(command, capture_output=True, text=True, timeout=BOUND,
+                                                           check=True).stdout.splitlines()]
+        assert len(printed) == len(set(printed)), printed
+        seqs = [x["Seq"] for x in lines_of(log)]
+        assert sorted(seqs, key=int) == [str(i) for i in range(1, tasks + 1)], seqs
+        # A task that had a line did not run again; the others did, to their ends.
+        times = collections.Counter(open(ran).read().split())
+        assert set(times) == set(seqs) and sum(times.values()) <= tasks + 2 * 4, times
+
+
+def test_a_log_that_cannot_be_written_ends_the_run():
+    with small_disk("size=16k") as d, tempfile.TemporaryDirectory() as elsewhere:
+        if not d:
+            return
+        r = run("-j1", "--joblog", f"{d}/log", "--array", "1-2000", "--", "echo", "{}", check=1,
+                env={**os.environ, "TMPDIR": elsewhere})
+        assert f"--joblog {d}/log cannot be written: No space left on device" in r.stderr, r.stderr
+        logged = {x["Input"] for x in lines_of(f"{d}/log")}
+        assert set(r.stdout.split()) <= logged and len(logged) < 2000
+
+
+run_tests(sys.modules[__name__])
