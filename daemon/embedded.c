@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A run of the executor, and whose it is. */
 struct run {
@@ -27,7 +28,10 @@ struct embedded {
     uint32_t workers_n;
     struct runner *runner;
     struct run *runs; /* the executor's run number is the index + 1 */
-    uint32_t runs_n, runs_cap, runs_free;
+    uint32_t runs_n, runs_cap, runs_free, runs_used;
+    struct msg *held; /* EXEC_START, not passed on yet; oldest first */
+    uint32_t held_n, held_cap;
+    bool holding;
     bool turning;
     struct loop_timer timer;
     struct loop_hook after;
@@ -47,6 +51,7 @@ static uint32_t run_new(struct embedded *e, uint32_t worker, uint32_t run)
         i = e->runs_n++;
     }
     e->runs[i] = (struct run){.worker = worker, .run = run, .used = true};
+    e->runs_used++;
     return i + 1;
 }
 
@@ -97,6 +102,7 @@ void embedded_on_exec(void *arg, const struct msg *m)
         to.exec_exited.run = r->run;
         *r = (struct run){.worker = e->runs_free};
         e->runs_free = run - 1;
+        e->runs_used--;
     }
     post_message(e, e->first_worker_ep + worker, &to);
 }
@@ -111,15 +117,69 @@ static const char *worker_name(const struct embedded *e, uint32_t worker, char b
     return buf;
 }
 
+/* ---- Commands that are not to start yet ---- */
+
+static void start(struct embedded *e, const struct msg *m)
+{
+    runner_effect(e->runner, m,
+                  worker_name(e, e->runs[m->exec_start.run - 1].worker, (char[WORKER_NAME]){0}));
+}
+
+static void hold(struct embedded *e, const struct msg *m)
+{
+    vec_grow(e->held, e->held_n, e->held_cap);
+    msg_ref(m);
+    e->held[e->held_n++] = *m;
+}
+
+/* Takes the i-th out; its references are the caller's. */
+static struct msg unhold(struct embedded *e, uint32_t i)
+{
+    struct msg m = e->held[i];
+    memmove(&e->held[i], &e->held[i + 1], (--e->held_n - i) * sizeof m);
+    return m;
+}
+
+/* False: it has been started. */
+static bool kill_held(struct embedded *e, const struct msg_exec_kill *k)
+{
+    for (uint32_t i = 0; i < e->held_n; i++)
+        if (e->held[i].exec_start.run == k->run) {
+            struct msg m = unhold(e, i);
+            msg_drop(&m);
+            embedded_on_exec(e, &(struct msg){.type = MSG_EXEC_EXITED,
+                                              .exec_exited = {.run = k->run, .outcome = k->outcome}});
+            return true;
+        }
+    return false;
+}
+
+void embedded_hold(struct embedded *e) { e->holding = true; }
+
+void embedded_go(struct embedded *e, uint32_t n)
+{
+    while (n-- > 0 && e->held_n > 0) {
+        struct msg m = unhold(e, 0);
+        start(e, &m);
+        msg_drop(&m);
+    }
+}
+
+uint32_t embedded_held(const struct embedded *e) { return e->held_n; }
+uint32_t embedded_running(const struct embedded *e) { return e->runs_used - e->held_n; }
+
 static void worker_effect(struct embedded *e, uint32_t worker, const struct msg *m)
 {
     struct msg to = *m;
     if (m->type == MSG_EXEC_START) {
         to.exec_start.run = run_new(e, worker, m->exec_start.run);
-        runner_effect(e->runner, &to, worker_name(e, worker, (char[WORKER_NAME]){0}));
+        if (e->holding)
+            hold(e, &to);
+        else
+            start(e, &to);
     } else if (m->type == MSG_EXEC_KILL) {
         to.exec_kill.run = run_find(e, worker, m->exec_kill.run);
-        if (to.exec_kill.run)
+        if (to.exec_kill.run && !kill_held(e, &to.exec_kill))
             runner_effect(e->runner, &to, NULL);
     } else if (m->type == MSG_EXEC_PAUSE) {
         to.exec_pause.run = run_find(e, worker, m->exec_pause.run);
@@ -276,13 +336,12 @@ bool embedded_broken(const struct embedded *e) { return runner_broken(e->runner)
 
 void embedded_kill(struct embedded *e)
 {
-    for (uint32_t i = 0; i < e->runs_n; i++)
-        if (e->runs[i].used)
-            runner_effect(
-                e->runner,
-                &(struct msg){.type = MSG_EXEC_KILL,
-                              .exec_kill = {.run = i + 1, .force = true, .outcome = OUTCOME_CANCELLED}},
-                NULL);
+    for (uint32_t i = 0; i < e->runs_n; i++) {
+        const struct msg m = {.type = MSG_EXEC_KILL,
+                              .exec_kill = {.run = i + 1, .force = true, .outcome = OUTCOME_CANCELLED}};
+        if (e->runs[i].used && !kill_held(e, &m.exec_kill))
+            runner_effect(e->runner, &m, NULL);
+    }
 }
 
 void embedded_free(struct embedded *e)
@@ -298,6 +357,9 @@ void embedded_free(struct embedded *e)
     dist_free(&e->dist);
     central_free(e->central);
     free(e->workers);
+    while (e->held_n > 0)
+        msg_drop(&e->held[--e->held_n]);
+    free(e->held);
     free(e->runs);
     free(e);
 }

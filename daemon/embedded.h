@@ -46,6 +46,13 @@ void embedded_set_apps(struct embedded *e, struct apps *a);
 bool embedded_broken(const struct embedded *e);
 /* Kills every command that runs, at once; embedded_free then need not wait for any. */
 void embedded_kill(struct embedded *e);
+/* Until embedded_go() commands are not started: they wait in their slots, in order. */
+void embedded_hold(struct embedded *e);
+/* Starts the first n of the commands that wait. */
+void embedded_go(struct embedded *e, uint32_t n);
+/* Commands that wait; those that were started and have not ended. */
+uint32_t embedded_held(const struct embedded *e);
+uint32_t embedded_running(const struct embedded *e);
 /* Ends every task, killing it after the grace. NULL is fine. */
 void embedded_free(struct embedded *e);
 

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "base/utf8.h"
+#include "cli/quote.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 #include <libgen.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -108,38 +110,11 @@ char *joblog_text(const void *data, size_t len)
     return t.data;
 }
 
-static bool is_plain(const char *word)
-{
-    return *word && word[strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-                                      "_@%+=:,./-{}")] == '\0';
-}
-
-static void add_quoted(struct text *t, const char *word)
-{
-    if (is_plain(word)) {
-        add(t, word, strlen(word));
-        return;
-    }
-    add(t, "'", 1);
-    for (const char *part = word; *part; part += strcspn(part, "'")) {
-        if (*part == '\'')
-            add(t, "'\\''", 4), part++;
-        add(t, part, strcspn(part, "'"));
-    }
-    add(t, "'", 1);
-}
-
 char *joblog_command(const struct strings *argv)
 {
-    struct text t = {0};
-    const char *word = argv->data;
-    add(&t, "", 0);
-    for (uint32_t i = 0; i < argv->n; i++, word += strlen(word) + 1) {
-        add(&t, " ", i > 0);
-        add_quoted(&t, word);
-    }
-    char *text = joblog_text(t.data, t.n);
-    free(t.data);
+    char *quoted = quote_command(argv);
+    char *text = joblog_text(quoted, strlen(quoted));
+    free(quoted);
     return text;
 }
 
@@ -179,8 +154,9 @@ static int read_lines(struct joblog *l, FILE *f, joblog_entry_fn *entries, void 
     size_t cap = 0;
     off_t whole = 0;
     uint64_t number = 0;
+    ssize_t n = 0;
     int err = 0;
-    for (ssize_t n; !err && (n = getline(&line, &cap, f)) > 0 && line[n - 1] == '\n'; whole += n) {
+    for (; !err && (n = getline(&line, &cap, f)) > 0 && line[n - 1] == '\n'; whole += n) {
         if (number++ == 0 && strcmp(line, head) != 0) {
             snprintf(why, size, "%s", no_log);
             err = HAWK_EINVALID;
@@ -190,7 +166,7 @@ static int read_lines(struct joblog *l, FILE *f, joblog_entry_fn *entries, void 
         }
     }
     /* A head that was not written whole is ours, too; anything else is somebody's file. */
-    if (!err && number == 0 && line && strncmp(head, line, strlen(line)) != 0) {
+    if (!err && number == 0 && n > 0 && strncmp(head, line, strlen(line)) != 0) {
         snprintf(why, size, "%s", no_log);
         err = HAWK_EINVALID;
     }

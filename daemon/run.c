@@ -18,13 +18,28 @@
 #define PROGRESS_US (100 * US_PER_MS)
 
 const struct flag run_flags[] = {
-    FLAG_NUMBER(struct run_options, slots, "slots", 'j', "SLOTS", "tasks at a time; default: one per core", 1,
-                LIMIT_SLOTS),
+    FLAG(TEXT, struct run_options, slots, "slots", 'j', "N|N%",
+         "tasks at a time, or their share of the cores; default: one per core"),
     FLAG(BOOL, struct run_options, quiet, "quiet", 'q', NULL, "show no progress line and no summary"),
     FLAG(BOOL, struct run_options, progress, "progress", 'p', NULL,
          "show a progress line even if stderr is no terminal"),
     FLAG(CHOICE, struct run_options, output, "output", 'o', "table|json",
          "json: one document on stdout, one line per task, with its output; default: table"),
+    FLAG(BOOL, struct run_options, keep_order, "keep-order", 'k', NULL,
+         "print tasks in the order of their inputs; what waits is on the disk"),
+    FLAG(BOOL, struct run_options, line_buffer, "line-buffer", 0, NULL,
+         "print the lines of all running tasks as they come"),
+    FLAG(BOOL, struct run_options, tag, "tag", 0, NULL,
+         "begin each line of output with the task's input and a tab"),
+    FLAG(BOOL, struct run_options, dry_run, "dry-run", 0, NULL, "only print the commands that would run"),
+    FLAG(TEXT, struct run_options, halt, "halt", 0, "WHEN",
+         "stop when tasks fail: now,fail=N ends those that run, soon,fail=N lets them end; N may be a share "
+         "(10%) of "
+         "those that have ended, and fail may be success or done"),
+    FLAG_ABOVE_0(struct run_options, delay_us, "delay", 0, "TIME", "wait so long between two starts"),
+    FLAG(BOOL, struct run_options, shuf, "shuf", 0, NULL, "start the tasks in random order"),
+    FLAG_NUMBER(struct run_options, seed, "seed", 0, "N", "with --shuf: the order of that number", 0,
+                INT32_MAX),
     FLAG(TEXT, struct run_options, joblog, "joblog", 0, "FILE",
          "write a line to FILE for each task that has ended, before its output is printed"),
     FLAG(BOOL, struct run_options, resume, "resume", 0, NULL,
@@ -40,7 +55,8 @@ const char run_details[] =
     "process: it needs\n"
     "no daemon. It prints a task's output as a whole when the task ends; --stdout and --stderr "
     "put it into files\n"
-    "instead. It names failed tasks on stderr, and puts those with the same error into one "
+    "instead. If there is only one task, its output is printed as it comes. It names failed tasks on stderr, "
+    "and puts those with the same error into one "
     "line. Ctrl-C ends\n"
     "running tasks.\n"
     "\n" SPEC_HELP "--class, --estimate and --retries, known from `hawk submit`, make no difference here: no "
@@ -70,6 +86,8 @@ void run_finish(struct run *r)
     if (!r->options.quiet)
         run_say_summary(r);
     bool all = r->done == r->desc->tasks && r->failed_before == 0;
+    if (r->halting)
+        all = r->halt.on == HALT_SUCCESS || (r->halt.on == HALT_DONE && r->failed == 0);
     r->exit_code = all && !r->full && !r->log_broken ? HAWK_EXIT_OK : HAWK_EXIT_FAILED;
     if (r->interrupted)
         r->exit_code = RUN_INTERRUPTED;
@@ -88,6 +106,8 @@ void run_deliver(struct run *r, const struct msg_task_event *m)
     if (!r->json && (alone || m->outcome != OUTCOME_NOT_STARTED))
         shown = run_print_file(r, &m->id, 2);
     r->ended++;
+    if (failed && r->failed < RUN_FAILED_NAMED)
+        r->failed_tasks[r->failed] = m->id.task;
     r->failed += failed;
     r->cancelled += m->state == TASK_CANCELLED;
     if (alone)
@@ -111,11 +131,13 @@ static void run_effect(void *arg, const struct msg *m)
     } else if (m->type == MSG_SUBMITTED) {
         r->submitted = true;
         r->job = m->submitted.job;
-        embedded_feed(r->cluster, ROLE_DIST,
-                      &(struct msg){.type = MSG_WATCH, .watch = {.job = r->job, .on = true}});
     } else if (m->type == MSG_TASK_EVENT) {
-        if (task_state_final(m->task_event.state))
+        if (m->task_event.state == TASK_RUNNING)
+            run_live_begin(r, &m->task_event.id);
+        if (task_state_final(m->task_event.state)) {
+            run_halt_look(r, &m->task_event);
             run_log_ended(r, &m->task_event);
+        }
     } else if (m->type == MSG_JOB_EVENT && job_state_final(m->job_event.state)) {
         r->over = true;
         r->done = m->job_event.done;
@@ -147,6 +169,7 @@ static void after_turn(void *arg)
         r->exit_code = HAWK_EXIT_FAILED;
         loop_stop(r->loop);
     }
+    run_control_turn(r);
 }
 
 /* ---- Life ---- */
@@ -160,7 +183,7 @@ static struct embedded *make_cluster(struct run *r, struct exec *exec)
     if (policy_preset("sparrow", &cc.policy))
         abort();
     cc.preset = (uint8_t)(policy_preset_number("sparrow", strlen("sparrow")) - 1);
-    struct embedded_config c = {.slots = r->options.slots,
+    struct embedded_config c = {.slots = r->slots,
                                 .workers = 1,
                                 .addr = "here",
                                 .worker = r->exec_config.worker,
@@ -183,14 +206,17 @@ static void handle_signals(struct run *r)
     }
 }
 
+/* A job of which tasks have ended before, or whose tasks have an order, is one that moved here. */
 static void submit(struct run *r)
 {
-    struct msg m = {.type = MSG_SUBMIT, .submit = {.desc = r->desc, .resubmit = run_log_skip(r)}};
-    if (m.submit.resubmit) /* nobody else has a part of the job */
-        r->desc->tag = TAG_SHORT;
+    struct msg m = {.type = MSG_SUBMIT, .submit = {.desc = r->desc, .watch = true}};
+    if (r->before || r->options.shuf) {
+        m.submit.resubmit = run_log_skip(r);
+        run_shuffle(r, m.submit.resubmit);
+        r->desc->tag = TAG_SHORT; /* nobody else has a part of it */
+    }
     embedded_feed(r->cluster, ROLE_DIST, &m);
-    if (m.submit.resubmit)
-        resubmit_drop(m.submit.resubmit);
+    resubmit_drop(m.submit.resubmit);
 }
 
 static void run_loop(struct run *r, struct exec *exec)
@@ -208,11 +234,15 @@ static void run_loop(struct run *r, struct exec *exec)
     while (!embedded_is_up(r->cluster) && r->exit_code == RUN_GOES_ON)
         loop_once(r->loop, loop_now(r->loop) + US_PER_MS);
     if (r->exit_code == RUN_GOES_ON) {
+        run_live_start(r);
+        run_control_start(r);
         run_log_start(r);
         submit(r);
         loop_run(r->loop);
     }
     run_log_close(r);
+    run_live_stop(r);
+    run_control_stop(r);
     loop_hook_remove(&after);
     loop_timer_clear(r->loop, &r->progress);
     embedded_free(r->cluster);
@@ -221,7 +251,7 @@ static void run_loop(struct run *r, struct exec *exec)
 
 int run_main(int argc, char **argv)
 {
-    struct run r = {.options.spec.retries = SPEC_RETRIES_NOT_GIVEN};
+    struct run r = {.options = {.spec.retries = SPEC_RETRIES_NOT_GIVEN, .seed = UINT32_MAX}};
     struct exec *exec;
     int at = flags_parse("run", run_flags, NULL, true, argc, argv, &r.options);
     if (at < 0)
@@ -234,22 +264,29 @@ int run_main(int argc, char **argv)
             "run",
             "--retries has no effect here: it is for tasks whose worker is lost, and the worker is this "
             "process; a task that fails is not run again");
-    code = run_log_open(&r);
-    if (code)
+    code = run_control_read(&r);
+    if (!code)
+        code = run_log_open(&r);
+    if (!code && r.options.dry_run)
+        run_dry(&r);
+    if (code || r.options.dry_run)
         goto done;
     log_init("run", LOG_WARN);
     signal(SIGPIPE, SIG_IGN); /* `| head` ends the job in order; tasks get the signal's default back */
-    if (!r.options.slots)
-        r.options.slots = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
     r.json = r.options.output && strcmp(r.options.output, "json") == 0;
-    r.show_progress = !r.options.quiet && (r.options.progress || isatty(2));
+    if (r.options.line_buffer)
+        r.live = LIVE_LINES;
+    else if (r.desc->tasks == 1 && !r.json && !r.log && !r.options.tag)
+        r.live = LIVE_BYTES;
+    r.terminal = isatty(2);
+    r.show_progress = !r.options.quiet && (r.options.progress || (r.terminal && r.live != LIVE_BYTES));
     int dir_fd;
     if (output_dir_make(r.dir, sizeof r.dir, &dir_fd)) {
         say_error("run", "no directory for output can be made: %s: %s", r.dir, strerror(errno));
         code = HAWK_EXIT_FAILED;
     } else {
         exec_config_init(&r.exec_config, "run", r.dir);
-        r.exec_config.max_running = r.options.slots;
+        r.exec_config.max_running = r.slots;
         r.exec_config.orphan_grace_us = 0; /* without us nobody wants the results */
         if (exec_start(&exec, &r.exec_config)) {
             say_error("run", "no process can be started");

@@ -11,15 +11,35 @@
 #include <limits.h>
 #include <stdarg.h>
 
-#define TASK_ARG_SHOWN 80u /* bytes of a failed task's argument */
+#define RUN_FAILED_NAMED 20u /* inputs of failed tasks that the last line names */
+#define TASK_ARG_SHOWN 80u   /* bytes of a failed task's argument */
 
 struct run_options {
-    uint32_t slots;
+    const char *slots, *halt;
+    int64_t delay_us;
+    uint32_t seed;
+    bool keep_order, tag, line_buffer, dry_run, shuf;
     bool quiet, progress;
     const char *output;
     const char *joblog;
     bool resume, resume_failed;
     struct spec_options spec;
+};
+
+/* --halt: which ends, and how many of them, end the run. */
+struct run_halt {
+    enum { HALT_NEVER, HALT_FAIL, HALT_SUCCESS, HALT_DONE } on;
+    bool now;
+    uint32_t n, ppm; /* of the tasks that have ended, if n is 0 */
+};
+#define HALT_LEAST 3u /* ends before a share of them counts */
+
+/* A task that runs, and what of its output was printed. */
+struct run_live {
+    struct run_live *next;
+    uint32_t task;
+    int fd[2];
+    off_t at[2];
 };
 
 /* An end that waits for its line in the log. */
@@ -38,13 +58,26 @@ struct run {
     char dir[PATH_MAX]; /* of output until it is printed */
     job_id_t job;
     uint32_t ended, failed, cancelled;
-    bool submitted, interrupted, show_progress, broken, json;
+    bool submitted, interrupted, show_progress, terminal, broken, json;
     bool full;   /* the output's disk was full at the end of a task that had written something */
     bool unread; /* stdout is closed or full: the rest need not run */
     struct failures failures;
     int64_t started_us, shown_us;
     int exit_code;
     struct loop_timer progress;
+    uint32_t slots;
+    struct run_halt halt;
+    uint32_t ended_well, ended_badly; /* whether or not they were delivered */
+    bool halting;
+    struct loop_timer delay;
+    int64_t next_start_us;
+    enum { LIVE_NOT, LIVE_BYTES, LIVE_LINES } live; /* what is printed of tasks that run */
+    struct run_live *living;
+    struct loop_timer look;
+    bool mid_line[2]; /* stdout, stderr: the last line printed there goes on */
+    uint32_t failed_tasks[RUN_FAILED_NAMED];
+    struct msg_task_event **kept; /* by task: with --keep-order, ends that wait for those before them */
+    uint32_t next_kept;
     bool over; /* the job has ended, with so many tasks done: */
     uint32_t done;
 
@@ -63,7 +96,25 @@ void run_finish(struct run *r);
 /* Cancels what has not ended. */
 void run_cancel(struct run *r);
 
+/* ---- run_control.c: which tasks run when ---- */
+/* Reads --slots and --halt. An exit code, after a message unless it is 0. */
+int run_control_read(struct run *r);
+/* Prints the commands that would run. */
+void run_dry(const struct run *r);
+/* Puts the order of the tasks into s. */
+void run_shuffle(struct run *r, struct resubmit *s);
+void run_control_start(struct run *r);
+void run_control_stop(struct run *r);
+/* After each turn of the loop: starts what may start. */
+void run_control_turn(struct run *r);
+/* A task has ended, and perhaps with it the run. */
+void run_halt_look(struct run *r, const struct msg_task_event *m);
+
 /* ---- run_output.c ---- */
+/* A task runs: its output is printed as it comes, if that is asked for. */
+void run_live_begin(struct run *r, const struct try_id *id);
+void run_live_start(struct run *r);
+void run_live_stop(struct run *r);
 /* Prints a task's captured file, and removes it. False: there was nothing in it. which: 1 stdout, 2 stderr. */
 bool run_print_file(struct run *r, const struct try_id *id, int which);
 /* Bytes that were caught of it. */
@@ -91,9 +142,9 @@ enum run_before { BEFORE_NOTHING, BEFORE_DONE, BEFORE_FAILED };
 /* Opens --joblog, and reads what it has of earlier runs. An exit code, after a message unless it is 0. */
 int run_log_open(struct run *r);
 void run_log_start(struct run *r);
-/* The tasks that need not run, as a job's ends that its client knows. NULL: all run. */
+/* The tasks that need not run, as a job's ends that its client knows. */
 struct resubmit *run_log_skip(const struct run *r);
-/* A task has ended: delivers it, when its line is on the disk. */
+/* A task has ended: delivers it, when its line is on the disk and its turn has come. */
 void run_log_ended(struct run *r, const struct msg_task_event *m);
 void run_log_close(struct run *r);
 

@@ -79,15 +79,13 @@ int run_log_open(struct run *r)
 struct resubmit *run_log_skip(const struct run *r)
 {
     uint32_t n = r->done_before + r->failed_before;
-    if (n == 0)
-        return NULL;
     struct resubmit *s = resubmit_new(n);
     s->job = job_id_make(dist_node(embedded_dist(r->cluster)), 1);
     s->epoch = EPOCH_FIRST;
     s->class = CLASS_SHORT;
     s->why = WHY_TAG;
     uint32_t at = 0;
-    for (uint32_t i = 0; i < r->desc->tasks; i++)
+    for (uint32_t i = 0; n > 0 && i < r->desc->tasks; i++)
         if (r->before[i] != BEFORE_NOTHING)
             /* Those that failed must not count for --max-fails. */
             s->v[at++] = (struct resubmit_task){.task = i,
@@ -97,6 +95,39 @@ struct resubmit *run_log_skip(const struct run *r)
                                                 .state = TASK_DONE,
                                                 .outcome = OUTCOME_EXITED};
     return s;
+}
+
+/* ---- Ends that wait for those of earlier inputs ---- */
+
+static void skip_before(struct run *r)
+{
+    while (r->before && r->next_kept < r->desc->tasks && r->before[r->next_kept] != BEFORE_NOTHING)
+        r->next_kept++;
+}
+
+/* Its output stays on the disk until then. */
+static void deliver_in_order(struct run *r, const struct msg_task_event *m)
+{
+    if (!r->options.keep_order) {
+        run_deliver(r, m);
+        return;
+    }
+    if (!r->kept)
+        r->kept = xcalloc(r->desc->tasks, sizeof *r->kept);
+    r->kept[m->id.task] = xmemdup0(m, sizeof *m);
+    for (skip_before(r); r->next_kept < r->desc->tasks && r->kept[r->next_kept]; skip_before(r)) {
+        run_deliver(r, r->kept[r->next_kept]);
+        free(r->kept[r->next_kept]);
+        r->kept[r->next_kept++] = NULL;
+    }
+}
+
+static void free_kept(struct run *r)
+{
+    for (uint32_t i = 0; r->kept && i < r->desc->tasks; i++)
+        free(r->kept[i]);
+    free(r->kept);
+    r->kept = NULL;
 }
 
 /* ---- Lines, and what waits for them ---- */
@@ -136,7 +167,7 @@ static void on_written(void *arg)
     uint64_t n = r->log ? joblog_written(r->log, &err) : 0;
     while (r->unlogged && r->unlogged->line <= n) {
         struct run_ended *e = take_first(r);
-        run_deliver(r, &e->event);
+        deliver_in_order(r, &e->event);
         free(e);
     }
     if (err)
@@ -179,7 +210,7 @@ static uint64_t add_line(struct run *r, const struct msg_task_event *m)
 void run_log_ended(struct run *r, const struct msg_task_event *m)
 {
     if (!r->log || m->state == TASK_CANCELLED) { /* which the next run runs */
-        run_deliver(r, m);
+        deliver_in_order(r, m);
         return;
     }
     if (r->log_broken)
@@ -196,6 +227,7 @@ void run_log_close(struct run *r)
     r->log = NULL;
     if (r->unlogged)
         drop_unlogged(r);
+    free_kept(r);
     free(r->before);
     r->before = NULL;
 }

@@ -6,10 +6,12 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define OUTPUT_KEPT (16u << 20) /* bytes of a task's stdout and stderr each in the JSON document */
+#define LOOK_US (20 * US_PER_MS) /* between two looks at the output of tasks that run */
+#define OUTPUT_KEPT (16u << 20)  /* bytes of a task's stdout and stderr each in the JSON document */
 
 /* Opens a task's captured file; -1 when its output goes elsewhere or there is none. */
 static int open_captured(const struct run *r, const struct try_id *id, int which, char path[EXEC_PATH_MAX])
@@ -60,23 +62,128 @@ uint64_t run_output_bytes(const struct run *r, const struct try_id *id)
     return bytes;
 }
 
+/* ---- Printing ---- */
+
+static void print_tag(const struct run *r, uint32_t task, FILE *f)
+{
+    struct blob *input = run_input(r, task);
+    char *text = joblog_text(input ? input->data : "", input ? input->len : 0);
+    fprintf(f, "%s\t", text);
+    free(text);
+    blob_drop(input);
+}
+
+/* Prints a piece of a task's output; with --tag, each line behind the task's input. */
+static void print_piece(struct run *r, uint32_t task, int which, const char *data, size_t n)
+{
+    FILE *f = which == 1 ? stdout : stderr;
+    bool *mid_line = &r->mid_line[which - 1];
+    run_clear_progress(r);
+    while (n > 0) {
+        const char *end = r->options.tag ? memchr(data, '\n', n) : NULL;
+        size_t len = end ? (size_t)(end - data) + 1 : n;
+        if (r->options.tag && !*mid_line)
+            print_tag(r, task, f);
+        fwrite(data, 1, len, f);
+        *mid_line = data[len - 1] != '\n';
+        data += len;
+        n -= len;
+    }
+}
+
+/* Prints what is there from *at on; whole: only whole lines, unless one fills the buffer. Whether that was anything. */
+static bool print_from(struct run *r, uint32_t task, int which, int fd, off_t *at, bool whole)
+{
+    char buf[1 << 16];
+    bool any = false;
+    for (ssize_t n; (n = pread(fd, buf, sizeof buf, *at)) > 0;) {
+        const char *end = whole ? memrchr(buf, '\n', (size_t)n) : NULL;
+        size_t len = end ? (size_t)(end - buf) + 1 : whole && (size_t)n < sizeof buf ? 0 : (size_t)n;
+        if (len == 0)
+            break;
+        print_piece(r, task, which, buf, len);
+        *at += (off_t)len;
+        any = true;
+    }
+    if (any)
+        flush_output(r, which == 1 ? stdout : stderr);
+    return any;
+}
+
+/* ---- Output of tasks that run ---- */
+
+static struct run_live **live_find(struct run *r, uint32_t task)
+{
+    struct run_live **at = &r->living;
+    while (*at && (*at)->task != task)
+        at = &(*at)->next;
+    return at;
+}
+
+static void look(void *arg)
+{
+    struct run *r = arg;
+    for (struct run_live *l = r->living; l; l = l->next)
+        for (int i = 0; i < 2; i++)
+            if (l->fd[i] >= 0)
+                (void)print_from(r, l->task, i + 1, l->fd[i], &l->at[i], r->live == LIVE_LINES);
+    if (r->living)
+        loop_timer_set(r->loop, &r->look, loop_now(r->loop) + LOOK_US);
+}
+
+void run_live_start(struct run *r) { loop_timer_init(&r->look, look, r); }
+
+void run_live_begin(struct run *r, const struct try_id *id)
+{
+    char path[EXEC_PATH_MAX];
+    if (r->live == LIVE_NOT || *live_find(r, id->task))
+        return;
+    struct run_live *l = xcalloc(1, sizeof *l);
+    *l = (struct run_live){.next = r->living, .task = id->task};
+    r->living = l;
+    for (int i = 0; i < 2; i++)
+        l->fd[i] = open_captured(r, id, i + 1, path);
+    if (!loop_timer_is_set(&r->look))
+        loop_timer_set(r->loop, &r->look, loop_now(r->loop) + LOOK_US);
+}
+
+static void live_end(struct run_live **at)
+{
+    struct run_live *l = *at;
+    *at = l->next;
+    for (int i = 0; i < 2; i++)
+        if (l->fd[i] >= 0)
+            close(l->fd[i]);
+    free(l);
+}
+
+void run_live_stop(struct run *r)
+{
+    loop_timer_clear(r->loop, &r->look);
+    while (r->living)
+        live_end(&r->living);
+}
+
 bool run_print_file(struct run *r, const struct try_id *id, int which)
 {
-    char path[EXEC_PATH_MAX], buf[1 << 16];
+    char path[EXEC_PATH_MAX];
+    struct run_live **live = live_find(r, id->task);
+    off_t at = *live ? (*live)->at[which - 1] : 0;
+    bool any = at > 0;
     int fd = open_captured(r, id, which, path);
-    if (fd < 0)
-        return false;
-    look_for_full_disk(r, fd);
-    bool any = false;
-    ssize_t n;
-    while ((n = read(fd, buf, sizeof buf)) > 0) {
-        any = true;
-        run_clear_progress(r);
-        fwrite(buf, 1, (size_t)n, which == 1 ? stdout : stderr);
+    if (fd >= 0) {
+        look_for_full_disk(r, fd);
+        any |= print_from(r, id->task, which, fd, &at, false);
+        close(fd);
+        unlink(path);
     }
-    close(fd);
-    unlink(path);
+    if (any && r->mid_line[which - 1] && (r->options.tag || r->live == LIVE_LINES)) {
+        fputc('\n', which == 1 ? stdout : stderr);
+        r->mid_line[which - 1] = false;
+    }
     flush_output(r, which == 1 ? stdout : stderr);
+    if (*live && which == 2)
+        live_end(live);
     return any;
 }
 

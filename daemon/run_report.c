@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PLAIN_PROGRESS_US US_PER_S /* between two lines where lines cannot be drawn over */
 #define WHY_SHOWN 200u /* bytes of the text why a task was not started */
 
 void run_clear_progress(const struct run *r)
 {
-    if (r->show_progress && r->shown_us)
+    if (r->show_progress && r->shown_us && r->terminal)
         fputs("\r\033[K", stderr);
 }
 
@@ -82,19 +83,64 @@ void run_say_failure(struct run *r, const struct msg_task_event *m, bool stderr_
     blob_drop(arg);
 }
 
+/* Whether to use colours on stderr (https://no-color.org). */
+static bool colours(const struct run *r)
+{
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    return r->terminal && !(no && *no) && term && strcmp(term, "dumb") != 0;
+}
+
+/* ", 4.2/s, 1m 3s left" */
+static const char *speed(const struct run *r, int64_t took_us, char *buf, size_t size)
+{
+    char left[32];
+    uint32_t ended = r->ended_well + r->ended_badly;
+    uint32_t rest = r->desc->tasks - r->done_before - r->failed_before - ended - r->cancelled;
+    double rate = took_us > 0 ? ended / ((double)took_us / 1e6) : 0;
+    *buf = '\0';
+    if (ended == 0)
+        return buf;
+    int64_t left_us = (int64_t)(rest / rate) * US_PER_S;
+    snprintf(buf, size, ", %.*f/s, %s left", rate < 10, rate, duration_format(left, sizeof left, left_us));
+    return buf;
+}
+
 void run_show_progress(struct run *r)
 {
     struct job_view v;
     const struct dist_job *j = r->submitted ? dist_find(embedded_dist(r->cluster), r->job) : NULL;
-    int64_t now = loop_now(r->loop);
-    if (!r->show_progress || !j)
+    int64_t now = loop_now(r->loop), took_us = now - r->started_us;
+    if (!r->show_progress || !j || (!r->terminal && now < r->shown_us + PLAIN_PROGRESS_US))
         return;
     dist_job_view(embedded_dist(r->cluster), j, now, &v);
-    char took[32];
+    char took[32], text[64];
+    bool red = v.failed > 0 && colours(r);
     r->shown_us = now;
-    fprintf(stderr, PROGRESS_BEGIN "%u of %u done, %u running, %u failed, %s" PROGRESS_END, v.done,
-            r->desc->tasks, v.running, v.failed, duration_format(took, sizeof took, now - r->started_us));
+    fprintf(stderr, "%s%u of %u done, %u running, %s%u failed%s%s, %s%s", r->terminal ? PROGRESS_BEGIN : "",
+            v.done - r->failed_before, r->desc->tasks, v.running, red ? "\033[31m" : "", v.failed,
+            red ? "\033[39m" : "", speed(r, took_us, text, sizeof text),
+            duration_format(took, sizeof took, took_us), r->terminal ? PROGRESS_END : "\n");
     fflush(stderr);
+}
+
+/* "BEFORE: alpha, beta": the first inputs that failed, and where the others are. */
+static void print_failed(const struct run *r, const char *before, FILE *f)
+{
+    char text[TASK_ARG_SHOWN];
+    uint32_t n = r->failed < RUN_FAILED_NAMED ? r->failed : RUN_FAILED_NAMED;
+    for (uint32_t i = 0; i < n; i++) {
+        struct blob *input = run_input(r, r->failed_tasks[i]);
+        if (input)
+            fprintf(f, "%s%s%s", i ? "" : before, i ? ", " : ": ", clean_text(text, sizeof text, input->data));
+        blob_drop(input);
+    }
+    if (r->failed == n)
+        return;
+    fprintf(f, ", and %u others: ", r->failed - n);
+    if (r->options.joblog)
+        fprintf(f, "%s has them", r->options.joblog);
+    else
+        fputs(r->json ? "the document has them" : "--joblog FILE lists them", f);
 }
 
 void run_say_summary(const struct run *r)
@@ -106,11 +152,16 @@ void run_say_summary(const struct run *r)
     if (!f)
         return;
     failures_print(&r->failures, f, "hawk run: ", FAILURE_KINDS_MAX);
-    if (r->interrupted)
-        fprintf(f, "hawk run: %u of %u task%s done, %u failed, %u cancelled\n", done, tasks, PLURAL(tasks),
-                r->failed, r->cancelled);
-    else if (r->failed)
-        fprintf(f, "hawk run: %u of %u task%s failed\n", r->failed, tasks, PLURAL(tasks));
+    if (r->interrupted || r->halting) {
+        fprintf(f, "hawk run: %s%u of %u task%s done, %u failed, %u cancelled", r->halting ? "--halt: " : "", done,
+                tasks, PLURAL(tasks), r->failed, r->cancelled);
+        print_failed(r, "; failed", f);
+    } else if (r->failed) {
+        fprintf(f, "hawk run: %u of %u task%s failed", r->failed, tasks, PLURAL(tasks));
+        print_failed(r, "", f);
+    }
+    if (r->interrupted || r->halting || r->failed)
+        fputc('\n', f);
     if (r->failed_before)
         fprintf(f, "hawk run: %u task%s failed in an earlier run: --resume-failed runs %s again\n",
                 r->failed_before, PLURAL(r->failed_before), r->failed_before == 1 ? "it" : "them");

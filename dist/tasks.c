@@ -224,9 +224,12 @@ void dist_tasks_restore(struct dist *d, struct dist_job *job, const struct resub
         restore(d, job, &r->v[i]);
     /* The other tasks may be anywhere in between. */
     job->cursor = job->desc->tasks;
-    for (uint32_t i = job->desc->tasks; i-- > 0;)
+    for (uint32_t at = job->desc->tasks; at-- > 0;) {
+        uint32_t i = r->order ? r->order[at] : at;
+
         if (!task_state_final(job->tasks[i].state))
             link_task(job, &job->returned, i);
+    }
 }
 
 /* Whether the job's launches are recorded before they are sent. An older version, which had no lives,

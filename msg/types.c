@@ -587,8 +587,10 @@ struct resubmit *resubmit_ref(struct resubmit *r)
 
 void resubmit_drop(struct resubmit *r)
 {
-    if (r && --r->refs == 0)
-        free(r);
+    if (!r || --r->refs > 0)
+        return;
+    free(r->order);
+    free(r);
 }
 
 static int bad_resubmit(char *why, size_t size, const char *what)

@@ -1,0 +1,224 @@
+/* Which tasks `hawk run` runs, when they start, and when it stops. */
+#include "base/entropy.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "cli/document.h"
+#include "cli/quote.h"
+#include "daemon/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- Flags ---- */
+
+static int read_slots(struct run *r)
+{
+    const char *text = r->options.slots;
+    uint64_t cores = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN), n = cores;
+    size_t len = text ? strlen(text) : 0;
+    char number[16];
+    bool share = len > 1 && len < sizeof number && text[len - 1] == '%';
+    if (share) {
+        snprintf(number, sizeof number, "%.*s", (int)len - 1, text);
+        if (u64_parse(number, 1, 100000, &n))
+            goto malformed;
+        n = n * cores / 100;
+        n = n < 1 ? 1 : n > LIMIT_SLOTS ? LIMIT_SLOTS : n;
+    } else if (text && u64_parse(text, 1, LIMIT_SLOTS, &n)) {
+        goto malformed;
+    }
+    r->slots = (uint32_t)n;
+    return 0;
+malformed:
+    return usage_error(
+        "run: --slots takes a whole number within 1 and %u, or a share of the cores like 50%%, not '%s'",
+        LIMIT_SLOTS, text);
+}
+
+/* WHEN,WHICH=NUMBER */
+static bool halt_parse(const char *text, struct run_halt *h)
+{
+    static const char *const words[] = {
+        [HALT_FAIL] = "fail=", [HALT_SUCCESS] = "success=", [HALT_DONE] = "done="};
+    uint64_t n = 0;
+    h->now = strncmp(text, "now,", 4) == 0;
+    if (!h->now && strncmp(text, "soon,", 5) != 0)
+        return false;
+    text = strchr(text, ',') + 1;
+    for (int on = HALT_FAIL; on <= HALT_DONE; on++) {
+        size_t len = strlen(words[on]);
+        if (strncmp(text, words[on], len) != 0)
+            continue;
+        h->on = on;
+        if (strchr(text, '%'))
+            return share_parse(text + len, &h->ppm) == 0 && h->ppm > 0;
+        if (u64_parse(text + len, 1, LIMIT_TASKS_PER_JOB, &n))
+            return false;
+        h->n = (uint32_t)n;
+        return true;
+    }
+    return false;
+}
+
+int run_control_read(struct run *r)
+{
+    const struct run_options *o = &r->options;
+    int exit_code = read_slots(r);
+    if (exit_code)
+        return exit_code;
+    if (o->halt && strcmp(o->halt, "never") != 0 && !halt_parse(o->halt, &r->halt))
+        return usage_error(
+            "run: --halt takes never, or now or soon with fail, success or done and a number or share "
+            "of tasks, like now,fail=1 or soon,fail=10%%, not '%s'",
+            o->halt);
+    if (o->keep_order && o->line_buffer)
+        return usage_error("run: --keep-order prints tasks whole, --line-buffer by lines: give one");
+    if (o->seed != UINT32_MAX && !o->shuf)
+        return usage_error("run: --seed goes with --shuf");
+    if ((o->tag || o->line_buffer) && o->output && strcmp(o->output, "json") == 0)
+        return usage_error("run: --%s is about text, and --output json prints a document",
+                           o->tag ? "tag" : "line-buffer");
+    return 0;
+}
+
+/* ---- What would run ---- */
+
+static bool has_place(const struct strings *argv)
+{
+    const char *word = argv->data;
+    for (uint32_t i = 0; i < argv->n; i++, word += strlen(word) + 1)
+        if (strstr(word, "{}"))
+            return true;
+    return false;
+}
+
+/* Adds a word with the argument in each of its places. */
+static void add_filled(struct strings *to, const char *word, const char *arg)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (!f)
+        return;
+    for (const char *place; (place = strstr(word, "{}")); word = place + 2)
+        fprintf(f, "%.*s%s", (int)(place - word), word, arg);
+    fputs(word, f);
+    fclose(f);
+    strings_add(to, text);
+    free(text);
+}
+
+static void print_command(const struct run *r, uint32_t task)
+{
+    struct strings argv = {0};
+    struct blob *arg = job_desc_arg(r->desc, task);
+    const char *word = r->desc->argv.data;
+    for (uint32_t i = 0; i < r->desc->argv.n; i++, word += strlen(word) + 1)
+        if (arg)
+            add_filled(&argv, word, arg->data);
+        else
+            strings_add(&argv, word);
+    if (arg && !has_place(&r->desc->argv))
+        strings_add(&argv, arg->data);
+    char *text = quote_command(&argv);
+    puts(text);
+    free(text);
+    free(argv.data);
+    blob_drop(arg);
+}
+
+static uint32_t *random_order(uint32_t n, uint32_t seed)
+{
+    struct rng rng;
+    uint32_t *order = xmalloc(((size_t)n + 1) * sizeof *order);
+    rng_seed(&rng, seed);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = (uint32_t)rng_below(&rng, (uint64_t)i + 1);
+        order[i] = order[at];
+        order[at] = i;
+    }
+    return order;
+}
+
+void run_dry(const struct run *r)
+{
+    const struct run_options *o = &r->options;
+    uint32_t *order = o->shuf && o->seed != UINT32_MAX ? random_order(r->desc->tasks, o->seed) : NULL;
+    for (uint32_t at = 0; at < r->desc->tasks; at++) {
+        uint32_t i = order ? order[at] : at;
+        if (!r->before || r->before[i] == BEFORE_NOTHING)
+            print_command(r, i);
+    }
+    free(order);
+}
+
+void run_shuffle(struct run *r, struct resubmit *s)
+{
+    if (!r->options.shuf)
+        return;
+    if (r->options.seed == UINT32_MAX) {
+        r->options.seed = (uint32_t)entropy() >> 1;
+        if (!r->options.quiet)
+            fprintf(stderr, "hawk run: shuffled: --seed %u gives the same order\n", r->options.seed);
+    }
+    s->order = random_order(r->desc->tasks, r->options.seed);
+}
+
+/* ---- Starts ---- */
+
+static void on_delay(void *arg) {} /* the turn's hook does the work */
+
+void run_control_start(struct run *r)
+{
+    loop_timer_init(&r->delay, on_delay, r);
+    if (r->options.delay_us)
+        embedded_hold(r->cluster);
+}
+
+void run_control_stop(struct run *r) { loop_timer_clear(r->loop, &r->delay); }
+
+void run_control_turn(struct run *r)
+{
+    int64_t now = loop_now(r->loop);
+    if (!r->options.delay_us || r->halting || embedded_held(r->cluster) == 0)
+        return;
+    if (now >= r->next_start_us) {
+        embedded_go(r->cluster, 1);
+        r->next_start_us = now + r->options.delay_us;
+    }
+    if (embedded_held(r->cluster) > 0)
+        loop_timer_set(r->loop, &r->delay, r->next_start_us);
+}
+
+/* ---- Halting ---- */
+
+static bool halt_reached(const struct run *r)
+{
+    const struct run_halt *h = &r->halt;
+    uint32_t ended = r->ended_well + r->ended_badly;
+    uint32_t n = h->on == HALT_FAIL ? r->ended_badly : h->on == HALT_SUCCESS ? r->ended_well : ended;
+    if (h->on == HALT_NEVER)
+        return false;
+    if (h->n)
+        return n >= h->n;
+    if (h->on == HALT_DONE) /* of all tasks: of those that ended it would be all */
+        ended = r->desc->tasks - r->done_before - r->failed_before;
+    return n > 0 && (ended >= HALT_LEAST || ended == r->desc->tasks) &&
+           (uint64_t)n * 1000000 >= (uint64_t)h->ppm * ended;
+}
+
+void run_halt_look(struct run *r, const struct msg_task_event *m)
+{
+    if (m->state != TASK_CANCELLED && !r->halting) {
+        r->ended_well += m->state == TASK_DONE;
+        r->ended_badly += m->state != TASK_DONE;
+        r->halting = halt_reached(r);
+        if (r->halting && r->halt.now)
+            run_cancel(r);
+        else if (r->halting)
+            embedded_hold(r->cluster);
+    }
+    if (r->halting && !r->halt.now && embedded_running(r->cluster) == 0)
+        run_cancel(r);
+}

@@ -1,0 +1,192 @@
+"""hawk run: which tasks run when, when it stops, and how their output comes."""
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import tempfile
+import time
+
+from hawktest import BOUND, HAWK, run_tests, wait_for
+
+
+def run(*args, input=None, check=0, **more):
+    r = subprocess.run([HAWK, "run", *args], input=input, capture_output=True, text=True, timeout=BOUND, **more)
+    assert r.returncode == check, f"exit {r.returncode}, not {check}: {r.stdout}{r.stderr}"
+    return r
+
+
+def test_the_summary_names_failed_inputs():
+    r = run("-l", "-", "--", "sh", "-c", 'test "${HAWK_INPUT#bad}" = "$HAWK_INPUT"',
+            input="good\nbad one\nbad\ttwo\ngood\n", check=1)
+    last = r.stderr.splitlines()[-1]
+    assert last.startswith("hawk run: 2 of 4 tasks failed: ") and sorted(last[31:].split(", ")) == ["bad one", "bad two"], r
+    # At most twenty, and where the others are.
+    with tempfile.TemporaryDirectory() as d:
+        r = run("-k", "--joblog", f"{d}/log", "--array", "1-30", "--", "false", check=1)
+        assert r.stderr.splitlines()[-1] == "hawk run: 30 of 30 tasks failed: " + ", ".join(map(str, range(1, 21))) + (
+            f", and 10 others: {d}/log has them"), r.stderr
+
+
+def test_order_is_kept_and_what_waits_is_on_the_disk():
+    with tempfile.TemporaryDirectory() as d:
+        os.mkfifo(f"{d}/go")
+        script = f"if [ $HAWK_INPUT = 1 ]; then read _ < {d}/go; fi; echo out $HAWK_INPUT; touch {d}/done$HAWK_INPUT"
+        p = subprocess.Popen([HAWK, "run", "-k", "-j2", "--array", "1-20", "--", "sh", "-c", script],
+                             stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": d})
+        wait_for("all but the first", lambda: os.path.exists(f"{d}/done20"))
+        assert not select.select([p.stdout], [], [], 0.2)[0]
+        with open(f"{d}/go", "w") as go:
+            go.write("\n")
+        assert p.communicate(timeout=BOUND)[0] == "".join(f"out {i}\n" for i in range(1, 21)) and p.returncode == 0
+    assert "give one" in run("-k", "--line-buffer", "--", "true", check=2).stderr
+
+
+def test_a_single_tasks_output_comes_at_once():
+    with tempfile.TemporaryDirectory() as d:
+        os.mkfifo(f"{d}/go")
+        p = subprocess.Popen([HAWK, "run", "--", "sh", "-c", f"printf 'no newline'; printf err >&2; read _ < {d}/go; echo; echo x"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert select.select([p.stdout], [], [], BOUND)[0] and os.read(p.stdout.fileno(), 100) == b"no newline"
+        assert select.select([p.stderr], [], [], BOUND)[0] and os.read(p.stderr.fileno(), 100) == b"err"
+        with open(f"{d}/go", "w") as go:
+            go.write("\n")
+        assert p.communicate(timeout=BOUND) == (b"\nx\n", b"") and p.returncode == 0
+
+
+def test_lines_of_running_tasks_come_with_a_tag():
+    with tempfile.TemporaryDirectory() as d:
+        os.mkfifo(f"{d}/goa")
+        os.mkfifo(f"{d}/gob")
+        script = f"echo first; printf part; read _ < {d}/go$HAWK_INPUT; echo ed; printf last"
+        p = subprocess.Popen([HAWK, "run", "-j2", "--line-buffer", "--tag", "-l", "-", "--", "sh", "-c", script],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        p.stdin.write("a\nb\n")
+        p.stdin.close()
+        lines = [p.stdout.readline(), p.stdout.readline()]
+        assert sorted(lines) == ["a\tfirst\n", "b\tfirst\n"], lines
+        for x in "ab":
+            with open(f"{d}/go{x}", "w") as go:
+                go.write("\n")
+            lines += [p.stdout.readline(), p.stdout.readline()]  # what was written of a line waits for the rest
+        assert sorted(lines) == sorted(f"{x}\t{y}\n" for x in "ab" for y in ("first", "parted", "last")), lines
+        assert p.wait(BOUND) == 0
+    # Without --line-buffer tasks are printed whole.
+    r = run("--tag", "-k", "--array", "1-2", "--", "sh", "-c", "echo x; echo y; echo e >&2")
+    assert (r.stdout, r.stderr) == ("1\tx\n1\ty\n2\tx\n2\ty\n", "1\te\n2\te\n"), r
+
+
+def test_dry_run_prints_what_a_shell_can_read():
+    with tempfile.TemporaryDirectory() as d:
+        r = run("--dry-run", "-l", "-", "--", "printf", "<%s>", "x{}", "$HOME", "it's", "{}", input="a b\n$(touch oops)\n", cwd=d)
+        again = subprocess.run(["sh", "-c", r.stdout], capture_output=True, text=True, cwd=d, check=True)
+        assert again.stdout == "<xa b><$HOME><it's><a b><x$(touch oops)><$HOME><it's><$(touch oops)>", again
+        assert os.listdir(d) == []
+        # What was done before is left out.
+        run("--joblog", f"{d}/log", "--array", "1-2", "--", "true")
+        assert run("--dry-run", "--resume", "--joblog", f"{d}/log", "--array", "1-3", "--", "echo", "{}").stdout == "echo 3\n"
+
+
+def test_halt_soon_lets_what_runs_end():
+    with tempfile.TemporaryDirectory() as d:
+        # The second fails while the first runs; no third starts.
+        script = (f"echo $HAWK_INPUT >> {d}/ran; if [ $HAWK_INPUT = 2 ]; then exit 1; fi; "
+                  f"sleep 0.5; echo end $HAWK_INPUT")
+        r = run("-j2", "--halt", "soon,fail=1", "--array", "1-50", "--", "sh", "-c", script, check=1)
+        assert r.stdout == "end 1\n" and sorted(open(f"{d}/ran").read().split()) == ["1", "2"], r
+        assert r.stderr.splitlines()[-1] == "hawk run: --halt: 1 of 50 tasks done, 1 failed, 48 cancelled; failed: 2", r
+
+
+def test_halt_now_ends_what_runs():
+    began = time.monotonic()
+    r = run("-j2", "--halt", "now,fail=1", "--array", "1-50", "--", "sh", "-c", "test $HAWK_INPUT = 1 && exec sleep 600; exit 3",
+            check=1)
+    assert "0 of 50 tasks done, 1 failed, 49 cancelled; failed: 2" in r.stderr and time.monotonic() - began < BOUND, r
+
+
+def test_halt_counts_successes_and_shares():
+    r = run("-j1", "--halt", "now,success=1", "--array", "1-9", "--", "sh", "-c", "test $HAWK_INPUT = 3")
+    assert "1 of 9 tasks done, 2 failed, 6 cancelled" in r.stderr, r
+    # A share counts once three have ended.
+    r = run("-j1", "--halt", "soon,fail=50%", "--array", "1-9", "--", "sh", "-c", "test $HAWK_INPUT = 2 -o $HAWK_INPUT = 3", check=1)
+    assert "2 of 9 tasks done, 2 failed, 5 cancelled" in r.stderr, r
+    assert "--halt" not in run("-j1", "--halt", "soon,done=2", "--array", "1-2", "--", "true", check=0).stdout
+    for bad in ("now", "fail=1", "now,fail=0", "now,fail=0%", "later,fail=1", "now,fail=x", "now,lost=1"):
+        assert bad in run("--halt", bad, "--", "true", check=2).stderr
+
+
+def test_slots_may_be_a_share():
+    cores = os.sysconf("SC_NPROCESSORS_ONLN")
+    with tempfile.TemporaryDirectory() as d:
+        p = subprocess.Popen([HAWK, "run", "-q", "-j", "200%", "--array", f"1-{2 * cores + 1}", "--", "sh", "-c",
+                              f"echo >> {d}/ran; while [ ! -e {d}/go ]; do sleep 0.05; done"])
+        wait_for("twice as many as cores", lambda: os.path.exists(f"{d}/ran") and len(open(f"{d}/ran").read()) == 2 * cores)
+        time.sleep(0.2)
+        assert len(open(f"{d}/ran").read()) == 2 * cores
+        open(f"{d}/go", "w").close()
+        assert p.wait(BOUND) == 0 and len(open(f"{d}/ran").read()) == 2 * cores + 1
+    for bad in ("0%", "%", "-50%", "1.5", "x"):
+        assert bad in run("-j", bad, "--", "true", check=2).stderr
+
+
+def test_delay_keeps_starts_apart():
+    r = run("-j9", "--delay", "100ms", "--array", "1-6", "--", "date", "+%s%N")
+    at = sorted(int(x) / 1e9 for x in r.stdout.split())
+    assert len(at) == 6 and at[-1] - at[0] > 0.45, at
+
+
+def test_shuffled_with_a_seed():
+    def order(*flags):
+        r = run("-j1", "--shuf", *flags, "--array", "1-30", "--", "sh", "-c", "echo $HAWK_INPUT $HAWK_TASK_INDEX")
+        lines = [x.split() for x in r.stdout.splitlines()]
+        assert all(a == b for a, b in lines), lines
+        return [int(a) for a, _ in lines], r.stderr
+    first, said = order("--seed", "7")
+    assert sorted(first) == list(range(1, 31)) != first and said == "", (first, said)
+    assert order("--seed", "7")[0] == first and order("--seed", "8")[0] != first
+    again, said = order()
+    assert order("--seed", re.search(r"--seed (\d+)", said).group(1))[0] == again, said
+    dry = run("--dry-run", "--shuf", "--seed", "7", "--array", "1-30", "--", "echo", "{}").stdout.split()[1::2]
+    assert list(map(int, dry)) == first
+    # The log goes by the inputs' positions.
+    with tempfile.TemporaryDirectory() as d:
+        run("-j1", "--shuf", "--joblog", f"{d}/log", "--array", "1-9", "--", "sh", "-c", "test $HAWK_INPUT != 4", check=1)
+        r = run("--resume-failed", "--shuf", "-q", "--joblog", f"{d}/log", "--array", "1-9", "--", "echo", "{}")
+        assert r.stdout == "4\n", r
+
+
+def progress(env, *args):
+    """What a terminal sees."""
+    master, slave = pty.openpty()
+    p = subprocess.Popen([HAWK, "run", *args], stdout=subprocess.DEVNULL, stderr=slave, env={**os.environ, **env})
+    os.close(slave)
+    said = b""
+    while True:
+        try:
+            got = os.read(master, 4096)
+        except OSError:
+            got = b""
+        if not got:
+            break
+        said += got
+    os.close(master)
+    p.wait(BOUND)
+    return said.decode()
+
+
+def test_progress():
+    args = ("-j1", "--array", "1-6", "--", "sh", "-c", "sleep 0.3; test $HAWK_INPUT != 1")
+    seen = r"of 6 done, 1 running, .*1 failed.*, [\d.]+/s, [\d.]+(ms|s) left, "
+    colour = progress({"TERM": "xterm"}, *args)
+    assert re.search(seen, colour) and "\033[31m1 failed" in colour, colour
+    for env in ({"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb"}):
+        plain = progress(env, *args)
+        assert re.search(seen, plain) and "\033[31m" not in plain, plain
+    # Nothing is drawn over where there is no terminal.
+    r = run("-p", *args, check=1)
+    assert re.search(seen, r.stderr) and "\033" not in r.stderr and "\r" not in r.stderr, r.stderr
+    assert " left, " not in run(*args, check=1).stderr
+
+
+run_tests(sys.modules[__name__])
