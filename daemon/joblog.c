@@ -57,7 +57,7 @@ struct joblog {
 
 /* ---- Texts ---- */
 
-static void add(struct text *t, const char *data, size_t n)
+static void text_add(struct text *t, const char *data, size_t n)
 {
     while (t->cap < t->n + n + 1) {
         t->cap = t->cap ? 2 * t->cap : 128;
@@ -91,13 +91,13 @@ static void add_escaped(struct text *t, const char *data, size_t len)
         const char *escape = escape_of(data[i]);
         size_t n = utf8_length((const unsigned char *)data + i, len - i);
         if (!escape && n > 0 && !utf8_acts((const unsigned char *)data + i, n)) {
-            add(t, data + i, n);
+            text_add(t, data + i, n);
             i += n;
             continue;
         }
         for (size_t end = i + (n > 0 ? n : 1); i < end; i++) {
             snprintf(hex, sizeof hex, "\\x%02x", (unsigned char)data[i]);
-            add(t, escape ? escape : hex, strlen(escape ? escape : hex));
+            text_add(t, escape ? escape : hex, strlen(escape ? escape : hex));
         }
     }
 }
@@ -105,7 +105,7 @@ static void add_escaped(struct text *t, const char *data, size_t len)
 char *joblog_text(const void *data, size_t len)
 {
     struct text t = {0};
-    add(&t, "", 0);
+    text_add(&t, "", 0);
     add_escaped(&t, data, len);
     return t.data;
 }
@@ -121,7 +121,7 @@ char *joblog_command(const struct strings *argv)
 /* ---- Reading ---- */
 
 /* Splits a line at its tabs. Whether it has all columns. */
-static bool split(char *line, char *columns[COLUMNS])
+static bool split_columns(char *line, char *columns[COLUMNS])
 {
     int n = 0;
     for (char *at = line; at && n < COLUMNS; n++) {
@@ -137,7 +137,7 @@ static int read_line(char *line, uint64_t number, joblog_entry_fn *entries, void
 {
     char *columns[COLUMNS];
     struct joblog_entry e = {.line = number};
-    if (!split(line, columns) || u64_parse(columns[COLUMN_SEQ], 1, UINT64_MAX, &e.position)) {
+    if (!split_columns(line, columns) || u64_parse(columns[COLUMN_SEQ], 1, UINT64_MAX, &e.position)) {
         snprintf(why, size, "line %" PRIu64 " is no line of a job log", number);
         return HAWK_EINVALID;
     }
@@ -192,8 +192,8 @@ static void sync_directory(const char *path)
     close(fd);
 }
 
-static int begin(struct joblog *l, const char *path, joblog_entry_fn *entries, void *arg, char *why,
-                 size_t size)
+static int open_file(struct joblog *l, const char *path, joblog_entry_fn *entries, void *arg, char *why,
+                     size_t size)
 {
     l->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (l->fd < 0) {
@@ -221,7 +221,7 @@ static int begin(struct joblog *l, const char *path, joblog_entry_fn *entries, v
         return HAWK_EEXISTS;
     }
     if (end == 0)
-        add(&l->waiting, head, sizeof head - 1);
+        text_add(&l->waiting, head, sizeof head - 1);
     sync_directory(path);
     return 0;
 }
@@ -233,7 +233,7 @@ int joblog_open(struct joblog **out, const char *path, const char *command, jobl
     CHECK(pthread_mutex_init(&l->lock, NULL) == 0);
     CHECK(pthread_cond_init(&l->more, NULL) == 0);
     l->command = xstrdup(command);
-    int err = begin(l, path, entries, arg, why, size);
+    int err = open_file(l, path, entries, arg, why, size);
     if (err) {
         joblog_close(l);
         return err;
@@ -337,16 +337,16 @@ uint64_t joblog_add(struct joblog *l, const struct joblog_line *line)
     snprintf(numbers, sizeof numbers, "%" PRIu64 "\t%s\t%.3f\t%.3f\t0\t%" PRIu64 "\t%d\t%d\t", line->position,
              line->host, (double)line->start_us / 1e6, (double)line->run_us / 1e6, line->output,
              exit_value(line), line->outcome == OUTCOME_SIGNALED ? line->code : 0);
-    add(&t, numbers, strlen(numbers));
-    add(&t, l->command, strlen(l->command));
-    add(&t, "\t", 1);
+    text_add(&t, numbers, strlen(numbers));
+    text_add(&t, l->command, strlen(l->command));
+    text_add(&t, "\t", 1);
     if (line->input)
         add_escaped(&t, line->input->data, line->input->len);
-    add(&t, "\t", 1);
+    text_add(&t, "\t", 1);
     add_escaped(&t, line->ending, strlen(line->ending));
-    add(&t, "\n", 1);
+    text_add(&t, "\n", 1);
     pthread_mutex_lock(&l->lock);
-    add(&l->waiting, t.data, t.n);
+    text_add(&l->waiting, t.data, t.n);
     uint64_t number = ++l->added;
     pthread_cond_signal(&l->more);
     pthread_mutex_unlock(&l->lock);

@@ -1,5 +1,5 @@
-/* What the files of `hawk run` share: run.c has its flags and its life, run_output.c what tasks wrote, run_report.c what
- * it says of them, run_log.c its log. */
+/* What the files of `hawk run` share: run.c has its flags and its life, run_control.c which tasks run when,
+ * run_output.c what tasks wrote, run_report.c what it says of them, run_log.c its log. */
 #ifndef HAWK_DAEMON_RUN_H
 #define HAWK_DAEMON_RUN_H
 

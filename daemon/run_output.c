@@ -1,4 +1,4 @@
-/* What the tasks of `hawk run` wrote: it is caught in files, and printed or put into the JSON document at their ends. */
+/* What the tasks of `hawk run` wrote: caught in files, and printed or put into the JSON document. */
 #include "base/mem.h"
 #include "cli/document.h"
 #include "cli/print.h"
@@ -120,7 +120,7 @@ static struct run_live **live_find(struct run *r, uint32_t task)
     return at;
 }
 
-static void look(void *arg)
+static void live_look(void *arg)
 {
     struct run *r = arg;
     for (struct run_live *l = r->living; l; l = l->next)
@@ -131,7 +131,7 @@ static void look(void *arg)
         loop_timer_set(r->loop, &r->look, loop_now(r->loop) + LOOK_US);
 }
 
-void run_live_start(struct run *r) { loop_timer_init(&r->look, look, r); }
+void run_live_start(struct run *r) { loop_timer_init(&r->look, live_look, r); }
 
 void run_live_begin(struct run *r, const struct try_id *id)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define PLAIN_PROGRESS_US US_PER_S /* between two lines where lines cannot be drawn over */
-#define WHY_SHOWN 200u /* bytes of the text why a task was not started */
+#define WHY_SHOWN 200u             /* bytes of the text why a task was not started */
 
 void run_clear_progress(const struct run *r)
 {
@@ -131,7 +131,8 @@ static void print_failed(const struct run *r, const char *before, FILE *f)
     for (uint32_t i = 0; i < n; i++) {
         struct blob *input = run_input(r, r->failed_tasks[i]);
         if (input)
-            fprintf(f, "%s%s%s", i ? "" : before, i ? ", " : ": ", clean_text(text, sizeof text, input->data));
+            fprintf(f, "%s%s%s", i ? "" : before, i ? ", " : ": ",
+                    clean_text(text, sizeof text, input->data));
         blob_drop(input);
     }
     if (r->failed == n)
@@ -153,8 +154,8 @@ void run_say_summary(const struct run *r)
         return;
     failures_print(&r->failures, f, "hawk run: ", FAILURE_KINDS_MAX);
     if (r->interrupted || r->halting) {
-        fprintf(f, "hawk run: %s%u of %u task%s done, %u failed, %u cancelled", r->halting ? "--halt: " : "", done,
-                tasks, PLURAL(tasks), r->failed, r->cancelled);
+        fprintf(f, "hawk run: %s%u of %u task%s done, %u failed, %u cancelled", r->halting ? "--halt: " : "",
+                done, tasks, PLURAL(tasks), r->failed, r->cancelled);
         print_failed(r, "; failed", f);
     } else if (r->failed) {
         fprintf(f, "hawk run: %u of %u task%s failed", r->failed, tasks, PLURAL(tasks));

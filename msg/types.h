@@ -456,8 +456,8 @@ struct resubmit {
     uint16_t epoch; /* of its new owner */
     /* The epoch under which central has the job or a part of it; 0: the client knows of none. */
     uint16_t long_epoch;
-    uint8_t class;            /* enum job_class, as the client was told */
-    uint8_t why;              /* enum class_why */
+    uint8_t class; /* enum job_class, as the client was told */
+    uint8_t why;   /* enum class_why */
     /* All tasks in the order in which they are launched, owned; NULL: as they come. Not on the wire. */
     uint32_t *order;
     struct resubmit_task v[]; /* the tasks that ended; the dist runs the others */
