@@ -67,10 +67,11 @@ void api_submit(struct api *a, struct rpc_call *c, void *request);
 void api_cancel(struct api *a, struct rpc_call *c, void *request);
 void api_list_jobs(struct api *a, struct rpc_call *c, void *request);
 void api_get_job(struct api *a, struct rpc_call *c, void *request);
-/* Makes the event of a submission in *m. *m borrows the description; the caller drops the resubmission. On
- * an error why says what is wrong. */
-HAWK_MUST_USE int api_submit_event(struct job_desc *job, const struct api_resubmit *from, uint64_t key,
-                                   struct msg_submit *m, char *why, size_t size);
+/* Makes the event of a submission in *m, and the job its caller's. *m borrows the description; whoever calls this drops
+ * the resubmission. On an error why says what is wrong. */
+HAWK_MUST_USE int api_submit_event(const struct caller *who, struct job_desc *job,
+                                   const struct api_resubmit *from, uint64_t key, struct msg_submit *m,
+                                   char *why, size_t size);
 /* A job of this dist's, or NULL after failing the call. */
 const struct dist_job *api_find_job(struct api *a, struct rpc_call *c, job_id_t id);
 void api_job_fill(const struct api *a, const struct dist_job *j, struct api_job *out);

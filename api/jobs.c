@@ -40,8 +40,17 @@ static int resubmit_from(const struct api_resubmit *from, const struct job_desc 
     return 0;
 }
 
-int api_submit_event(struct job_desc *job, const struct api_resubmit *from, uint64_t key,
-                     struct msg_submit *m, char *why, size_t size)
+/* A job is its caller's, whatever the client says. Of a caller who is not known, its word is taken. */
+static void set_user(struct job_desc *job, const struct caller *who)
+{
+    if (who->by == CALLER_UNKNOWN)
+        return;
+    blob_drop(job->user);
+    job->user = blob_new(who->name, strlen(who->name));
+}
+
+int api_submit_event(const struct caller *who, struct job_desc *job, const struct api_resubmit *from,
+                     uint64_t key, struct msg_submit *m, char *why, size_t size)
 {
     /* A job without a key from its client gets one: so nobody can move it. */
     *m = (struct msg_submit){.desc = job, .key = key ? key : entropy()};
@@ -49,6 +58,7 @@ int api_submit_event(struct job_desc *job, const struct api_resubmit *from, uint
         snprintf(why, size, "the request has no job");
         return HAWK_EINVALID;
     }
+    set_user(job, who);
     if (!from->job.v)
         return 0;
     if (!key) {
@@ -64,7 +74,7 @@ void api_submit(struct api *a, struct rpc_call *c, void *request)
     struct api_submit_request *r = request;
     struct msg m = {.type = MSG_SUBMIT};
     char why[256];
-    int err = api_submit_event(r->job, &r->resubmit, r->key, &m.submit, why, sizeof why);
+    int err = api_submit_event(rpc_caller(c), r->job, &r->resubmit, r->key, &m.submit, why, sizeof why);
     if (err) {
         api_fail(c, err, "%s", why);
         return;
@@ -161,7 +171,7 @@ void api_list_jobs(struct api *a, struct rpc_call *c, void *request)
             return;
         j = dist_older(a->roles.dist, before);
     }
-    struct api_list_jobs_reply reply = {0};
+    struct api_list_jobs_reply reply = {.you = rpc_caller(c)->name};
     uint32_t cap = 0;
     for (; j; j = dist_older(a->roles.dist, j)) {
         struct api_job job;

@@ -53,7 +53,7 @@ void api_long_list(struct api *a, struct rpc_call *c, const struct api_list_jobs
 {
     const struct central *central = a->roles.central;
     uint32_t limit = r->limit ? r->limit : API_JOBS_DEFAULT, cap = 0;
-    struct api_list_jobs_reply reply = {0};
+    struct api_list_jobs_reply reply = {.you = rpc_caller(c)->name};
     if (limit > API_PAGE_MAX)
         limit = API_PAGE_MAX;
     for (const struct long_job *j = job_after(a, r->before); j; j = central_next_job(central, j)) {

@@ -3,8 +3,10 @@
 #ifndef HAWK_BASE_BLOB_H
 #define HAWK_BASE_BLOB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct blob {
     uint32_t refs;
@@ -25,5 +27,9 @@ static inline struct blob *blob_ref(struct blob *b)
     return b;
 }
 void blob_drop(struct blob *b); /* NULL is fine */
+static inline bool blob_eq(const struct blob *a, const struct blob *b)
+{
+    return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
+}
 
 #endif

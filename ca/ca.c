@@ -183,13 +183,18 @@ static struct pair root_new(const char *common_name, const char *limits)
 
 static struct pair leaf_new(const struct pair *root, const struct identity *who, int64_t life_us)
 {
-    char names[IDENTITY_NAMES_MAX][IDENTITY_TEXT], all[IDENTITY_NAMES_MAX * (IDENTITY_TEXT + 5)];
+    char names[IDENTITY_NAMES_MAX][IDENTITY_TEXT], scope[SCOPES_TEXT];
+    char all[IDENTITY_NAMES_MAX * (IDENTITY_TEXT + 5) + SCOPE_COUNT * (SCOPES_TEXT + 20)];
     unsigned n = identity_names(who, names);
     struct pair p = pair_new(strlen(names[0]) <= COMMON_NAME_MAX ? names[0] : identity_role(who), life_us);
     size_t len = 0;
 
     for (unsigned i = 0; i < n; i++)
         len += (size_t)snprintf(all + len, sizeof all - len, "%sDNS:%s", i ? "," : "", names[i]);
+    for (unsigned bit = 1; bit <= who->scopes; bit <<= 1)
+        if (who->scopes & bit)
+            len += (size_t)snprintf(all + len, sizeof all - len, ",URI:" IDENTITY_SCOPE "%s",
+                                    scopes_format(scope, bit));
     add_extension(p.certificate, root->certificate, NID_basic_constraints, "critical,CA:FALSE");
     add_extension(p.certificate, root->certificate, NID_key_usage, "critical,digitalSignature");
     add_extension(p.certificate, root->certificate, NID_ext_key_usage,

@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct ca_options {
-    const char *role, *name, *out, *output;
+    const char *role, *name, *scopes, *out, *output;
     int64_t life_us;
 };
 
@@ -18,6 +18,8 @@ const struct flag ca_flags[] = {
          "issue: whom the certificate is for"),
     FLAG(TEXT, struct ca_options, name, "name", 0, "NAME",
          "issue: the node's name, as it joins under it, or the user's"),
+    FLAG(TEXT, struct ca_options, scopes, "scopes", 0, "LIST",
+         "issue: what the user may do, of read, submit, operate, admin; default: read,submit"),
     FLAG_ABOVE_0(struct ca_options, life_us, "for", 0, "TIME",
                  "issue: how long the certificate is good; default: 14d, and 30d for users"),
     FLAG(TEXT, struct ca_options, out, "out", 0, "DIR", "issue: where the files go; default: this directory"),
@@ -36,7 +38,8 @@ const char ca_details[] =
     "\nexamples:\n"
     "  hawk ca init /etc/hawk/ca\n"
     "  hawk ca issue /etc/hawk/ca --role worker --name node7\n"
-    "  hawk ca issue /etc/hawk/ca --role user --name ann --for 90d\n";
+    "  hawk ca issue /etc/hawk/ca --role user --name ann --for 90d\n"
+    "  hawk ca issue /etc/hawk/ca --role user --name olga --scopes read,submit,operate\n";
 
 static int say_files(const char *dir, const char *name, const char *text)
 {
@@ -84,6 +87,11 @@ static int issue_one(const char *dir, const struct ca_options *o)
     if (!identity_set_role(&who, o->role) || strlen(o->name) > LIMIT_NAME_BYTES)
         return usage_error("ca issue: a name has at most %u characters", LIMIT_NAME_BYTES);
     snprintf(who.name, sizeof who.name, "%s", o->name);
+    if (o->scopes && who.role != ROLE_NONE)
+        return usage_error("ca issue: --scopes are a user's");
+    if (o->scopes && !scopes_parse(o->scopes, &who.scopes))
+        return usage_error("ca issue: --scopes is a list of read, submit, operate and admin, not '%s'",
+                           o->scopes);
     if (life_us == 0)
         life_us = who.role == ROLE_NONE ? CA_USER_LIFE_US : CA_NODE_LIFE_US;
     if (life_us < US_PER_S)

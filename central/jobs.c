@@ -77,6 +77,13 @@ static void tell_tasks(struct central *c, struct long_job *j, const struct node 
     central_job_set_state(c, j, LONG_FINISHED); /* keeps the job for another while */
 }
 
+/* Whether the dist speaks for a user whose job this is not: a client there has taken the id of another's job. A dist of
+ * an older version names no user. */
+static bool is_others(const struct long_job *j, const struct blob *user)
+{
+    return user && user->len > 0 && !blob_eq(j->desc->user, user);
+}
+
 void central_on_long_watch(struct central *c, const struct msg *in)
 {
     struct node *dist = c->from;
@@ -84,6 +91,8 @@ void central_on_long_watch(struct central *c, const struct msg *in)
     struct long_job *j = central_jobs_find(c, m->job, m->epoch);
     struct msg *reply;
 
+    if (j && is_others(j, m->user))
+        j = NULL;
     if (j) {
         watch_job(c, j, dist, m->owner);
         tell_tasks(c, j, dist);
@@ -185,6 +194,10 @@ void central_on_long_submit(struct central *c, const struct msg *in)
 
     if (c->stopping)
         return; /* the dist asks the next central */
+    if (j && is_others(j, m->desc->user)) {
+        send_refused(c, dist, m->job, m->epoch, HAWK_EDENIED);
+        return;
+    }
     if (j) {
         watch_job(c, j, dist, m->owner);
         if (j->state == LONG_JOURNALLING)
@@ -276,7 +289,8 @@ void central_on_long_cancel(struct central *c, const struct msg *in)
     struct long_job *j = central_jobs_find(c, m->job, m->epoch);
 
     /* A dist that was only slow, and lost the job to another dist (protocol 9), may not cancel it. */
-    if (!j || (j->state != LONG_JOURNALLING && j->state != LONG_ACTIVE) || m->owner < j->owner)
+    if (!j || (j->state != LONG_JOURNALLING && j->state != LONG_ACTIVE) || m->owner < j->owner ||
+        is_others(j, m->user))
         return;
     if (j->cancel)
         return;

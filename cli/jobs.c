@@ -149,7 +149,7 @@ int jobs_main(int argc, char **argv)
     if (o.mine && o.user)
         return usage_error("jobs: --mine and --user both say whose: give one");
     struct client_job_query q = {
-        .limit = o.all ? 0 : o.limit, .name = o.name, .user = o.mine ? user_name() : o.user};
+        .limit = o.all ? 0 : o.limit, .name = o.name, .user = o.mine ? user_name() : o.user, .mine = o.mine};
     if (o.states && !(q.states = states_parse(argv[0], o.states)))
         return HAWK_EXIT_USAGE;
     int exit_code = session_open(&s, argv[0], &o.common);

@@ -35,6 +35,9 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
       "file with the nodes' token: every link must have it; unset: the clients' token, so that a "           \
       "client can act as a node")                                                                            \
     S(cluster, BOOL, insecure, "no", "listen beyond loopback without tokens")                                \
+    S(cluster, BOOL, local_users, "no",                                                                      \
+      "let every user of this machine connect to unix sockets, as himself and with scopes read and "         \
+      "submit; tasks run as the worker's user")                                                              \
     S(cluster, AUTO_COUNT, connections_max, "auto",                                                          \
       "most connections to a daemon; auto, and never more: half of its descriptors")                         \
     S(cluster, COUNT, unproven_per_address, "100",                                                           \

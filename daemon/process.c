@@ -107,6 +107,7 @@ int process_open(struct process *p, const char *listen, uint32_t keepalive_ms)
                                          .tls = p->tls,
                                          .role = role_of(p->section),
                                          .insecure = p->config.cluster.insecure,
+                                         .local_users = p->config.cluster.local_users,
                                          .keepalive_ms = keepalive_ms,
                                          .connections_max = p->config.cluster.connections_max,
                                          .unproven_per_address = p->config.cluster.unproven_per_address,

@@ -282,6 +282,7 @@ static void put_watch(struct dist *d, struct dist_job *job)
     m->job = job->id;
     m->epoch = job->epoch;
     m->owner = job->abandoned ? OWNER_NONE : owner(job);
+    m->user = blob_ref(job->desc->user);
     mark_asked(job);
 }
 
@@ -324,6 +325,7 @@ static void put_cancel_and_watch(struct dist *d, struct dist_job *job)
     m->epoch = job->epoch;
     m->owner = owner(job);
     m->abandoned = job->abandoned;
+    m->user = blob_ref(job->desc->user);
     put_watch(d, job);
 }
 

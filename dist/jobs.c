@@ -389,8 +389,8 @@ static void on_resubmit(struct dist *d, const struct msg *m)
         dist_submit_refused(d, m->submit.client, HAWK_EINVALID);
         return;
     }
-    /* A job's id is no secret, its key is: a client with another key did not submit this job. */
-    if (job && job->key != m->submit.key) {
+    /* A job's id is no secret, its key is: a client with another key did not submit this job. Nor did another user. */
+    if (job && (job->key != m->submit.key || !blob_eq(job->desc->user, m->submit.desc->user))) {
         dist_submit_refused(d, m->submit.client, HAWK_EDENIED);
         return;
     }
@@ -443,6 +443,10 @@ void dist_on_submit(struct dist *d, const struct msg *m)
     }
     if (m->submit.key)
         HASH_FIND(hh_key, d->by_key, &m->submit.key, sizeof m->submit.key, job);
+    if (job && !blob_eq(job->desc->user, desc->user)) {
+        dist_submit_refused(d, m->submit.client, HAWK_EDENIED);
+        return;
+    }
     if (job) {
         answer_again_for(d, job, &m->submit);
         return;

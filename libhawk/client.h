@@ -71,6 +71,7 @@ struct client_job_query {
     uint32_t limit;          /* at most so many; 0: all */
     uint32_t states;         /* 1 << enum job_state, several; 0: any */
     const char *name, *user; /* NULL: any */
+    bool mine;               /* of this client: `user` counts only where nobody knows who calls */
 };
 /* Lists the jobs of every dist, newest first. A dist that does not answer is left out: client_warning()
  * names it. */

@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool query_keeps(const struct client_job_query *q, const struct api_job *j)
+/* you: this client's name as the server knows it; "": it does not. */
+static bool query_keeps(const struct client_job_query *q, const char *you, const struct api_job *j)
 {
     uint32_t states = q->states ? q->states : UINT32_MAX;
+    const char *user = q->mine && *you ? you : q->user;
     return (states & 1u << j->state) != 0 && (!q->name || strcmp(q->name, j->name) == 0) &&
-           (!q->user || strcmp(q->user, j->user) == 0);
+           (!user || strcmp(user, j->user) == 0);
 }
 
 struct job_list {
@@ -39,7 +41,7 @@ static int list_one(struct client *client, struct channel *ch, const struct clie
             return err;
         for (uint32_t i = 0; i < page.jobs_n; i++) {
             r.before = page.jobs[i].job;
-            if (!query_keeps(q, &page.jobs[i]))
+            if (!query_keeps(q, page.you, &page.jobs[i]))
                 continue;
             vec_grow(to->v, to->n, to->cap);
             to->v[to->n++] = page.jobs[i];

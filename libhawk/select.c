@@ -116,7 +116,8 @@ int selection_resolve(struct selection *s, struct client *client, const char *us
     int err = 0;
     for (int what = 0; !err && what < 2; what++) {
         bool last = what == 0;
-        struct client_job_query q = {.limit = last, .states = last ? 0 : JOB_STATES_UNFINISHED, .user = user};
+        struct client_job_query q = {
+            .limit = last, .states = last ? 0 : JOB_STATES_UNFINISHED, .user = user, .mine = true};
         struct api_list_jobs_reply reply;
         if (last ? !s->last : !s->all)
             continue;

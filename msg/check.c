@@ -102,6 +102,7 @@ static bool kinds_ok(const struct msg *m)
 /* ---- By message ---- */
 
 static bool worker_ok(node_id_t n) { return n.v > 0 && n.v <= NODE_ID_MAX; }
+static bool user_ok(const struct blob *b) { return !b || text_ok(b, LIMIT_NAME_BYTES); }
 static bool flag_ok(uint8_t v) { return v <= 1; }
 static bool result_ok(const struct blob *b) { return !b || b->len <= LIMIT_RESULT_BYTES; }
 
@@ -217,9 +218,9 @@ static bool rules_ok(const struct msg *m)
     case MSG_LONG_REFUSED:
         return m->long_refused.epoch > 0 && m->long_refused.err < 0;
     case MSG_LONG_CANCEL:
-        return m->long_cancel.epoch > 0 && flag_ok(m->long_cancel.abandoned);
+        return m->long_cancel.epoch > 0 && flag_ok(m->long_cancel.abandoned) && user_ok(m->long_cancel.user);
     case MSG_LONG_WATCH:
-        return m->long_watch.epoch > 0;
+        return m->long_watch.epoch > 0 && user_ok(m->long_watch.user);
     case MSG_LONG_WATCHED:
         return m->long_watched.epoch > 0 && m->long_watched.err <= 0;
     case MSG_LONG_TASK: /* attempt 0: never placed */

@@ -344,12 +344,22 @@ bool msg_may_pass(unsigned type, enum role from, enum role to)
 
 bool call_may_pass(const char *path, enum role from, enum role to)
 {
-#define X(name, routes)                                                                                      \
+#define X(name, routes, scope)                                                                               \
     if (strcmp(path, name) == 0)                                                                             \
         return ((routes)&route_between(from, to)) != 0;
     CALL_ROUTES(X)
 #undef X
     return false;
+}
+
+enum scope call_scope(const char *path)
+{
+#define X(name, routes, scope)                                                                               \
+    if (strcmp(path, name) == 0)                                                                             \
+        return (scope);
+    CALL_ROUTES(X)
+#undef X
+    return SCOPE_NONE;
 }
 
 /* ---- Output ---- */

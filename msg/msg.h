@@ -8,6 +8,7 @@
 #define HAWK_MSG_MSG_H
 
 #include "base/ids.h"
+#include "msg/scope.h"
 #include "msg/types.h"
 
 /* Field kinds F(kind, name), and their C types. Scalars travel as protobuf scalars of the same width. */
@@ -190,24 +191,24 @@ enum route {
     X(LONG_REQUEST, WORKER_CENTRAL)                                                                          \
     X(TASK_PAUSED, WORKER_DIST | WORKER_CENTRAL | CENTRAL_DIST)
 
-/* --- And who may make which call of whom: what each role serves, and to whom where certificates say who calls
- * (net/identity.h). Nobody may make a call that is not listed. --- */
+/* --- And who may make which call of whom: what each role serves, to whom where certificates say who calls
+ * (net/identity.h), and which scope a user needs. Nobody may make a call that is not listed. --- */
 #define CALL_ROUTES(X)                                                                                       \
-    X("/hawk.v1.Peer/Link", DIST_CENTRAL | WORKER_CENTRAL | DIST_WORKER | WORKER_WORKER)                     \
-    X("/hawk.v1.Hawk/Submit", USER_DIST)                                                                     \
-    X("/hawk.v1.Hawk/Watch", USER_DIST)                                                                      \
-    X("/hawk.v1.Hawk/Session", USER_DIST)                                                                    \
-    X("/hawk.v1.Hawk/Cancel", USER_DIST | USER_CENTRAL)                                                      \
-    X("/hawk.v1.Hawk/ListJobs", USER_DIST | USER_CENTRAL)                                                    \
-    X("/hawk.v1.Hawk/GetJob", USER_DIST | USER_CENTRAL)                                                      \
-    X("/hawk.v1.Hawk/ListNodes", USER_DIST | USER_CENTRAL)                                                   \
-    X("/hawk.v1.Hawk/GetStats", USER_ANY)                                                                    \
-    X("/hawk.v1.Hawk/GetPolicy", USER_CENTRAL)                                                               \
-    X("/hawk.v1.Hawk/SetPolicy", USER_CENTRAL)                                                               \
-    X("/hawk.v1.Hawk/Drain", USER_CENTRAL)                                                                   \
-    X("/hawk.v1.Hawk/Stop", USER_ANY)                                                                        \
-    X("/hawk.v1.Hawk/ReadOutput", USER_WORKER)                                                               \
-    X("/hawk.v1.Executors/Attach", USER_WORKER)
+    X("/hawk.v1.Peer/Link", DIST_CENTRAL | WORKER_CENTRAL | DIST_WORKER | WORKER_WORKER, SCOPE_NONE)         \
+    X("/hawk.v1.Hawk/Submit", USER_DIST, SCOPE_SUBMIT)                                                       \
+    X("/hawk.v1.Hawk/Watch", USER_DIST, SCOPE_READ)                                                          \
+    X("/hawk.v1.Hawk/Session", USER_DIST, SCOPE_SUBMIT)                                                      \
+    X("/hawk.v1.Hawk/Cancel", USER_DIST | USER_CENTRAL, SCOPE_SUBMIT)                                        \
+    X("/hawk.v1.Hawk/ListJobs", USER_DIST | USER_CENTRAL, SCOPE_READ)                                        \
+    X("/hawk.v1.Hawk/GetJob", USER_DIST | USER_CENTRAL, SCOPE_READ)                                          \
+    X("/hawk.v1.Hawk/ListNodes", USER_DIST | USER_CENTRAL, SCOPE_READ)                                       \
+    X("/hawk.v1.Hawk/GetStats", USER_ANY, SCOPE_READ)                                                        \
+    X("/hawk.v1.Hawk/GetPolicy", USER_CENTRAL, SCOPE_READ)                                                   \
+    X("/hawk.v1.Hawk/SetPolicy", USER_CENTRAL, SCOPE_OPERATE)                                                \
+    X("/hawk.v1.Hawk/Drain", USER_CENTRAL, SCOPE_OPERATE)                                                    \
+    X("/hawk.v1.Hawk/Stop", USER_ANY, SCOPE_OPERATE)                                                         \
+    X("/hawk.v1.Hawk/ReadOutput", USER_WORKER, SCOPE_READ)                                                   \
+    X("/hawk.v1.Executors/Attach", USER_WORKER, SCOPE_OPERATE)
 
 /* The protocol's versions; a node understands the two before its own (docs/protocol.md, section 0). New
  * messages are appended, so each version begins with a message. A node sends no message from there on to a
@@ -305,8 +306,8 @@ enum route {
     F(job, job) F(desc, desc) F(tasks, tasks) F(i64, estimate_us) F(u16, epoch) F(u8, why) F(u16, owner)
 #define FIELDS_long_accepted(F) F(job, job) F(u16, epoch) F(i64, unreported_us)
 #define FIELDS_long_refused(F) F(job, job) F(i32, err) F(u16, epoch)
-#define FIELDS_long_cancel(F) F(job, job) F(u16, epoch) F(u16, owner) F(u8, abandoned)
-#define FIELDS_long_watch(F) F(job, job) F(u16, epoch) F(u16, owner)
+#define FIELDS_long_cancel(F) F(job, job) F(u16, epoch) F(u16, owner) F(u8, abandoned) F(blob, user)
+#define FIELDS_long_watch(F) F(job, job) F(u16, epoch) F(u16, owner) F(blob, user)
 #define FIELDS_long_task(F)                                                                                  \
     F(try, id) F(i64, wait_us) F(i64, run_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome)
 #define FIELDS_long_watched(F) F(job, job) F(i32, err) F(u16, epoch) F(i64, unreported_us)
@@ -508,6 +509,8 @@ static inline bool msg_in_version(unsigned type, uint32_t version)
 bool msg_may_pass(unsigned type, enum role from, enum role to);
 /* Whether somebody of one role may make a call of another (CALL_ROUTES). ROLE_NONE: a user. */
 bool call_may_pass(const char *path, enum role from, enum role to);
+/* The scope that a user needs for the call; SCOPE_NONE: none, or there is no such call. */
+enum scope call_scope(const char *path);
 /* Whether a node of one role opens links to nodes of another. Dists and workers open links to central and
  * to workers. */
 static inline bool role_may_dial(enum role from, enum role to)

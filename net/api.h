@@ -208,6 +208,7 @@ struct api_list_jobs_reply {
     struct api_job *jobs;
     uint32_t jobs_n;
     bool more;
+    const char *you;
 };
 
 struct api_get_job_request {

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "net/addresses.h"
+#include "net/caller.h"
 #include "net/identity.h"
 #include "net/loop.h"
 
@@ -67,6 +68,10 @@ struct front_conn {
     uint32_t limited;               /* of those: calls of the method that has a limit per connection */
     uint32_t failed;                /* calls with a wrong token */
     struct identity who;            /* read at its first call */
+    bool local_socket;              /* it came by a unix socket, from `uid` */
+    uint32_t uid;
+    struct caller caller; /* set at its first call of the API */
+    bool caller_known;
     char peer[96];
 };
 
@@ -85,10 +90,12 @@ struct front_conn *front_find(struct front *f, const char *peer);
 void front_prove(struct front_conn *c);
 /* A call of the connection had a wrong token. */
 void front_failed(struct front_conn *c);
-/* Logs that a call of the connection asked for what its certificate does not allow; `why` says what. */
+/* Logs that a call of the connection asked for what its caller may not do; `why` says what. */
 void front_forbidden(struct front_conn *c, const char *why);
 /* Whom its certificate is for. NULL: it needs none. */
 const struct identity *front_peer(struct front_conn *c);
+/* Who makes its calls. */
+const struct caller *front_caller(struct front_conn *c);
 void front_unref(struct front_conn *c);
 
 /* The load of a connection's address. */

@@ -4,6 +4,8 @@
 #include "base/check.h"
 #include "net/guard.h"
 
+#include <stdio.h>
+
 struct address_load front_load(const struct front_conn *c)
 {
     const struct address *a = addresses_find(&c->front->addresses, c->net);
@@ -60,8 +62,8 @@ void front_forbidden(struct front_conn *c, const char *why)
 {
     struct front *f = c->front;
 
-    say(f, &f->forbidden, "a call that a certificate does not allow", "a call from %s was refused: %s",
-        c->peer, why);
+    say(f, &f->forbidden, "a call that its caller may not make", "a call from %s was refused: %s", c->peer,
+        why);
     front_tick_on(f);
 }
 
@@ -72,6 +74,20 @@ const struct identity *front_peer(struct front_conn *c)
     if (!identity_is_set(&c->who) && c->guard)
         c->who = guard_peer(c->guard);
     return &c->who;
+}
+
+const struct caller *front_caller(struct front_conn *c)
+{
+    const struct identity *who = front_peer(c);
+
+    if (c->caller_known)
+        return &c->caller;
+    c->caller_known = !who || identity_is_set(who);
+    c->caller = !who ? (c->local_socket ? caller_of_uid(c->uid) : caller_unknown())
+                     : (struct caller){.uid = CALLER_NO_UID, .scopes = who->scopes, .by = CALLER_CERTIFICATE};
+    if (who)
+        snprintf(c->caller.name, sizeof c->caller.name, "%s", who->name);
+    return &c->caller;
 }
 
 /* TLS failed: whoever it is, is no client of ours. */

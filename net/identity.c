@@ -12,7 +12,8 @@ const char *identity_role(const struct identity *who)
 bool identity_set_role(struct identity *who, const char *role)
 {
     who->role = ROLE_NONE;
-    if (strcmp(role, IDENTITY_USER) == 0)
+    who->scopes = strcmp(role, IDENTITY_USER) == 0 ? SCOPES_OF_USERS : SCOPE_NONE;
+    if (who->scopes)
         return true;
     for (int r = ROLE_NONE + 1; r < ROLE_COUNT; r++)
         if (strcmp(role, role_text((enum role)r)) == 0)

@@ -4,10 +4,14 @@
  *   ROLE.hawk        of nodes: whoever dials a role, and does not know the name, asks for this one
  *   scheduler.hawk   of centrals and dists: clients ask for this one at the addresses that they are told
  *
+ * A user's certificate may have scopes besides, as URIs: hawk:scope:read, hawk:scope:operate. Without any, the user has
+ * SCOPES_OF_USERS.
+ *
  * So any TLS library checks a role by what it knows as the host's name. No I/O. Private to net/ and ca/. */
 #ifndef HAWK_NET_IDENTITY_H
 #define HAWK_NET_IDENTITY_H
 
+#include "msg/scope.h"
 #include "msg/types.h"
 
 #include <stdbool.h>
@@ -16,6 +20,7 @@
 #define IDENTITY_USER "user" /* the role of users, who are no nodes */
 #define IDENTITY_DOMAIN "hawk"
 #define IDENTITY_SCHEDULER "scheduler.hawk"
+#define IDENTITY_SCOPE "hawk:scope:"
 /* Room for any of an identity's names. */
 #define IDENTITY_TEXT (LIMIT_NAME_BYTES + 20)
 #define IDENTITY_NAMES_MAX 3
@@ -24,12 +29,13 @@
 struct identity {
     enum role role; /* ROLE_NONE: a user */
     char name[LIMIT_NAME_BYTES + 1];
+    unsigned scopes; /* users: enum scope; nodes have none */
 };
 
 static inline bool identity_is_set(const struct identity *who) { return who->name[0] != '\0'; }
 /* "worker", "user" */
 const char *identity_role(const struct identity *who);
-/* Sets the role by its text. False: there is no such role. */
+/* Sets the role by its text, and the scopes that it has unless others are said. False: there is no such role. */
 bool identity_set_role(struct identity *who, const char *role);
 /* Whether a certificate may carry this name: letters, digits, "-", "_" and ".", as host names have them. */
 bool identity_name_fits(const char *name);

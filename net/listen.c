@@ -59,6 +59,14 @@ void listen_peer_text(int fd, const union sockaddr_any *sa, char *buf, size_t si
         snprintf(buf, size, "an unknown address");
 }
 
+uint32_t listen_peer_uid(int fd)
+{
+    struct ucred who;
+    socklen_t len = sizeof who;
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 ? who.uid : UINT32_MAX;
+}
+
 /* Whether the path is free, or its server is dead; then it removes the socket. */
 static int free_path(const char *addr, const union sockaddr_any *sa, char *why, size_t size)
 {
@@ -128,6 +136,14 @@ int listen_open(const char *addr, int *fd, char *bound, char *why, size_t size)
         addr_with_port(addr, ntohs(((struct sockaddr_in *)(void *)&sa)->sin_port), bound, ADDR_TEXT);
     }
     return 0;
+}
+
+int listen_for_all(const char *addr, char *why, size_t size)
+{
+    if (chmod(addr + strlen("unix:"), 0666) == 0)
+        return 0;
+    snprintf(why, size, "%s cannot be opened to all users: %s", addr, strerror(errno));
+    return HAWK_EIO;
 }
 
 void listen_close(const char *addr, int fd)

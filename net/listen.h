@@ -6,6 +6,7 @@
 #include "net/addr.h"
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -19,10 +20,14 @@ union sockaddr_any {
  * is dead. *fd is the caller's; bound (ADDR_TEXT bytes) is the address with its real port. HAWK_EEXISTS
  * (in use) or HAWK_EIO, and a text in why. */
 HAWK_MUST_USE int listen_open(const char *addr, int *fd, char *bound, char *why, size_t size);
+/* Lets every user of this machine connect to the unix socket that listens there. HAWK_EIO, and a text in why. */
+HAWK_MUST_USE int listen_for_all(const char *addr, char *why, size_t size);
 /* Closes the socket, and removes a unix socket's file. */
 void listen_close(const char *addr, int fd);
 /* A numeric address or unix socket as the kernel takes it. */
 HAWK_MUST_USE int listen_sockaddr(const char *addr, union sockaddr_any *sa, socklen_t *len);
+/* The uid of whoever is connected to fd, a unix socket; UINT32_MAX: the kernel does not say. */
+uint32_t listen_peer_uid(int fd);
 /* Writes for people who is connected to fd from sa: "10.0.0.7:4711", or the process behind a unix socket. */
 void listen_peer_text(int fd, const union sockaddr_any *sa, char *buf, size_t size);
 

@@ -6,6 +6,7 @@
 #include "msg/msg.h"
 #include "net/identity.h"
 #include "net/link_accept.h"
+#include "net/listen.h"
 
 #include <grpc/support/alloc.h>
 #include <stdio.h>
@@ -38,7 +39,7 @@ struct server {
     char *token, *node_token;
     bool tls;
     enum role role;
-    bool insecure, started;
+    bool insecure, local_users, started;
     uint32_t max_calls, max_per_connection;
     char **addrs;
     unsigned addrs_n, addrs_cap;
@@ -63,6 +64,7 @@ struct server *server_new(struct loop *l, const struct server_config *c)
     s->tls = c->tls;
     s->role = c->role;
     s->insecure = c->insecure;
+    s->local_users = c->local_users;
     s->max_calls = c->max_calls ? c->max_calls : SERVER_MAX_CALLS;
     s->max_per_connection = s->max_calls / 2 > LIGHT_CALLS ? s->max_calls / 2 : LIGHT_CALLS;
     s->calls.loop = l;
@@ -109,6 +111,8 @@ int server_listen(struct server *s, const char *addr, char *why, size_t size)
     if ((err = addr_resolve(addr, numeric, sizeof numeric, why, size)) != 0)
         return err;
     if ((err = front_listen(s->front, numeric, bound, why, size)) != 0)
+        return err;
+    if (s->local_users && addr_is_unix(addr) && (err = listen_for_all(addr, why, size)) != 0)
         return err;
     vec_grow(s->addrs, s->addrs_n, s->addrs_cap);
     s->addrs[s->addrs_n++] = xstrdup(bound);
@@ -294,6 +298,21 @@ static bool refuse_stranger(struct server *s, struct accept *a, const char *path
     return true;
 }
 
+/* A call for which its caller lacks a scope. True: it was refused. */
+static bool refuse_caller(struct server *s, struct accept *a, const char *path)
+{
+    const struct caller *who = a->conn && path ? front_caller(a->conn) : NULL;
+    char name[CALLER_TEXT], needed[SCOPES_TEXT], text[CALLER_TEXT + 200];
+
+    if (!who || caller_may(who, call_scope(path)))
+        return false;
+    snprintf(text, sizeof text, "you are %s: %s needs scope %s", caller_text(who, name), path,
+             scopes_format(needed, call_scope(path)));
+    front_forbidden(a->conn, text);
+    refuse_call(s, a, GRPC_STATUS_PERMISSION_DENIED, text);
+    return true;
+}
+
 static void dispatch_call(struct server *s, struct accept *a)
 {
     grpc_slice path = a->details.method;
@@ -308,7 +327,11 @@ static void dispatch_call(struct server *s, struct accept *a)
         refuse_call(s, a, GRPC_STATUS_UNAUTHENTICATED, why);
         if (a->conn)
             front_failed(a->conn);
-    } else if (refuse_stranger(s, a, link ? LINK_METHOD : m ? m->path : NULL)) {
+    } else if (refuse_stranger(s, a,
+                               link ? LINK_METHOD
+                               : m  ? m->path
+                                    : NULL) ||
+               refuse_caller(s, a, link || !m ? NULL : m->path)) {
         return;
     } else if (s->links && link) {
         dispatch_link(s, a);

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "msg/types.h"
 #include "net/addr.h"
+#include "net/caller.h"
 #include "net/loop.h"
 
 #include <grpc/status.h>
@@ -44,6 +45,7 @@ struct server_config {
      * server */
     struct tls *tls;
     enum role role;
+    bool local_users;           /* every user of this machine may connect to unix sockets */
     bool insecure;              /* listen on addresses beyond this machine even without a token or TLS */
     uint32_t max_calls;         /* 0: SERVER_MAX_CALLS */
     uint32_t max_message_bytes; /* 0: NET_MESSAGE_BYTES */
@@ -123,5 +125,7 @@ void rpc_receive(struct rpc_call *c,
 void rpc_hold(struct rpc_call *c, bool hold);
 /* The client's address, for logs. */
 const char *rpc_peer(const struct rpc_call *c);
+/* Who makes the call. Valid as long as the call. */
+const struct caller *rpc_caller(const struct rpc_call *c);
 
 #endif

@@ -268,6 +268,13 @@ bool rpc_idle(struct rpc_call *c)
 
 const char *rpc_peer(const struct rpc_call *c) { return c->conn ? c->conn->peer : "a client that has gone"; }
 
+const struct caller *rpc_caller(const struct rpc_call *c)
+{
+    static const struct caller gone = {.uid = CALLER_NO_UID};
+
+    return c->conn ? front_caller(c->conn) : &gone;
+}
+
 /* ---- Receiving ---- */
 
 static void receive_message(struct rpc_call *c)

@@ -94,10 +94,23 @@ static bool read_file(int file, const char *path, char **text, char why[TLS_WHY]
 
 /* ---- Certificates ---- */
 
+/* Adds the scope that a URI says, if it says one. True: the certificate says which scopes its user has. */
+static bool add_scope(const ASN1_STRING *uri, unsigned *scopes)
+{
+    const char *text = (const char *)ASN1_STRING_get0_data(uri);
+    size_t len = (size_t)ASN1_STRING_length(uri), prefix = strlen(IDENTITY_SCOPE);
+
+    if (len < prefix || memcmp(text, IDENTITY_SCOPE, prefix) != 0)
+        return false;
+    *scopes |= scope_parse(text + prefix, len - prefix);
+    return true;
+}
+
 bool tls_certificate_names(X509 *certificate, struct identity *who)
 {
     GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
-    unsigned found = 0;
+    unsigned found = 0, scopes = 0;
+    bool scoped = false;
 
     *who = (struct identity){0};
     for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
@@ -108,10 +121,14 @@ bool tls_certificate_names(X509 *certificate, struct identity *who)
             *who = one;
             found++;
         }
+        if (name->type == GEN_URI && add_scope(name->d.uniformResourceIdentifier, &scopes))
+            scoped = true;
     }
     GENERAL_NAMES_free(names);
     if (found != 1)
         *who = (struct identity){0};
+    else if (scoped && who->role == ROLE_NONE)
+        who->scopes = scopes;
     return found == 1;
 }
 

@@ -164,6 +164,40 @@ static void what_cannot_be_issued(void **state)
     assert_int_equal(ca_init(dir, why, sizeof why), HAWK_EEXISTS);
 }
 
+static unsigned scopes_of(const char *role, unsigned scopes)
+{
+    struct identity who = somebody(role, "scoped"), read;
+    X509 *c;
+
+    who.scopes = scopes;
+    assert_int_equal(ca_issue(dir, &who, DAYS, dir, why, sizeof why), 0);
+    c = certificate_of("scoped.crt");
+    assert_true(tls_certificate_names(c, &read));
+    assert_string_equal(read.name, "scoped");
+    X509_free(c);
+    return read.scopes;
+}
+
+static void a_certificate_has_scopes(void **state)
+{
+    char text[SCOPES_TEXT];
+    unsigned read;
+
+    for (unsigned scopes = 1; scopes <= SCOPES_ALL; scopes++) {
+        assert_int_equal(scopes_of("user", scopes), scopes);
+        assert_true(scopes_parse(scopes_format(text, scopes), &read));
+        assert_int_equal(read, scopes);
+    }
+    assert_int_equal(scopes_of("user", SCOPE_NONE), SCOPES_OF_USERS); /* it says nothing of scopes */
+    assert_string_equal(scopes_format(text, SCOPES_ALL), "read,submit,operate,admin");
+    assert_string_equal(scopes_format(text, SCOPE_NONE), "none");
+    static const char *const wrong[] = {"",     ",",   "read,", ",read",      "read,,submit",
+                                        "Read", "rea", "reads", "read submit"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (scopes_parse(wrong[i], &read))
+            fail_msg("'%s'", wrong[i]);
+}
+
 /* ---- Files ---- */
 
 static void put_file(const char *name, const char *text, mode_t mode)
@@ -287,6 +321,7 @@ int main(void)
         cmocka_unit_test(a_certificate_lasts_as_long_as_asked),
         cmocka_unit_test(keys_are_secret),
         cmocka_unit_test(what_cannot_be_issued),
+        cmocka_unit_test(a_certificate_has_scopes),
         cmocka_unit_test(what_is_wrong_with_a_file_is_said),
         cmocka_unit_test(changed_files_are_read_anew),
         cmocka_unit_test(anothers_certificate_is_not_taken),

@@ -474,7 +474,7 @@ static char *item_end(char *item)
     return end;
 }
 
-#define CALL_PATH(path, routes) path,
+#define CALL_PATH(path, routes, scope) path,
 static const char *const calls[] = {CALL_ROUTES(CALL_PATH)};
 
 static void test_who_calls_what(void **state)

@@ -49,7 +49,7 @@ class TlsCluster(Cluster):
     def __init__(self, **more):
         self.ca = Roots()
         self.ca.issue("central", "c1")
-        self.ca.issue("user", "ann")
+        self.ca.issue("user", "ann", "--scopes", "read,submit,operate,admin")
         super().__init__(central=self.ca.files("c1"), **more)
 
     def start_dist(self, name, wait=True):
