@@ -371,7 +371,7 @@ void central_tasks_place(struct central *c)
     struct long_task *t;
 
     kept_serve_none(c);
-    if (central_partition_holds(c))
+    if (central_partition_holds(c) || (!heap_min(&c->kept) && list_empty(&c->apps_waiting)))
         return;
     kept_follow(c);
     while ((t = kept_first(&c->kept))) {

@@ -69,7 +69,7 @@ void owner_pause_note(struct owner_pauses *pauses, uint32_t task, const struct m
     p->for_task = m->for_task;
 }
 
-void owner_pause_end(struct owner_pauses *pauses, uint32_t task, int64_t now_us)
+void owner_pause_end_any(struct owner_pauses *pauses, uint32_t task, int64_t now_us)
 {
     struct owner_pause *p = find_pause(pauses, task);
 

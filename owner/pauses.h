@@ -33,7 +33,13 @@ struct owner_pauses {
 void owner_pause_note(struct owner_pauses *pauses, uint32_t task, const struct msg_task_paused *m,
                       int64_t now_us);
 /* The task runs no more: ends its present pause, if there is one. O(log n). */
-void owner_pause_end(struct owner_pauses *pauses, uint32_t task, int64_t now_us);
+void owner_pause_end_any(struct owner_pauses *pauses, uint32_t task, int64_t now_us);
+/* The same. Makes no call in the usual case: no task of the job was paused. */
+static inline void owner_pause_end(struct owner_pauses *pauses, uint32_t task, int64_t now_us)
+{
+    if (pauses->n > 0)
+        owner_pause_end_any(pauses, task, now_us);
+}
 /* The pauses of a task, borrowed; NULL if the owner knows of none. O(log n). */
 const struct owner_pause *owner_pause_find(const struct owner_pauses *pauses, uint32_t task);
 /* The total length of a task's pauses until now_us. */
