@@ -62,7 +62,7 @@ WARNINGS := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototy
 	-Wduplicated-cond -Wduplicated-branches -Wredundant-decls -Wdate-time -Wno-unused-parameter
 # Not-used parameters are normal in handlers called through a table, hence the exception above.
 LANGUAGE := -std=gnu11 -D_GNU_SOURCE -I. -I$(B)/gen -fno-common -fstack-protector-strong -pthread
-LIBS := -Wl,--as-needed -lgrpc -lgpr -lssl -lcrypto -lev -lprotobuf-nanopb -lyaml -ljansson -lsqlite3 -lsystemd -lm -lpthread
+LIBS := -Wl,--as-needed -lgrpc -lgpr -lssl -lcrypto -lev -lprotobuf-nanopb -lyaml -ljansson -lsqlite3 -lsystemd -lmicrohttpd -lm -lpthread
 ifdef SANITIZE
 # Sanitizers' own checks confuse gcc 12's flow analysis into false "may be used uninitialized".
 SANITIZERS := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 \
@@ -90,7 +90,7 @@ say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 .PHONY: all archive programs test test-load test-flood fuzz fuzz-build fuzz-programs proof check check-format check-build check-tidy check-structure deps format demo figures \
 	bench bench-bar bench-bursts bench-bus bench-codec bench-commands bench-deps bench-failover bench-heartbeats bench-idle bench-mixed bench-noop bench-outage bench-pause \
 	bench-poisson bench-policy bench-price bench-recovery bench-sim \
-	bench-takeover bench-wire calibrate swarm mutate clean help install install-files FORCE
+	bench-takeover bench-wire calibrate swarm mutate clean help install install-files uninstall man completions FORCE
 all: $(if $(binary),$(binary) $(B)/libhawk.a,archive)
 archive: $(archive)
 
@@ -326,25 +326,20 @@ figures: all
 	$(Q)HAWK=$(abspath $(B)/hawk) tools/figures
 
 PREFIX ?= /usr/local
-units := $(notdir $(wildcard systemd/*.service))
+# Manual pages, and completion for bash, zsh and fish, from the commands' tables.
+generate = mkdir -p $(B)/share && $(B)/hawk generate $(B)/share
+man completions: $(binary)
+	$(Q)$(generate)
 # The units name the binary by its path, /usr/local/bin/hawk where they lie here.
 install: all install-files
 # What is built already.
 install-files: $(if $(filter install,$(MAKECMDGOALS)),all)
-	install -D -m 755 $(B)/hawk $(DESTDIR)$(PREFIX)/bin/hawk
-	install -D -m 644 docs/hawk.yaml.example $(DESTDIR)$(PREFIX)/share/doc/hawk/hawk.yaml.example
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/hawk/examples examples/*.c
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/share/doc/hawk/examples examples/*.py
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/hawk/protos protos/hawk.proto protos/executor.proto
-	install -D -m 644 $(B)/libhawk.a $(DESTDIR)$(PREFIX)/lib/libhawk.a
-	install -D -m 644 libhawk/hawk.h $(DESTDIR)$(PREFIX)/include/hawk.h
-	install -D -m 644 docs/libhawk.3 $(DESTDIR)$(PREFIX)/share/man/man3/libhawk.3
-	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	sed 's,@PREFIX@,$(PREFIX),' libhawk/hawk.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/hawk.pc
-	install -D -m 644 systemd/hawk.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/hawk.conf
-	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
-	for u in $(units); do sed 's,/usr/local/bin/,$(PREFIX)/bin/,' systemd/$$u >$(DESTDIR)$(PREFIX)/lib/systemd/system/$$u \
-		&& chmod 644 $(DESTDIR)$(PREFIX)/lib/systemd/system/$$u || exit 1; done
+	$(Q)$(generate)
+	$(Q)tools/install $(B) $(PREFIX) "$(DESTDIR)"
+# What `install` put there, and nothing else.
+uninstall: $(binary)
+	$(Q)$(generate)
+	$(Q)tools/install $(B) $(PREFIX) "$(DESTDIR)" --remove
 
 clean:
 	rm -rf build
@@ -372,6 +367,8 @@ help:
 	@echo "make check             format, warnings, lint, structure and purity"
 	@echo "make format            rewrite the sources with clang-format"
 	@echo "make deps              install the Debian packages in tools/packages.txt that are missing"
-	@echo "make install           binary, library, man page, systemd units, examples: \$$(DESTDIR)\$$(PREFIX), by default /usr/local"
+	@echo "make install           binary, library, man pages, completion, systemd units, examples: \$$(DESTDIR)\$$(PREFIX),"
+	@echo "                       by default /usr/local; make uninstall removes exactly that"
+	@echo "make man completions   manual pages, and completion for bash, zsh and fish, in build/share/"
 	@echo "make clean             remove build/"
 	@echo "Variables: SANITIZE=address,undefined|thread  B=build/other  ROOMS=\"base msg\"  V=1  JOBS=2"

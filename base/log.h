@@ -5,11 +5,17 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG, LOG_TRACE };
 
 extern enum log_level log_level;
 /* Every line begins with `who` ("dist d1"), of which the log keeps the pointer. */
 void log_init(const char *who, enum log_level level);
+/* json: every line is an object with time, level, role, message and, where the message names one ("job 3.17"), job.
+ * rate: most lines of one format a second below LOG_DEBUG; how many were left out is said later. 0: no limit. */
+void log_form(bool json, uint32_t rate);
 int log_level_parse(const char *text, enum log_level *level);
 void log_write(enum log_level level, const char *fmt, ...) HAWK_PRINTF(2, 3);
 

@@ -266,3 +266,25 @@ int u64_parse(const char *text, uint64_t min, uint64_t max, uint64_t *value)
     *value = v;
     return 0;
 }
+
+const char *size_format(char *buf, size_t size, uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    uint64_t whole = bytes, rest = 0;
+    unsigned unit = 0;
+
+    for (; whole >= 1000 && unit + 1 < sizeof units / sizeof *units; unit++) {
+        rest = whole % 1024;
+        whole /= 1024;
+    }
+    rest = rest * 100 / 1024;
+    if (!unit || whole >= 100)
+        snprintf(buf, size, "%llu%s", (unsigned long long)whole, units[unit]);
+    else if (whole >= 10)
+        snprintf(buf, size, "%llu.%llu%s", (unsigned long long)whole, (unsigned long long)rest / 10,
+                 units[unit]);
+    else
+        snprintf(buf, size, "%llu.%02llu%s", (unsigned long long)whole, (unsigned long long)rest,
+                 units[unit]);
+    return buf;
+}

@@ -29,6 +29,8 @@ const char *share_format(char *buf, size_t size, uint32_t ppm);
 const char *milli_format(char *buf, size_t size, uint32_t milli);
 /* Parses a size in bytes: a bare number, or one with KiB, MiB, GiB, kB, MB or GB. */
 HAWK_MUST_USE int size_parse(const char *text, uint64_t *bytes);
+/* Writes three digits that size_parse reads ("1.25GiB", "640B"); returns buf. */
+const char *size_format(char *buf, size_t size, uint64_t bytes);
 /* Parses an unsigned decimal integer within [min, max], whole string. */
 HAWK_MUST_USE int u64_parse(const char *text, uint64_t min, uint64_t max, uint64_t *value);
 

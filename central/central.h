@@ -108,6 +108,15 @@ struct central_summary {
  * reserve a worker. */
 void central_view_summary(const struct central *c, struct central_summary *s);
 
+/* For metrics. O(long jobs that run without any task that waits). */
+struct central_queue {
+    int64_t oldest_us; /* when central got the oldest long job with a waiting task; TIME_NEVER: none has */
+    uint64_t tasks_waiting, tasks_placed, tasks_running;
+    uint32_t suspect, out; /* nodes that are silent; workers that are out of service */
+    uint32_t dists;        /* that are up */
+};
+void central_view_queue(const struct central *c, struct central_queue *q);
+
 void central_view_totals(const struct central *c, struct central_totals *t);
 
 const struct policy *central_policy(const struct central *c);

@@ -74,6 +74,36 @@ void central_view_totals(const struct central *c, struct central_totals *t)
         t->counters[i] = c->counters[i];
 }
 
+static uint32_t list_length(const struct list *l)
+{
+    uint32_t n = 0;
+
+    for (const struct list *at = l->next; at != l; at = at->next)
+        n++;
+    return n;
+}
+
+void central_view_queue(const struct central *c, struct central_queue *q)
+{
+    const struct list *jobs = &c->jobs[LONG_ACTIVE];
+
+    *q = (struct central_queue){.oldest_us = TIME_NEVER,
+                                .tasks_waiting = c->tasks_in[TASK_WAITING],
+                                .tasks_placed = c->tasks_in[TASK_PLACED],
+                                .tasks_running = c->tasks_in[TASK_RUNNING],
+                                .suspect = list_length(&c->by_state[NODE_SUSPECT]),
+                                .out = list_length(&c->out_of_service),
+                                .dists = c->dists_up};
+    for (const struct list *at = jobs->next; at != jobs && c->tasks_in[TASK_WAITING]; at = at->next) {
+        const struct long_job *j = container_of(at, struct long_job, by_state);
+
+        if (list_empty(&j->kept))
+            continue;
+        q->oldest_us = j->since_us;
+        break;
+    }
+}
+
 bool central_quiet(const struct central *c)
 {
     return c->n_jobs[LONG_JOURNALLING] + c->n_jobs[LONG_ACTIVE] + c->n_jobs[LONG_ENDING] == 0 &&

@@ -90,9 +90,9 @@ static void print_nodes(struct session *s, const struct api_list_nodes_reply *re
     struct text_table t = {0};
     json_t *list = json_array();
     bool apps = any_apps(reply);
-    table_columns(&t, ">NODE", "NAME", "ROLE", "STATE", "PARTITION", ">SLOTS", ">SHORT", ">LONG", ">PAUSED",
-                  ">QUEUED", ">LONG-WAIT", ">JOBS", ">SEEN", "FREEZER", "ADDRESS",
-                  apps ? "APPLICATIONS" : NULL, NULL);
+    table_columns(&t, ">NODE", "NAME", "ROLE", "STATE", "?PARTITION", ">SLOTS", ">SHORT", ">LONG", "?>PAUSED",
+                  "?>QUEUED", "?>LONG-WAIT", "?>JOBS", "?>SEEN", "?FREEZER", "?ADDRESS",
+                  apps ? "?APPLICATIONS" : NULL, NULL);
     for (uint32_t i = 0; i < reply->nodes_n; i++) {
         if (s->mode == OUTPUT_TABLE)
             add_node(&t, &reply->nodes[i], apps);
@@ -208,7 +208,7 @@ static void print_stats(const struct api_get_stats_reply *r, bool nodes)
     printf("long work        %u job%s, %u task%s not ended\n\n", r->long_jobs_unfinished,
            PLURAL(r->long_jobs_unfinished), r->long_tasks_unfinished, PLURAL(r->long_tasks_unfinished));
     if (!nodes) {
-        table_columns(&t, "COUNTER", ">VALUE", "MEANING", NULL);
+        table_columns(&t, "!COUNTER", ">VALUE", ".MEANING", NULL);
         for (uint32_t i = 0; i < r->total_n; i++) {
             table_cell(&t, "%s", CLEAN(r->total[i].name));
             table_cell(&t, "%llu", (unsigned long long)r->total[i].value);
@@ -373,7 +373,7 @@ static void print_policy(const struct api_policy *p)
     print_set(p);
     print_numbers(p);
     printf("\n");
-    table_columns(&t, "FLAG", "IS", "FROM", "APPLIES TO", "MEANING", NULL);
+    table_columns(&t, "!FLAG", "IS", "?FROM", "?APPLIES TO", ".MEANING", NULL);
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         table_cell(&t, "%s", flags[i].name);
         table_cell(&t, "%s", has_flag(p, flags[i].name) ? "on" : "off");

@@ -137,8 +137,8 @@ static uint32_t probes_used(const struct api_job *j)
 static void print_places(struct explanation *e)
 {
     struct text_table t = {0};
-    table_columns(&t, "WORKER", ">QUEUED", ">RUNNING", ">DONE", ">FAILED", ">CANCELLED", ">RESERVATIONS",
-                  ">STOLEN", NULL);
+    table_columns(&t, "WORKER", ">QUEUED", ">RUNNING", ">DONE", ">FAILED", "?>CANCELLED", "?>RESERVATIONS",
+                  "?>STOLEN", NULL);
     HASH_SORT(e->places, by_worker);
     for (const struct place *p = e->places; p; p = p->hh.next) {
         table_cell(&t, "%s (%u)", CLEAN(p->name), p->worker);

@@ -98,8 +98,8 @@ static void print_jobs(struct session *s, const struct api_list_jobs_reply *repl
 {
     struct text_table t = {0};
     json_t *list = json_array();
-    table_columns(&t, "JOB", "NAME", "USER", "CLASS", "STATE", ">TASKS", ">DONE", ">FAILED", ">RUNNING",
-                  ">WAITING", ">AGE", ">TOOK", NULL);
+    table_columns(&t, "!JOB", "NAME", "?USER", "?CLASS", "STATE", ">TASKS", ">DONE", ">FAILED", "?>RUNNING",
+                  "?>WAITING", ">AGE", "?>TOOK", NULL);
     for (uint32_t i = 0; i < reply->jobs_n; i++) {
         const struct api_job *j = &reply->jobs[i];
         if (s->mode == OUTPUT_JSON)
@@ -107,7 +107,7 @@ static void print_jobs(struct session *s, const struct api_list_jobs_reply *repl
         if (s->mode == OUTPUT_QUIET)
             printf("%s\n", JOB_TEXT(j->job));
         table_cell(&t, "%s", JOB_TEXT(j->job));
-        table_cell(&t, "%s", clean_text((char[33]){0}, 33, j->name));
+        table_cell(&t, "%s", text_cut((char[160]){0}, 160, CLEAN(j->name), 32, false));
         table_cell(&t, "%s", CLEAN(j->user));
         table_cell(&t, "%s", show_class(j->class));
         table_cell(&t, "%s%s", show_job_state(j->state), j->no_executor ? ", no executor" : "");
@@ -242,8 +242,8 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
     if (!v->begun && v->mode == OUTPUT_TABLE) {
         print_job_head(&page->job, page->spec);
         v->pauses = page->job.pauses > 0;
-        table_columns(&v->table, ">TASK", "STATE", "ENDED", ">ATTEMPT", "WORKER", ">WAITED", ">RAN",
-                      v->pauses ? ">PAUSED" : NULL, NULL);
+        table_columns(&v->table, ">TASK", "STATE", "ENDED", "?>ATTEMPT", "WORKER", "?>WAITED", ">RAN",
+                      v->pauses ? "?>PAUSED" : NULL, NULL);
     }
     if (!v->begun && v->mode == OUTPUT_JSON) {
         v->json = job_json(&page->job);

@@ -6,10 +6,13 @@
 #include "base/units.h"
 #include "base/utf8.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #define CELL_MAX 512
 
@@ -25,8 +28,14 @@ void table_columns(struct text_table *t, ...)
     va_start(names, t);
     for (const char *name; (name = va_arg(names, const char *));) {
         CHECK(t->columns < TABLE_COLUMNS_MAX);
-        t->right[t->columns++] = *name == '>';
-        cell_add(t, name + (*name == '>'));
+        struct text_column *c = &t->column[t->columns++];
+        for (; *name && strchr(">?!.", *name); name++) {
+            c->right = c->right || *name == '>';
+            c->spare = c->spare || *name == '?';
+            c->whole = c->whole || *name == '!' || *name == '>';
+            c->prose = c->prose || *name == '.';
+        }
+        cell_add(t, name);
     }
     va_end(names);
 }
@@ -51,29 +60,114 @@ static int text_width(const char *text)
     return width;
 }
 
-static void print_cell(const char *text, int width, bool right, bool last)
+#define GAP 2          /* blanks between columns */
+#define TEXT_LEAST 12  /* columns that a text keeps */
+#define WIDTH_LEAST 20 /* of a terminal that is believed */
+
+/* The columns that a line may take; INT_MAX: any number. */
+static int line_width(void)
 {
-    int pad = width - text_width(text);
-    if (right)
-        printf("%*s%s", pad, "", text);
+    const char *told = getenv("COLUMNS");
+    struct winsize size;
+    uint64_t n;
+
+    if (told && u64_parse(told, WIDTH_LEAST, 10000, &n) == 0)
+        return (int)n;
+    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= WIDTH_LEAST)
+        return size.ws_col;
+    return INT_MAX;
+}
+
+/* The bytes of the text's first n characters. */
+static size_t head_bytes(const char *text, int n)
+{
+    size_t i = 0;
+    for (; text[i] && (n > 0 || ((unsigned char)text[i] & 0xc0) == 0x80); i++)
+        n -= ((unsigned char)text[i + 1] & 0xc0) != 0x80;
+    return i;
+}
+
+const char *text_cut(char *buf, size_t size, const char *text, int width, bool prose)
+{
+    int chars = text_width(text), tail = prose ? 0 : (width - 3) / 2, head = width - 3 - tail;
+
+    if (chars <= width)
+        snprintf(buf, size, "%s", text);
     else
-        printf("%s%*s", text, last ? 0 : pad, "");
+        snprintf(buf, size, "%.*s...%s", (int)head_bytes(text, head), text,
+                 text + head_bytes(text, chars - tail));
+    return buf;
+}
+
+static void print_cell(const char *text, int width, struct text_column column, bool last)
+{
+    char cut[CELL_MAX];
+    int pad = width - text_width(text);
+    if (pad < 0)
+        pad = 0;
+    if (column.right)
+        printf("%*s", pad, "");
+    fputs(text_cut(cut, sizeof cut, text, width, column.prose), stdout);
+    if (!column.right && !last)
+        printf("%*s", pad, "");
     fputs(last ? "\n" : "  ", stdout);
+}
+
+/* By how much the lines are too wide; columns of width 0 are left out. */
+static int excess(const struct text_table *t, const int *width, int room)
+{
+    int sum = -GAP;
+    for (uint32_t c = 0; c < t->columns; c++)
+        if (width[c])
+            sum += width[c] + GAP;
+    return room == INT_MAX ? 0 : sum - room;
+}
+
+/* Narrows the widest text, column by column, then leaves out spare columns from the right. */
+static void fit(const struct text_table *t, int *width)
+{
+    int room = line_width();
+    for (bool texts = true; excess(t, width, room) > 0;) {
+        uint32_t widest = t->columns;
+        for (uint32_t c = 0; texts && c < t->columns; c++)
+            if (!t->column[c].whole && width[c] > TEXT_LEAST && width[c] > text_width(t->cells[c]) &&
+                (widest == t->columns || width[c] > width[widest]))
+                widest = c;
+        texts = widest < t->columns;
+        if (texts) {
+            width[widest]--;
+            continue;
+        }
+        for (uint32_t c = t->columns; c-- > 0;)
+            if (t->column[c].spare && width[c]) {
+                width[c] = 0;
+                texts = true;
+                break;
+            }
+        if (!texts)
+            return;
+    }
 }
 
 void table_print(struct text_table *t, const char *empty)
 {
     int width[TABLE_COLUMNS_MAX] = {0};
+    uint32_t last = 0;
     CHECK(t->columns > 0 && t->n % t->columns == 0);
     for (uint32_t i = 0; i < t->n; i++)
         if (text_width(t->cells[i]) > width[i % t->columns])
             width[i % t->columns] = text_width(t->cells[i]);
+    fit(t, width);
+    for (uint32_t c = 0; c < t->columns; c++)
+        if (width[c])
+            last = c;
     if (t->n == t->columns && empty)
         puts(empty);
     else
         for (uint32_t i = 0; i < t->n; i++) {
             uint32_t c = i % t->columns;
-            print_cell(t->cells[i], width[c], t->right[c], c + 1 == t->columns);
+            if (width[c])
+                print_cell(t->cells[i], width[c], t->column[c], c == last);
         }
     table_free(t);
 }

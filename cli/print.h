@@ -16,15 +16,22 @@ struct text_table {
     char **cells;
     uint32_t n, cap;
     uint32_t columns;
-    bool right[TABLE_COLUMNS_MAX];
+    struct text_column {
+        bool right, spare, whole, prose;
+    } column[TABLE_COLUMNS_MAX];
 };
 
-/* Names the columns, NULL-terminated. A name that starts with '>' makes a column of numbers, aligned
- * right. */
+/* Names the columns, NULL-terminated. Where lines are too wide for the terminal, texts are cut in the middle, and then
+ * columns left out. Signs before a name:
+ *   >  numbers: aligned right, and never cut
+ *   !  never cut, since people paste it back: a job's id
+ *   .  prose: cut at its end
+ *   ?  left out where the terminal is too narrow, the last such column first */
 void table_columns(struct text_table *t, ...) __attribute__((sentinel));
 /* Adds the next cell, from left to right and row by row, with its text tamed. */
 void table_cell(struct text_table *t, const char *fmt, ...) HAWK_PRINTF(2, 3);
-/* Prints to stdout, and frees. Without rows it prints only the head, or `empty` when that is not NULL. */
+/* Prints to stdout, and frees. Lines fit a terminal, or what $COLUMNS says. Without rows it prints only the head, or
+ * `empty` when that is not NULL. */
 void table_print(struct text_table *t, const char *empty);
 
 void table_free(struct text_table *t);
@@ -34,6 +41,10 @@ void table_free(struct text_table *t);
 const char *duration_text(char buf[DURATION_TEXT], int64_t us);
 /* duration_text in a buffer of its own. */
 #define DURATION(us) duration_text((char[DURATION_TEXT]){0}, (us))
+
+/* Writes text, of more than width characters without the middle, or (prose) the end: "quarter...final". Beginnings and
+ * ends tell names apart. */
+const char *text_cut(char *buf, size_t size, const char *text, int width, bool prose);
 
 /* Makes text from the network safe for a terminal: utf8_tame (base/utf8.h). The text ends in "...",
  * between characters, if it did not fit. */

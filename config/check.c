@@ -120,6 +120,21 @@ static void check_listens(struct checker *k, const char *key, const char *list)
     }
 }
 
+/* Where others need a credential for a call, they need one for metrics. */
+static void check_metrics(struct checker *k, const char *key, const char *addr)
+{
+    const struct config *c = k->c;
+    bool guarded = *c->cluster.token_file || *c->tls.certificate;
+
+    if (!*addr)
+        return;
+    check_address(k, key, addr);
+    if (!*c->cluster.metrics_token_file && (guarded || (!c->cluster.insecure && !addr_is_local(addr))))
+        complain_of_value(
+            k, key,
+            "whoever reaches %s could read the metrics: set cluster.metrics_token_file, " TOKEN_REMEDY, addr);
+}
+
 static void check_directory(struct checker *k, const char *key, const char *path)
 {
     if (*path != '/')
@@ -219,6 +234,7 @@ static void check_etcd(struct checker *k)
 static void check_central(struct checker *k)
 {
     check_listens(k, "central.listen", k->c->central.listen);
+    check_metrics(k, "central.metrics_listen", k->c->central.metrics_listen);
     check_directory(k, "central.state_dir", k->c->central.state_dir);
     if (*k->c->central.advertise)
         check_address(k, "central.advertise", k->c->central.advertise);
@@ -226,14 +242,20 @@ static void check_central(struct checker *k)
         check_etcd(k);
 }
 
+/* The client that waited for the job still has to hear of its end. */
+#define FINISHED_KEEP_MIN_US (10 * US_PER_S)
+
 static void check_dist(struct checker *k)
 {
     const struct config *c = k->c;
 
     check_name(k, "dist.name", c->dist.name);
     check_listens(k, "dist.listen", c->dist.listen);
+    check_metrics(k, "dist.metrics_listen", c->dist.metrics_listen);
     check_addresses(k, "dist.central", c->dist.central);
     check_directory(k, "dist.state_dir", c->dist.state_dir);
+    if (c->dist.finished_keep && c->dist.finished_keep < FINISHED_KEEP_MIN_US)
+        complain_of_value(k, "dist.finished_keep", "it must be 10 s or more, or 0s");
     if (*c->dist.advertise)
         check_address(k, "dist.advertise", c->dist.advertise);
 }
@@ -253,6 +275,7 @@ static void check_worker(struct checker *k)
 
     check_name(k, "worker.name", c->worker.name);
     check_listens(k, "worker.listen", c->worker.listen);
+    check_metrics(k, "worker.metrics_listen", c->worker.metrics_listen);
     check_addresses(k, "worker.central", c->worker.central);
     check_directory(k, "worker.state_dir", c->worker.state_dir);
     check_directory(k, "worker.output_dir", c->worker.output_dir);
@@ -286,6 +309,7 @@ static void check_lease(struct checker *k)
 static void check_up(struct checker *k)
 {
     at_most(k, "up.slots", k->c->up.slots, LIMIT_SLOTS);
+    check_metrics(k, "up.metrics_listen", k->c->up.metrics_listen);
     check_directory(k, "up.output_dir", k->c->up.output_dir);
 }
 

@@ -307,19 +307,106 @@ json_t *config_json(const struct config *c, const char *section)
     return list;
 }
 
+/* ---- Flags, as helps and manual pages list them ---- */
+
+static const struct flag more_flags[] = {
+    {.name = "set",
+     .kind = FLAG_LIST,
+     .arg = "SECTION.NAME=VALUE",
+     .help = "any other setting of the configuration"},
+    {.name = "config",
+     .kind = FLAG_TEXT,
+     .arg = "FILE",
+     .help = "YAML; default $HAWK_CONFIG, then /etc/hawk/hawk.yaml"},
+    {.name = "output",
+     .kind = FLAG_CHOICE,
+     .arg = "table|json",
+     .help = "form of the line that says it is ready [table]"},
+};
+
+static char *flag_name(const struct setting *s)
+{
+    char name[64];
+    bool prefixed = strcmp(s->section, "tls") == 0 || strcmp(s->section, "log") == 0;
+    snprintf(name, sizeof name, "%s%s%s", prefixed ? s->section : "", prefixed ? "-" : "", s->name);
+    for (char *p = name; (p = strchr(p, '_'));)
+        *p = '-';
+    return xstrdup(name);
+}
+
+static const char *flag_arg(const struct setting *s)
+{
+    switch (s->kind) {
+    case KIND_DURATION:
+    case KIND_AUTO_DURATION:
+        return "TIME";
+    case KIND_SHARE:
+    case KIND_AUTO_SHARE:
+        return "SHARE";
+    case KIND_SIZE:
+        return "SIZE";
+    case KIND_COUNT:
+    case KIND_NUMBER:
+    case KIND_AUTO_COUNT:
+    case KIND_MILLI:
+        return "N";
+    case KIND_LIST:
+        return "LIST";
+    case KIND_BOOL:
+        return NULL;
+    case KIND_TEXT:
+    case KIND_CHOICE:
+        break;
+    }
+    return "TEXT";
+}
+
+/* A choice's help begins with its words. */
+static struct flag flag_of(const struct setting *s)
+{
+    struct flag f = {
+        .name = flag_name(s), .arg = flag_arg(s), .kind = s->kind == KIND_BOOL ? FLAG_BOOL : FLAG_TEXT};
+    size_t words = s->kind == KIND_CHOICE ? strcspn(s->help, ": ") : 0;
+    char help[512];
+    if (words) {
+        f.kind = FLAG_CHOICE;
+        f.arg = xmemdup0(s->help, words);
+    }
+    const char *text = s->help + words + strspn(s->help + words, ": ");
+    snprintf(help, sizeof help, "%s%s%s%s", *text ? text : "one of these", *s->def ? " [" : "", s->def,
+             *s->def ? "]" : "");
+    f.help = xstrdup(help);
+    return f;
+}
+
+const struct flag *config_flags(const char *section)
+{
+    static const char *const daemons[] = {"central", "dist", "worker", "up"};
+    static struct flag *made[4];
+    const char *const from[] = {section, "cluster", "tls", "log"};
+    uint32_t n = 0, i = 0;
+    while (i < 4 && strcmp(daemons[i], section) != 0)
+        i++;
+    if (i == 4 || made[i])
+        return i == 4 ? NULL : made[i];
+    made[i] = xcalloc(settings_count + 5, sizeof **made);
+    for (int part = 0; part < 4; part++)
+        for (const struct setting *s = settings; s < settings + settings_count; s++)
+            if (strcmp(s->section, from[part]) == 0)
+                made[i][n++] = flag_of(s);
+    memcpy(made[i] + n, more_flags, sizeof more_flags);
+    return made[i];
+}
+
 void config_help(const char *section, FILE *f)
 {
-    for (size_t i = 0; i < settings_count; i++) {
-        const struct setting *s = &settings[i];
-        if (strcmp(section, s->section) != 0)
-            continue;
-        char flag[64], help[256];
-        snprintf(flag, sizeof flag, "--%s%s", strcmp(section, "tls") == 0 ? "tls-" : "", s->name);
-        for (char *p = flag; *p; p++)
-            if (*p == '_')
-                *p = '-';
-        snprintf(help, sizeof help, "%s%s%s%s", s->help, *s->def ? " [" : "", s->def, *s->def ? "]" : "");
-        fprintf(f, "  %-26s ", flag);
-        help_wrapped(f, help, 29);
+    for (const struct flag *flag = config_flags(section); flag && flag->name; flag++) {
+        char left[160];
+        snprintf(left, sizeof left, "--%s%s%s", flag->name, flag->arg ? " " : "", flag->arg ? flag->arg : "");
+        if (strlen(left) > 34)
+            fprintf(f, "  %s\n%38s", left, "");
+        else
+            fprintf(f, "  %-35s ", left);
+        help_wrapped(f, flag->help, 38);
     }
 }

@@ -34,6 +34,9 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(cluster, TEXT, node_token_file, "",                                                                    \
       "file with the nodes' token: every link must have it; unset: the clients' token, so that a "           \
       "client can act as a node")                                                                            \
+    S(cluster, TEXT, metrics_token_file, "",                                                                 \
+      "file with the token that readers of /metrics show; required where clients need a token, or TLS, "     \
+      "and beyond loopback")                                                                                 \
     S(cluster, BOOL, insecure, "no", "listen beyond loopback without tokens")                                \
     S(cluster, BOOL, local_users, "no",                                                                      \
       "let every user of this machine connect to unix sockets, as himself and with scopes read and "         \
@@ -53,6 +56,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
 #define CENTRAL_SETTINGS(S)                                                                                  \
     S(central, LIST, listen, "127.0.0.1:7070", "addresses to listen on: HOST:PORT or unix:PATH")             \
     S(central, TEXT, advertise, "", "address for other nodes; default: the first one of listen")             \
+    S(central, TEXT, metrics_listen, "", "where /metrics is served: HOST:PORT or unix:PATH; unset: nowhere") \
     S(central, CHOICE, store, "sqlite",                                                                      \
       "sqlite|etcd: a file in state_dir, or etcd: then several centrals may run, one of them active")        \
     S(central, TEXT, state_dir, "",                                                                          \
@@ -105,12 +109,14 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(dist, LIST, listen, "127.0.0.1:7071",                                                                  \
       "addresses to listen on; by default the one that central sees, port 7071")                             \
     S(dist, TEXT, advertise, "", "address for other nodes; default: the first one of listen")                \
+    S(dist, TEXT, metrics_listen, "", "where /metrics is served: HOST:PORT or unix:PATH; unset: nowhere")    \
     S(dist, LIST, central, "127.0.0.1:7070", "central's address; several centrals: all of theirs")           \
     S(dist, TEXT, state_dir, "", "where detached jobs are journalled; default: see `hawk config show`")      \
     S(dist, COUNT, jobs_max, "100000", "most unfinished jobs of this dist")                                  \
     S(dist, COUNT, tasks_max, "10000000", "most unfinished tasks of this dist")                              \
     S(dist, SIZE, memory_max, "1GiB", "most memory for descriptions of unfinished jobs")                     \
     S(dist, COUNT, finished_kept, "10000", "ended jobs that the dist keeps")                                 \
+    S(dist, DURATION, finished_keep, "0s", "how long the dist keeps an ended job; 0s: as the counts say")    \
     S(dist, COUNT, finished_tasks, "4000000", "most tasks of these jobs, of some 50 bytes each")             \
     S(dist, SIZE, finished_memory, "256MiB",                                                                 \
       "most memory for their descriptions; the oldest job is forgotten first")                               \
@@ -121,6 +127,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(worker, TEXT, name, "", "unique in the cluster; default: HOSTNAME")                                    \
     S(worker, LIST, listen, "127.0.0.1:0", "addresses to listen on; by default the one that central sees")   \
     S(worker, TEXT, advertise, "", "address for other nodes; default: the first one of listen")              \
+    S(worker, TEXT, metrics_listen, "", "where /metrics is served: HOST:PORT or unix:PATH; unset: nowhere")  \
     S(worker, LIST, central, "127.0.0.1:7070", "central's address; several centrals: all of theirs")         \
     S(worker, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core")                              \
     S(worker, CHOICE, queues, "per-worker",                                                                  \
@@ -132,6 +139,10 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
       "group that may read output_dir, besides the worker's user, who must be in it")                        \
     S(worker, SIZE, output_free_min, "1MiB",                                                                 \
       "with less room in output_dir, tasks go to other workers; 0: no limit")                                \
+    S(worker, DURATION, output_keep, "0s",                                                                   \
+      "how long the output of a job stays in output_dir after its last write; 0s: for ever")                 \
+    S(worker, SIZE, output_max, "0B",                                                                        \
+      "most room of tasks' output in output_dir: beyond it the oldest job's goes; 0B: no limit")             \
     S(worker, TEXT, executor_socket, "",                                                                     \
       "unix socket for executors; default: in state_dir/NAME; none: no socket")                              \
     S(worker, COUNT, queue_limit, "1000000", "most reservations and short tasks in the queue")               \
@@ -156,11 +167,17 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
 #define UP_SETTINGS(S)                                                                                       \
     S(up, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core")                                  \
     S(up, TEXT, socket, "", "unix socket for clients; default: see `hawk config show`")                      \
+    S(up, TEXT, metrics_listen, "", "where /metrics is served: HOST:PORT or unix:PATH; unset: nowhere")      \
     S(up, TEXT, output_dir, "", "where tasks' output goes by default; default: see `hawk config show`")      \
+    S(up, DURATION, output_keep, "0s", "as worker.output_keep")                                              \
+    S(up, SIZE, output_max, "0B", "as worker.output_max")                                                    \
     S(up, DURATION, client_grace, "10s",                                                                     \
       "how long a client may be gone before its job, which it waits for, is cancelled; 0s: for ever")
 
-#define LOG_SETTINGS(S) S(log, CHOICE, level, "info", "error|warn|info|debug|trace")
+#define LOG_SETTINGS(S)                                                                                      \
+    S(log, CHOICE, level, "info", "error|warn|info|debug|trace")                                             \
+    S(log, CHOICE, format, "text", "text|json: one object per line")                                         \
+    S(log, NUMBER, rate, "100", "most lines of one kind a second; 0: no limit")
 
 #define SECTIONS(X)                                                                                          \
     X(cluster, CLUSTER_SETTINGS)                                                                             \
@@ -213,7 +230,13 @@ HAWK_MUST_USE int config_set(struct config *c, const char *key, const char *text
 void config_show(const struct config *c, const char *section, FILE *f);
 /* The configuration as a list of objects: section, name, value, origin. */
 json_t *config_json(const struct config *c, const char *section);
-/* Prints the flags of one section's settings, for help texts. */
+struct flag;
+/* The flags of a daemon, for manual pages and completion: its section's settings, those of cluster, tls and log, and
+ * --set, --config, --output. Made once, and constant. NULL: there is no such daemon. */
+const struct flag *config_flags(const char *section);
+/* What the daemon of a section is for: paragraphs of its help; "": there is no such daemon. */
+const char *config_purpose(const char *section);
+/* Prints these flags, for the help. */
 void config_help(const char *section, FILE *f);
 
 /* Reads the daemon flags of `section`: --config FILE, --NAME VALUE for every setting of the section and of

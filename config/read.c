@@ -261,8 +261,8 @@ static const struct setting *flag_setting(const char *section, const char *flag,
     const struct setting *s = setting_find(section, strlen(section), name);
     if (!s)
         s = setting_find("cluster", strlen("cluster"), name);
-    if (!s && strcmp(name, "log_level") == 0)
-        s = setting_find("log", strlen("log"), "level");
+    if (!s && strncmp(name, "log_", 4) == 0)
+        s = setting_find("log", strlen("log"), name + 4);
     if (!s && strncmp(name, "tls_", 4) == 0)
         s = setting_find("tls", strlen("tls"), name + 4);
     return s;
@@ -386,7 +386,7 @@ static int load_file(struct config *c, int argc, char **argv)
     return failed ? 2 : 0;
 }
 
-static const char *section_purpose(const char *section)
+const char *config_purpose(const char *section)
 {
     static const struct {
         const char *section, *text;
@@ -421,14 +421,8 @@ static const char *section_purpose(const char *section)
 
 static int print_help(const char *section)
 {
-    printf("usage: hawk %s [--config FILE] [--FLAG VALUE]...\n\n%s", section, section_purpose(section));
+    printf("usage: hawk %s [--config FILE] [--FLAG VALUE]...\n\n%s", section, config_purpose(section));
     config_help(section, stdout);
-    config_help("cluster", stdout);
-    config_help("tls", stdout);
-    printf("  --log-level                error|warn|info|debug|trace [info]\n"
-           "  --set SECTION.NAME=VALUE   any other setting of the configuration\n"
-           "  --config FILE              YAML; default $HAWK_CONFIG, then /etc/hawk/hawk.yaml\n"
-           "  --output table|json        form of the line that says it is ready [table]\n");
     return 1;
 }
 

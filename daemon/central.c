@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "daemon/commands.h"
 #include "daemon/journal.h"
+#include "daemon/metrics_roles.h"
 #include "daemon/node.h"
 #include "daemon/process.h"
 #include "store/leader.h"
@@ -190,6 +191,16 @@ static void journal_feed(void *arg, const struct msg *m)
     } else if (d->stopping) {
         process_exit(&d->process, 0);
     }
+}
+
+static void fill_metrics(void *arg, FILE *page)
+{
+    const struct central_daemon *d = arg;
+    struct central_totals t = {0};
+    if (d->role)
+        central_view_totals(d->role, &t);
+    metrics_of_central(page, d->role, loop_now(d->process.loop));
+    metrics_of_counters(page, t.counters);
 }
 
 static void api_feed(void *arg, enum role to, const struct msg *m) { central_daemon_feed(arg, m); }
@@ -445,9 +456,10 @@ static int central_daemon_start(struct central_daemon *d)
                                                        .lease_us = c->central.leader_lease},
                                election_changed, d);
     }
-    if (!err)
-        server_start(p->server);
-    return err;
+    if (err)
+        return err;
+    server_start(p->server);
+    return process_metrics(p, c->central.metrics_listen, fill_metrics, d);
 }
 
 int central_main(int argc, char **argv)
@@ -464,6 +476,7 @@ int central_main(int argc, char **argv)
         log_info("central is ready at %s", server_addr(d.process.server, 0));
         process_run(&d.process, after_turn, &d);
     }
+    process_metrics_stop(&d.process);
     server_stop(d.process.server);
     api_free_all(d.api);
     node_free(d.node);

@@ -12,10 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char usage[] =
-    "usage: hawk config check FILE [--output table|json]\n"
-    "       hawk config show [SECTION] [--config FILE] [--set SECTION.NAME=VALUE]... [--output "
-    "table|json]\n\n"
+const char config_details[] =
     "check reads a YAML file (\"-\": standard input) as daemons would and reports every mistake with file "
     "and\n"
     "line: unknown settings, wrong types, values out of range, settings that contradict each other, and "
@@ -24,6 +21,17 @@ static const char usage[] =
     "show prints every setting in effect and where its value came from: a default, a line of the file\n"
     "($HAWK_CONFIG, then /etc/hawk/hawk.yaml unless --config names one), or a flag.\n"
     "SECTION is one of cluster, tls, central, dist, worker, up, log.\n";
+
+/* For the help: show reads its flags as daemons do. */
+const struct flag config_command_flags[] = {
+    {.name = "config", .kind = FLAG_TEXT, .arg = "FILE", .help = "show: the file to read"},
+    {.name = "set",
+     .kind = FLAG_LIST,
+     .arg = "SECTION.NAME=VALUE",
+     .help = "show: with this setting changed"},
+    {.name = "output", .letter = 'o', .kind = FLAG_CHOICE, .arg = "table|json", .help = "form of the output"},
+    {0},
+};
 
 /* The user of the daemons may read files that this user may not. */
 static bool is_hidden(const char *file)
@@ -138,10 +146,8 @@ static int show_config(int argc, char **argv)
 
 int config_main(int argc, char **argv)
 {
-    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        fputs(usage, stdout);
-        return HAWK_EXIT_OK;
-    }
+    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return HAWK_EXIT_HELP;
     int code = flags_take_output("config", &argc, argv);
     if (code)
         return code;

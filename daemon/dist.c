@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "daemon/commands.h"
 #include "daemon/journal.h"
+#include "daemon/metrics_roles.h"
 #include "daemon/node.h"
 #include "daemon/process.h"
 
@@ -39,6 +40,13 @@ static void dist_daemon_feed(void *arg, const struct msg *m)
 {
     struct dist_daemon *d = arg;
     node_feed(d->node, m);
+}
+
+static void fill_metrics(void *arg, FILE *page)
+{
+    const struct dist_daemon *d = arg;
+    metrics_of_dist(page, &d->role, loop_now(d->process.loop));
+    metrics_of_counters(page, dist_counters(&d->role));
 }
 
 static void api_feed(void *arg, enum role to, const struct msg *m) { dist_daemon_feed(arg, m); }
@@ -157,6 +165,7 @@ static int dist_daemon_start(struct dist_daemon *d)
     dc.jobs_unfinished_max = c->dist.jobs_max;
     dc.tasks_unfinished_max = c->dist.tasks_max;
     dc.finished_kept = c->dist.finished_kept;
+    dc.finished_keep_us = c->dist.finished_keep;
     dc.unfinished_bytes_max = c->dist.memory_max;
     dc.finished_tasks_kept = c->dist.finished_tasks;
     dc.finished_bytes_kept = c->dist.finished_memory;
@@ -192,7 +201,7 @@ static int dist_daemon_start(struct dist_daemon *d)
     server_set_links(p->server, node_links(d->node));
     server_start(p->server);
     node_start(d->node);
-    return 0;
+    return process_metrics(p, c->dist.metrics_listen, fill_metrics, d);
 }
 
 int dist_main(int argc, char **argv)
@@ -207,6 +216,7 @@ int dist_main(int argc, char **argv)
         process_signals(&d.process, dist_daemon_stop, &d);
         process_run(&d.process, watch_ready, &d);
     }
+    process_metrics_stop(&d.process);
     server_stop(d.process.server);
     api_free_all(d.api);
     node_free(d.node);

@@ -330,6 +330,7 @@ bool embedded_is_up(const struct embedded *e)
 const struct dist *embedded_dist(const struct embedded *e) { return &e->dist; }
 const struct central *embedded_central(const struct embedded *e) { return e->central; }
 const struct worker *embedded_worker(const struct embedded *e) { return &e->workers[0]; }
+uint32_t embedded_workers(const struct embedded *e) { return e->workers_n; }
 const struct runner *embedded_runner(const struct embedded *e) { return e->runner; }
 void embedded_set_apps(struct embedded *e, struct apps *a) { runner_set_apps(e->runner, a); }
 bool embedded_broken(const struct embedded *e) { return runner_broken(e->runner); }

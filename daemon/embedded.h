@@ -37,6 +37,8 @@ void embedded_feed(struct embedded *e, enum role to, const struct msg *m);
 bool embedded_is_up(const struct embedded *e);
 const struct dist *embedded_dist(const struct embedded *e);
 const struct central *embedded_central(const struct embedded *e);
+uint32_t embedded_workers(
+    const struct embedded *e); /* their number; embedded_worker() is the first one of the array */
 const struct worker *embedded_worker(const struct embedded *e); /* one of them */
 const struct runner *embedded_runner(const struct embedded *e);
 /* For executors that attach to this process: their events go here, as the arg that comes with them. */

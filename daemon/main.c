@@ -9,10 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifndef HAWK_VERSION
-#define HAWK_VERSION "0.1.0"
-#endif
-
 /* ---- version ---- */
 
 struct version_options {
@@ -52,9 +48,16 @@ const struct command daemon_commands[] = {
     {.name = "central", .help = "daemon: membership, long jobs, history, policy", .run = central_main},
     {.name = "dist", .help = "daemon: a distributed scheduler, where clients submit", .run = dist_main},
     {.name = "worker", .help = "daemon: runs tasks, and steals short ones when idle", .run = worker_main},
-    {.name = "config", .help = "check a configuration file, or show the one in effect", .run = config_main},
+    {.name = "config",
+     .help = "check a configuration file, or show the one in effect",
+     .synopsis = "check FILE | show [SECTION] [FLAGS]",
+     .words = "check|show",
+     .details = config_details,
+     .flags = config_command_flags,
+     .run = config_main},
     {.name = "ca",
      .help = "make a cluster's roots, and certificates for TLS",
+     .words = "init|issue",
      .synopsis = "init DIR | issue DIR --role ROLE --name NAME [FLAGS]",
      .details = ca_details,
      .flags = ca_flags,
@@ -65,6 +68,19 @@ const struct command daemon_commands[] = {
      .details = sim_details,
      .flags = sim_flags,
      .run = sim_main},
+    {.name = "prune",
+     .help = "remove old output of tasks from this machine; without --yes it only lists what it would remove",
+     .synopsis = "[FLAGS] [DIR...]",
+     .details = prune_details,
+     .flags = prune_flags,
+     .run = prune_main},
+    {.name = "completion",
+     .help = "print completion for a shell",
+     .synopsis = "bash|zsh|fish",
+     .words = "bash|zsh|fish",
+     .details = "example, for this shell:\n  source <(hawk completion bash)\n",
+     .flags = completion_flags,
+     .run = completion_main},
     {.name = "version",
      .help = "print the version",
      .synopsis = "[FLAGS]",
@@ -91,6 +107,8 @@ static int run_command(int argc, char **argv)
         c = command_find(client_commands, argv[0]);
     if (c)
         return command_run(c, argc, argv);
+    if (strcmp(argv[0], "generate") == 0)
+        return generate_main(argc, argv);
     return usage_error("no command \"%s\"; `hawk help` lists them", argv[0]);
 }
 

@@ -6,9 +6,12 @@
 #include "base/mem.h"
 #include "cli/command.h"
 #include "cli/document.h"
+#include "daemon/commands.h"
 #include "daemon/journal.h"
+#include "daemon/metrics.h"
 #include "net/addr.h"
 #include "net/tls.h"
+#include "net/token.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -73,6 +76,7 @@ bool process_init(struct process *p, const char *section, int argc, char **argv)
     enum log_level level = LOG_INFO;
     CHECK(log_level_parse(p->config.log.level, &level) == 0); /* a CHOICE */
     log_init(section, level);
+    log_form(strcmp(p->config.log.format, "json") == 0, p->config.log.rate);
     char warning[CONFIG_WARNING];
     if (config_warning(&p->config, section, warning, sizeof warning))
         log_warn("%s", warning);
@@ -125,6 +129,39 @@ int process_open(struct process *p, const char *listen, uint32_t keepalive_ms)
         return HAWK_EINVALID;
     }
     return 0;
+}
+
+int process_metrics(struct process *p, const char *listen, void (*fill)(void *arg, FILE *page), void *arg)
+{
+    const char *path = p->config.cluster.metrics_token_file;
+    char why[PATH_MAX + 400], *token = NULL;
+    if (!*listen)
+        return 0;
+    if (*path && token_read(path, true, &token, why, sizeof why)) {
+        log_error("cluster.metrics_token_file: %s", why);
+        return HAWK_EINVALID;
+    }
+    struct metrics_config c = {.listen = listen,
+                               .token = token,
+                               .role = p->section,
+                               .version = HAWK_VERSION,
+                               .server = p->server,
+                               .fill = fill,
+                               .arg = arg};
+    p->metrics = metrics_start(p->loop, &c, why, sizeof why);
+    free(token);
+    if (!p->metrics) {
+        log_error("%s.metrics_listen: %s", p->section, why);
+        return HAWK_EIO;
+    }
+    log_info("metrics are served at %s", metrics_addr(p->metrics));
+    return 0;
+}
+
+void process_metrics_stop(struct process *p)
+{
+    metrics_stop(p->metrics);
+    p->metrics = NULL;
 }
 
 /* ---- Tasks' output ---- */
@@ -338,6 +375,7 @@ void process_exit(struct process *p, int code)
 
 int process_free(struct process *p)
 {
+    process_metrics_stop(p);
     server_free(p->server);
     tls_free(p->tls);
     loop_free(p->loop);

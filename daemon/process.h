@@ -11,6 +11,8 @@
 /* The exit code of a daemon that could not start or go on. */
 #define PROCESS_FAILED 1
 
+struct metrics;
+
 struct process {
     struct config config;
     const char *section;   /* of the configuration: "central", "dist", "worker" or "up" */
@@ -26,7 +28,8 @@ struct process {
     unsigned signals;
     struct loop_timer watchdog; /* systemd's, where it watches */
     int64_t watchdog_us;
-    uint32_t version; /* of the protocol: PROTOCOL_VERSION, or what $HAWK_PROTOCOL_VERSION says */
+    struct metrics *metrics; /* NULL: none are served */
+    uint32_t version;        /* of the protocol: PROTOCOL_VERSION, or what $HAWK_PROTOCOL_VERSION says */
     int exit_code;
 };
 
@@ -49,6 +52,12 @@ HAWK_MUST_USE int process_output_dir(const struct process *p, const char *dir, c
  * not one of this machine alone while central (one or several, or any other peer) is on another. NULL after a
  * message. After process_open. */
 const char *process_advertised(const struct process *p, const char *advertise, const char *centrals);
+/* Serves /metrics at `listen` ("": nowhere); fill as in daemon/metrics.h. After process_open. 0, or a message and
+ * HAWK_E…. */
+HAWK_MUST_USE int process_metrics(struct process *p, const char *listen, void (*fill)(void *arg, FILE *page),
+                                  void *arg);
+/* No fill any more: call it before what fill looks at is freed. */
+void process_metrics_stop(struct process *p);
 /* SIGTERM and SIGINT call stop; SIGHUP too for `hawk up`, which ends with its terminal, and is only logged by daemons.
  * From here on systemd's watchdog, if it watches, is told by the loop that it turns. */
 void process_signals(struct process *p, void (*stop)(void *arg, bool now), void *arg);

@@ -6,7 +6,9 @@
 #include "daemon/commands.h"
 #include "daemon/embedded.h"
 #include "daemon/journal.h"
+#include "daemon/metrics_roles.h"
 #include "daemon/process.h"
+#include "daemon/retention.h"
 #include "libhawk/client.h"
 
 #include <dirent.h>
@@ -23,6 +25,7 @@ struct up {
     struct embedded *cluster;
     struct attach *attach;
     struct api *api;
+    struct retention_thread *retention;
     bool ready;
 };
 
@@ -36,6 +39,26 @@ static void api_feed(void *arg, enum role to, const struct msg *m)
 {
     struct up *u = arg;
     embedded_feed(u->cluster, to, m);
+}
+
+static void fill_metrics(void *arg, FILE *page)
+{
+    const struct up *u = arg;
+    const struct worker *workers = embedded_worker(u->cluster);
+    const struct dist *d = embedded_dist(u->cluster);
+    const struct central *c = embedded_central(u->cluster);
+    int64_t now_us = loop_now(u->process.loop);
+    struct central_totals t;
+    central_view_totals(c, &t);
+    for (int i = 0; i < COUNTER_COUNT; i++) {
+        t.counters[i] += dist_counters(d)[i];
+        for (uint32_t k = 0; k < embedded_workers(u->cluster); k++)
+            t.counters[i] += worker_counter(&workers[k], (enum counter)i);
+    }
+    metrics_of_workers(page, workers, embedded_workers(u->cluster), now_us);
+    metrics_of_dist(page, d, now_us);
+    metrics_of_central(page, c, now_us);
+    metrics_of_counters(page, t.counters);
 }
 
 static int task_output(void *arg, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream, char *path,
@@ -150,7 +173,9 @@ static int up_start(struct up *u)
                               .stop = up_stop};
     u->api = api_new(p->loop, p->server, &roles, api_feed, u);
     server_start(p->server);
-    return 0;
+    u->retention = retention_start(&(struct retention){
+        .dir = c->up.output_dir, .keep_us = c->up.output_keep, .max_bytes = c->up.output_max});
+    return process_metrics(p, c->up.metrics_listen, fill_metrics, u);
 }
 
 int up_main(int argc, char **argv)
@@ -165,6 +190,8 @@ int up_main(int argc, char **argv)
         process_signals(&u.process, up_stop, &u);
         process_run(&u.process, after_turn, &u);
     }
+    process_metrics_stop(&u.process);
+    retention_stop(u.retention);
     server_stop(u.process.server);
     api_free_all(u.api);
     if (u.cluster)

@@ -169,6 +169,7 @@ const struct command client_commands[] = {
         .name = "policy",
         .help = "show the scheduling policy, or change it",
         .synopsis = "[FLAGS] [set [NAME]|reset]",
+        .words = "set|reset",
         .details = "The policies are harrier (the default: Hawk with pauses, and with long tasks kept at "
                    "central until a worker\n"
                    "asks for one), hawk (as in the paper), sparrow (every job by probes, no partition, no "

@@ -7,8 +7,10 @@
 #include "base/log.h"
 #include "daemon/commands.h"
 #include "daemon/journal.h"
+#include "daemon/metrics_roles.h"
 #include "daemon/node.h"
 #include "daemon/process.h"
+#include "daemon/retention.h"
 #include "daemon/runner.h"
 #include "net/addr.h"
 
@@ -27,6 +29,7 @@ struct worker_daemon {
     struct runner *runner;
     struct attach *attach;
     struct api *api;
+    struct retention_thread *retention;
     char executors[PATH_MAX]; /* where they attach, "unix:PATH"; "": only where others reach this worker */
     bool role_made, ready;
     bool out;   /* of service, as was logged last */
@@ -62,6 +65,16 @@ static uint64_t owner_unacked(void *arg, uint32_t run)
 {
     const struct worker_daemon *d = arg;
     return worker_owner_unacked_bytes(&d->role, run);
+}
+
+static void fill_metrics(void *arg, FILE *page)
+{
+    const struct worker_daemon *d = arg;
+    uint64_t counters[COUNTER_COUNT];
+    for (int i = 0; i < COUNTER_COUNT; i++)
+        counters[i] = worker_counter(&d->role, (enum counter)i);
+    metrics_of_workers(page, &d->role, 1, loop_now(d->process.loop));
+    metrics_of_counters(page, counters);
 }
 
 static void api_feed(void *arg, enum role to, const struct msg *m) { worker_daemon_feed(arg, m); }
@@ -344,8 +357,10 @@ static int worker_daemon_start(struct worker_daemon *d)
     server_set_links(p->server, node_links(d->node));
     server_start(p->server);
     take_over(d);
+    d->retention = retention_start(&(struct retention){
+        .dir = c->worker.output_dir, .keep_us = c->worker.output_keep, .max_bytes = c->worker.output_max});
     node_start(d->node);
-    return 0;
+    return process_metrics(p, c->worker.metrics_listen, fill_metrics, d);
 }
 
 int worker_main(int argc, char **argv)
@@ -362,6 +377,8 @@ int worker_main(int argc, char **argv)
             log_warn("SIGUSR2 cannot be handled");
         process_run(&d.process, after_turn, &d);
     }
+    process_metrics_stop(&d.process);
+    retention_stop(d.retention);
     server_stop(d.process.server);
     api_free_all(d.api);
     if (d.runner)

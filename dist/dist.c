@@ -165,9 +165,13 @@ static void put_heartbeat(struct dist *d)
 int64_t dist_next_timeout(const struct dist *d)
 {
     const struct heap_node *first = heap_min(&d->timers);
-    const int64_t all[] = {
-        dist_jobs_next_abandoned(d),    d->audit_at, d->rewrite_at, d->settle_at, d->beat_at,
-        first ? first->key : TIME_NEVER};
+    const int64_t all[] = {dist_jobs_next_abandoned(d),
+                           dist_jobs_next_forgotten(d),
+                           d->audit_at,
+                           d->rewrite_at,
+                           d->settle_at,
+                           d->beat_at,
+                           first ? first->key : TIME_NEVER};
     int64_t at = d->heartbeat_at;
 
     for (unsigned i = 0; i < sizeof all / sizeof *all; i++)

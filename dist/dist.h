@@ -93,6 +93,11 @@ static inline bool dist_central_up(const struct dist *d) { return d->central_up;
 static inline bool dist_drained(const struct dist *d) { return d->drained; }
 /* Indexed by enum counter. */
 static inline const uint64_t *dist_counters(const struct dist *d) { return d->counters; }
+/* How its jobs fared; its unfinished jobs' tasks by state. */
+static inline const struct dist_times *dist_times(const struct dist *d) { return &d->times; }
+static inline uint32_t dist_tasks_in(const struct dist *d, enum task_state s) { return d->tasks_in[s]; }
+/* When the job was submitted that has been longest in that state; TIME_NEVER: none is in it. */
+int64_t dist_oldest_us(const struct dist *d, enum job_state s);
 static inline uint32_t dist_jobs_unfinished(const struct dist *d) { return d->jobs_unfinished; }
 
 /* The functions of the role: dist_step, dist_next_timeout, dist_check. */

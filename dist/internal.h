@@ -81,6 +81,9 @@ void dist_on_watch(struct dist *d, const struct msg *m);
  * one is due. */
 void dist_jobs_abandon(struct dist *d);
 int64_t dist_jobs_next_abandoned(const struct dist *d);
+/* When the oldest finished job has been kept for long enough; TIME_NEVER: never. */
+int64_t dist_jobs_next_forgotten(const struct dist *d);
+void dist_times_note(struct dist *d, const struct dist_job *job); /* job has ended */
 
 /* ---- journal.c: what is written, and what waits for it ---- */
 /* Writes a job that is to be accepted; dist_job_journalled() follows. */

@@ -101,9 +101,10 @@ static void finished_out(struct dist *d, const struct dist_job *job)
 void dist_jobs_trim(struct dist *d)
 {
     /* The job that ended last stays, however large: its client is about to ask for it. */
-    while (d->jobs_finished > 1 &&
-           (d->jobs_finished > d->cfg.finished_kept || d->tasks_finished > d->cfg.finished_tasks_kept ||
-            d->bytes_finished > d->cfg.finished_bytes_kept)) {
+    while ((d->jobs_finished > 1 &&
+            (d->jobs_finished > d->cfg.finished_kept || d->tasks_finished > d->cfg.finished_tasks_kept ||
+             d->bytes_finished > d->cfg.finished_bytes_kept)) ||
+           dist_jobs_next_forgotten(d) <= d->now_us) {
         struct dist_job *job = container_of(d->finished.next, struct dist_job, in_state);
 
         CHECK(!list_empty(&d->finished));
@@ -668,6 +669,7 @@ static __attribute__((noinline)) void job_end(struct dist *d, struct dist_job *j
     job_report(d, job);
     dist_job_close(d, job, d->now_us);
     dist_job_set_state(d, job, end_state(job));
+    dist_times_note(d, job);
     dist_journal_ended(d, job);
 }
 

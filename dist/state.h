@@ -4,6 +4,7 @@
 #define HAWK_DIST_STATE_H
 
 #include "base/heap.h"
+#include "base/histogram.h"
 #include "base/list.h"
 #include "base/rng.h"
 #include "classifier/classifier.h"
@@ -202,6 +203,7 @@ struct dist_job {
     int64_t estimate_us, cutoff_us; /* the class was decided by these */
     unsigned __int128 ok_us;        /* sum of the run times of its ok_n tasks that exited 0 */
     uint32_t ok_n;
+    int64_t longest_us; /* the longest run time of these */
     /* Of our running tasks: the sum of their wait_us. The sum of their ages is ages_n * now - ages_us. */
     int64_t ages_us;
     uint32_t ages_n;
@@ -354,6 +356,7 @@ struct dist_config {
     uint32_t jobs_unfinished_max;  /* 100,000 */
     uint32_t tasks_unfinished_max; /* 10,000,000 */
     uint32_t finished_kept;        /* finished jobs kept for clients: 10,000; the oldest is dropped */
+    int64_t finished_keep_us;      /* how long a finished job is kept; 0: as the other limits say */
     uint32_t finished_tasks_kept;  /* tasks of these jobs: 4,000,000 */
     uint64_t unfinished_bytes_max; /* descriptions of unfinished jobs: 1 GiB */
     uint64_t finished_bytes_kept;  /* descriptions and results of finished jobs: 256 MiB */
@@ -368,6 +371,15 @@ struct dist_config {
     int64_t settle_us;
     bool heartbeats;      /* on; the simulator switches them off without faults */
     struct policy policy; /* until central sends a policy */
+};
+
+/* How the jobs fared that ended in this process, by their class at the end. */
+struct dist_times {
+    /* From submission to the end, of those that were not cancelled. */
+    struct histogram response[CLASS_COUNT];
+    /* That time over the run time of the longest task, of those all of whose tasks are done: 1 on an empty
+     * cluster with a slot for every task. */
+    struct histogram slowdown[CLASS_COUNT];
 };
 
 struct dist {
@@ -429,6 +441,7 @@ struct dist {
     uint32_t heartbeat_seq;
     uint64_t counters[COUNTER_COUNT];
     uint64_t counters_told[COUNTER_COUNT];
+    struct dist_times times;
     bool joined;       /* it has joined at least once */
     bool central_up;   /* it has joined on the present stream */
     int64_t joined_us; /* when it joined on it */

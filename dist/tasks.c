@@ -318,6 +318,8 @@ void dist_task_finish(struct dist *d, struct dist_job *job, uint32_t i, enum out
     if (to == TASK_DONE) {
         job->ok_us += (uint64_t)run_us;
         job->ok_n++;
+        if (run_us > job->longest_us)
+            job->longest_us = run_us;
     }
     dist_task_set_state(d, job, i, to, NULL);
     dist_journal_task(d, job, i);

@@ -20,6 +20,13 @@ const struct dist_job *dist_older(const struct dist *d, const struct dist_job *j
     return accepted_at(d, job->in_all.prev);
 }
 
+int64_t dist_oldest_us(const struct dist *d, enum job_state s)
+{
+    const struct list *jobs = &d->jobs[s];
+
+    return list_empty(jobs) ? TIME_NEVER : container_of(jobs->next, struct dist_job, in_state)->submit_us;
+}
+
 void dist_job_view(const struct dist *d, const struct dist_job *job, int64_t now_us, struct job_view *v)
 {
     bool final = job_state_final(job->state);

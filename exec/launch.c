@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -433,6 +434,8 @@ static int open_one(struct launcher *l, const struct spec *s, const struct task 
                       err == HAWK_EINVALID ? "no such placeholder (there are %J %j %t %a %w %n %%)"
                                            : hawk_strerror(err));
     *fd = output_open(path, output_is_own(s->d, which), output_mode(s->d, which, l->config.group_reads));
+    if (*fd >= 0 && output_is_default(s->d, which))
+        (void)flock(*fd, LOCK_SH | LOCK_NB); /* held as long as the task has it: retention sees that */
     if (*fd < 0 && !output_is_default(s->d, which) && !lacks_means(-*fd))
         blame(out, path, (size_t)(strrchr(path, '/') - path), true);
     if (*fd < 0)

@@ -163,6 +163,7 @@ void loop_once(struct loop *l, int64_t until_us)
 {
     int64_t wait_us = TIME_NEVER;
 
+    l->turn_us = 0;
     send_and_receive(l);
     const struct heap_node *first = heap_min(&l->timers);
     if (first && first->key < until_us)
@@ -182,7 +183,11 @@ void loop_once(struct loop *l, int64_t until_us)
     run_timers(l);
     run_hooks(l, LOOP_AFTER);
     run_hooks(l, LOOP_FLUSH);
+    if (l->turns && l->turn_us)
+        histogram_add(l->turns, HISTOGRAM_TIME, loop_now(l) - l->turn_us);
 }
+
+void loop_measure(struct loop *l, struct histogram *h) { l->turns = h; }
 
 void loop_run(struct loop *l)
 {

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/heap.h"
+#include "base/histogram.h"
 #include "base/list.h"
 #include "base/units.h"
 
@@ -49,6 +50,10 @@ void loop_stop(struct loop *l);
 /* One turn: waits for something to happen, at most until `until_us` (TIME_NEVER: no bound), and handles
  * it. For synchronous clients and tests: while (!done && loop_now(l) < deadline) loop_once(l, deadline); */
 void loop_once(struct loop *l, int64_t until_us);
+
+/* From now on counts in h (HISTOGRAM_TIME) how long each turn takes, from what it takes up first to its end: so long
+ * something that comes meanwhile may wait. h outlives the loop. */
+void loop_measure(struct loop *l, struct histogram *h);
 
 /* ---- Timers. The caller embeds and initializes one; it fires once per loop_timer_set. ---- */
 struct loop_timer {

@@ -23,9 +23,11 @@ enum loop_round {
 };
 
 struct loop {
-    bool stopping;   /* loop_stop was called */
-    int64_t now_us;  /* loop_event_now */
-    struct list fds; /* struct loop_fd */
+    bool stopping;           /* loop_stop was called */
+    int64_t now_us;          /* loop_event_now */
+    int64_t turn_us;         /* when the present turn took up its first thing; 0: it has not */
+    struct histogram *turns; /* see loop_measure() */
+    struct list fds;         /* struct loop_fd */
 
     struct heap timers;
     uint64_t timer_seq;
@@ -65,7 +67,12 @@ struct loop {
 };
 
 /* loop.c: the loop takes up something new. */
-static inline void loop_look(struct loop *l) { l->now_us = loop_now(l); }
+static inline void loop_look(struct loop *l)
+{
+    l->now_us = loop_now(l);
+    if (!l->turn_us)
+        l->turn_us = l->now_us;
+}
 
 /* loop_fd.c */
 void loop_ev_open(struct loop *l);

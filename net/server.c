@@ -400,6 +400,14 @@ void server_start(struct server *s)
     front_start(s->front, s->server);
 }
 
+struct server_counts server_counts(const struct server *s)
+{
+    struct server_counts c = {.calls = s->calls.made};
+
+    memcpy(c.failed, s->calls.failed, sizeof c.failed);
+    return c;
+}
+
 void server_stop(struct server *s)
 {
     if (!s)

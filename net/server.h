@@ -35,6 +35,12 @@ struct links;
 struct rpc_call; /* one call a client made */
 struct tls;
 
+#define SERVER_CODES 17 /* grpc_status_code: 0 to 16 */
+struct server_counts {
+    uint64_t calls;                /* that came */
+    uint64_t failed[SERVER_CODES]; /* that were refused or failed, by the code of the answer */
+};
+
 struct server_config {
     /* The tokens that callers must show: nodes node_token, to open links; clients token, for every other
      * call (a node's is good, too). token NULL: none is needed. node_token NULL: the clients' token opens
@@ -89,6 +95,8 @@ void server_limit(struct server *s, const char *path, uint32_t per_connection);
  * calls to others. Calls of server_handle_stream always do. */
 void server_lasting(struct server *s, const char *path);
 void server_start(struct server *s);
+/* Since the server was made. */
+struct server_counts server_counts(const struct server *s);
 /* From now on the server accepts no link and calls no handler, so their owners may be freed. Calls that
  * wait for an answer can still get it. Others are refused as UNAVAILABLE with SERVER_STOPPING_TEXT. NULL
  * is fine. */

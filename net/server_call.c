@@ -207,6 +207,8 @@ static void end_call(struct rpc_call *c, grpc_status_code status, const char *te
 {
     CHECK(!c->ended);
     c->ended = true;
+    if (status != GRPC_STATUS_OK && (unsigned)status < SERVER_CODES)
+        c->server->failed[status]++;
     c->have_status = true;
     c->status = status;
     c->details = grpc_slice_from_copied_string(text);
@@ -394,6 +396,7 @@ struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, const 
     conn_enter(c);
     c->details = grpc_empty_slice();
     list_push_tail(&s->all, &c->node);
+    s->made++;
     if (m)
         s->n++;
     s->lasting += c->method.lasting;

@@ -24,7 +24,9 @@ struct server_calls {
     uint32_t n;       /* of them with a handler */
     uint32_t lasting; /* of those */
     bool stopping;    /* no handler gets requests any more */
-    size_t bytes;     /* of replies that have not left */
+    uint64_t made;    /* calls that ever came; those that ended with an error, by its code */
+    uint64_t failed[SERVER_CODES];
+    size_t bytes; /* of replies that have not left */
     size_t bytes_max;
     /* Operations that gRPC has to complete: accepts, calls on the wire, the end of the server. */
     uint32_t held;

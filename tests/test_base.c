@@ -1,6 +1,9 @@
 /* base/: errors, ids, quantities, random numbers, heap, lists, memory, blobs, checks, log. */
 #include "tests/test_base.h"
 
+#include <jansson.h>
+#include <time.h>
+
 /* --- helpers ----------------------------------------------------------------------------------- */
 
 static int redirected_from;
@@ -384,6 +387,67 @@ static void log_writes_one_line_per_event(void **state)
                               "9999-99-99T99:99:99.999Z warn  dist d9: a name with?a newline\n");
 }
 
+static void log_lines_may_be_json(void **state)
+{
+    char text[8192];
+    int fd = stderr_capture();
+
+    log_init("dist d1", LOG_INFO);
+    log_form(true, 0);
+    log_warn("job 3.17 (a \"name\\) is cancelled%c", '\n');
+    log_info("a job that has no id");
+    log_form(false, 0);
+    stderr_release(fd, text, sizeof text);
+
+    char *second = strchr(text, '\n') + 1;
+    second[-1] = '\0';
+    json_t *a = json_loads(text, 0, NULL), *b = json_loads(second, 0, NULL);
+    assert_non_null(a);
+    assert_non_null(b);
+    assert_string_equal(json_string_value(json_object_get(a, "message")),
+                        "job 3.17 (a \"name\\) is cancelled");
+    assert_string_equal(json_string_value(json_object_get(a, "job")), "3.17");
+    assert_string_equal(json_string_value(json_object_get(a, "level")), "warn");
+    assert_string_equal(json_string_value(json_object_get(a, "role")), "dist d1");
+    assert_int_equal(strlen(json_string_value(json_object_get(a, "time"))),
+                     strlen("9999-99-99T99:99:99.999Z"));
+    assert_null(json_object_get(b, "job"));
+    json_decref(a);
+    json_decref(b);
+}
+
+static uint32_t lines_with(const char *text, const char *word)
+{
+    uint32_t n = 0;
+
+    for (; (text = strstr(text, word)); text++)
+        n++;
+    return n;
+}
+
+static void log_lines_of_one_kind_have_a_limit(void **state)
+{
+    static char text[65536];
+    int fd = stderr_capture();
+    struct timespec rest = {.tv_sec = 1, .tv_nsec = 50000000};
+
+    log_form(false, 5);
+    for (int i = 0; i < 100; i++)
+        log_info("noise %d", i);
+    log_info("another kind");
+    nanosleep(&rest, NULL);
+    log_info("noise %d", 100);
+    log_form(false, 0);
+    for (int i = 0; i < 20; i++)
+        log_info("without limit");
+    stderr_release(fd, text, sizeof text);
+
+    assert_in_range(lines_with(text, "info  dist d1: noise"), 6, 11); /* the second may end in between */
+    assert_int_equal(lines_with(text, "another kind"), 1);
+    assert_in_range(lines_with(text, "more lines were left out (log.rate) like: noise %d"), 1, 2);
+    assert_int_equal(lines_with(text, "without limit"), 20);
+}
+
 static void log_cuts_what_is_too_long(void **state)
 {
     char text[8192], *big = xcalloc(1, 5001);
@@ -493,6 +557,8 @@ int main(void)
         cmocka_unit_test(quantiles_interpolate),
         cmocka_unit_test(log_levels_are_read),
         cmocka_unit_test(log_writes_one_line_per_event),
+        cmocka_unit_test(log_lines_may_be_json),
+        cmocka_unit_test(log_lines_of_one_kind_have_a_limit),
         cmocka_unit_test(log_cuts_what_is_too_long),
         cmocka_unit_test(what_is_not_utf8_is_mended),
         cmocka_unit_test(what_acts_on_a_terminal_is_tamed),

@@ -31,6 +31,7 @@ struct service {
     enum service_state state;
     struct failure failures[WORKER_FAILURES]; /* one per job */
     uint32_t n;
+    uint64_t starts_failed;   /* tasks that it could not start, ever */
     bool checking;            /* a check has no answer yet */
     struct blob *why, *place; /* ASKED, OUT: from the failure that was blamed last */
     int64_t until_us;         /* OUT: the latest time of return */
@@ -58,6 +59,8 @@ bool worker_out_of_service(const struct worker *w, const struct blob **why)
     *why = worker_is_out(w) ? w->service->why : NULL;
     return worker_is_out(w);
 }
+
+uint64_t worker_starts_failed(const struct worker *w) { return w->service ? w->service->starts_failed : 0; }
 
 /* ---- Failures to start ---- */
 
@@ -98,11 +101,12 @@ void worker_service_failed(struct worker *w, job_id_t job, const struct msg_exec
 {
     struct service *s;
 
-    if (!w->config.leaves_service)
-        return;
     if (!w->service)
         w->service = xcalloc(1, sizeof *w->service);
     s = w->service;
+    s->starts_failed++;
+    if (!w->config.leaves_service)
+        return;
     if (!failure_of(s, job))
         *room(s) = (struct failure){
             .job = job, .at_us = w->now_us, .place = blob_ref(m->place), .why = blob_ref(m->result)};

@@ -29,6 +29,21 @@ void worker_counts(const struct worker *w, struct worker_counts *c)
     };
 }
 
+int64_t worker_oldest_us(const struct worker *w)
+{
+    int64_t oldest = TIME_NEVER;
+
+    for (uint32_t i = 0; i < w->n_lanes; i++) {
+        struct steal_entry *q = steal_queue_head(&w->lanes[i].queue);
+        struct entry *e = q ? container_of(q, struct entry, q) : NULL;
+        int64_t came = !e ? TIME_NEVER : e->task ? e->task->arrived_us : reservation_of(e)->arrived_us;
+
+        if (came < oldest)
+            oldest = came;
+    }
+    return oldest;
+}
+
 bool worker_running(const struct worker *w, uint32_t slot, int64_t now_us, struct worker_running *r)
 {
     const struct slot *s = slot < w->n_slots ? slot_at(w, slot) : NULL;

@@ -183,6 +183,8 @@ struct worker_counts {
     bool joined, general, stuck, parked, drained, stopping, stopped;
 };
 void worker_counts(const struct worker *w, struct worker_counts *c);
+/* When the oldest entry of its queues came; TIME_NEVER: they are empty. O(lanes). */
+int64_t worker_oldest_us(const struct worker *w);
 
 /* A task that has a slot. */
 struct worker_running {
@@ -202,6 +204,8 @@ bool worker_running(const struct worker *w, uint32_t slot, int64_t now_us, struc
 static inline uint64_t worker_unacked_bytes(const struct worker *w) { return w->unacked_bytes; }
 /* Those of them that belong to the owner of that run's task; 0: there is no such run. O(1). */
 uint64_t worker_owner_unacked_bytes(const struct worker *w, uint32_t run);
+/* How many tasks it could not start for a reason of its own. */
+uint64_t worker_starts_failed(const struct worker *w);
 /* Whether it has taken itself out of service; *why: the reason, borrowed until the next step. */
 bool worker_out_of_service(const struct worker *w, const struct blob **why);
 static inline node_id_t worker_node(const struct worker *w) { return w->node; }

@@ -1,0 +1,155 @@
+/* `hawk prune`: old output of tasks on this machine, listed or removed. */
+#include "base/units.h"
+#include "cli/document.h"
+#include "cli/print.h"
+#include "config/config.h"
+#include "daemon/commands.h"
+#include "daemon/retention.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char prune_details[] =
+    "DIR is a directory of tasks' output. Without one these are worker.output_dir and up.output_dir of the\n"
+    "configuration, as far as they are here. Without --older and --max-size its output_keep and output_max "
+    "hold.\n"
+    "Output that a running task writes to stays, and what was written to within the last 10 s.\n"
+    "\n"
+    "examples:\n"
+    "  hawk prune --older 30d\n"
+    "  sudo -u hawk hawk prune --max-size 50GiB --yes\n";
+
+struct options {
+    const char *config, *max_size, *output;
+    int64_t older_us;
+    bool yes;
+};
+
+const struct flag prune_flags[] = {
+    FLAG_ABOVE_0(struct options, older_us, "older", 0, "TIME",
+                 "what was last written to longer ago, like 30d"),
+    FLAG(TEXT, struct options, max_size, "max-size", 0, "SIZE",
+         "the oldest, until what is left takes no more room, like 50GiB"),
+    FLAG(BOOL, struct options, yes, "yes", 'y', NULL, "remove it"),
+    FLAG(TEXT, struct options, config, "config", 0, "FILE", "the configuration that names the directories"),
+    FLAG(CHOICE, struct options, output, "output", 'o', "table|json", "form of the output"),
+    {0},
+};
+
+struct report {
+    struct text_table table;
+    json_t *list;
+    uint32_t jobs;
+    uint64_t bytes, left_bytes;
+};
+
+static int prune_one(const struct options *o, const struct retention *rules, struct report *report)
+{
+    struct retention r = *rules;
+    struct retention_result result;
+    char id[JOB_ID_TEXT], bytes[32];
+    r.dry_run = !o->yes;
+    if (retention_apply(&r, &result)) {
+        say_error("prune", "%s: %s", r.dir, strerror(errno));
+        return HAWK_EXIT_FAILED;
+    }
+    for (uint32_t i = 0; i < result.gone_n; i++) {
+        const struct retention_job *job = &result.gone[i];
+        json_array_append_new(report->list,
+                              json_pack("{s:s, s:o, s:I, s:I}", "job", job_id_format(id, job->job), "dir",
+                                        json_text(r.dir), "age_us", (json_int_t)job->age_us, "bytes",
+                                        (json_int_t)job->bytes));
+        table_cell(&report->table, "%s", id);
+        table_cell(&report->table, "%s", DURATION(job->age_us));
+        table_cell(&report->table, "%s", size_format(bytes, sizeof bytes, job->bytes));
+        table_cell(&report->table, "%s", r.dir);
+    }
+    report->jobs += result.gone_n;
+    report->bytes += result.bytes;
+    report->left_bytes += result.left_bytes;
+    free(result.gone);
+    return HAWK_EXIT_OK;
+}
+
+static void print_report(const struct options *o, struct report *report)
+{
+    char bytes[32], left[32];
+    if (document_wanted()) {
+        document_print(json_pack("{s:O, s:I, s:I, s:b}", "jobs", report->list, "bytes",
+                                 (json_int_t)report->bytes, "left_bytes", (json_int_t)report->left_bytes,
+                                 "removed", (int)o->yes));
+        table_free(&report->table);
+        return;
+    }
+    if (report->jobs)
+        table_print(&report->table, NULL);
+    else
+        table_free(&report->table);
+    printf("%u job%s, %s %s; %s are left%s\n", report->jobs, PLURAL(report->jobs),
+           size_format(bytes, sizeof bytes, report->bytes), o->yes ? "removed" : "would be removed",
+           size_format(left, sizeof left, report->left_bytes),
+           o->yes || !report->jobs ? "" : ". Nothing was: add --yes");
+}
+
+/* The rules for one directory: the flags, else the configuration's. */
+static struct retention rules_for(const struct options *o, uint64_t max_bytes, const char *dir,
+                                  int64_t keep_us, uint64_t keep_bytes)
+{
+    bool told = o->older_us || max_bytes;
+    return (struct retention){
+        .dir = dir, .keep_us = told ? o->older_us : keep_us, .max_bytes = told ? max_bytes : keep_bytes};
+}
+
+static int prune_all(const struct options *o, uint64_t max_bytes, const struct config *c, int argc,
+                     char **argv)
+{
+    struct report report = {.list = json_array()};
+    struct retention rules[2] = {
+        rules_for(o, max_bytes, c->worker.output_dir, c->worker.output_keep, c->worker.output_max),
+        rules_for(o, max_bytes, c->up.output_dir, c->up.output_keep, c->up.output_max)};
+    int code = HAWK_EXIT_OK;
+    bool any = false;
+
+    table_columns(&report.table, "!JOB", ">AGE", ">SIZE", "?DIRECTORY", NULL);
+    for (int i = 0; i < argc || (!argc && i < 2); i++) {
+        struct retention r =
+            argc ? rules_for(o, max_bytes, argv[i], rules[0].keep_us, rules[0].max_bytes) : rules[i];
+        bool again = !argc && i == 1 && strcmp(rules[0].dir, rules[1].dir) == 0;
+        any = any || r.keep_us || r.max_bytes;
+        if (code || again || (!r.keep_us && !r.max_bytes) || (!argc && access(r.dir, F_OK) != 0))
+            continue;
+        code = prune_one(o, &r, &report);
+    }
+    if (!any)
+        code = usage_error(
+            "prune: say what is old: --older TIME or --max-size SIZE (the configuration keeps all)");
+    if (code == HAWK_EXIT_OK)
+        print_report(o, &report);
+    else
+        table_free(&report.table);
+    json_decref(report.list);
+    return code;
+}
+
+int prune_main(int argc, char **argv)
+{
+    struct options o = {0};
+    struct config c;
+    uint64_t max_bytes = 0;
+    char *config_argv[] = {argv[0], (char[]){"--config"}, NULL, NULL};
+    int first = flags_parse("prune", prune_flags, NULL, false, argc, argv, &o);
+    if (first < 0)
+        return -first;
+    if (o.max_size && (size_parse(o.max_size, &max_bytes) || !max_bytes))
+        return usage_error("prune: --max-size takes a size like 512MiB or 50GiB, not '%s'", o.max_size);
+    if (o.config)
+        config_argv[2] = (char *)(uintptr_t)o.config;
+    config_init(&c);
+    int code = config_from_args(&c, "config", o.config ? 3 : 1, config_argv);
+    if (!code)
+        code = prune_all(&o, max_bytes, &c, argc - first, argv + first);
+    config_free(&c);
+    return code;
+}

@@ -1,0 +1,232 @@
+/* See retention.h. */
+#include "daemon/retention.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/units.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define EVERY_MAX_US (600 * US_PER_S)
+
+/* ---- Looking ---- */
+
+struct found {
+    struct retention_job job;
+    bool in_use;
+};
+
+static int64_t wall_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return t.tv_sec * US_PER_S + t.tv_nsec / 1000;
+}
+
+static int open_dir(int at, const char *name)
+{
+    return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static bool is_dot(const char *name) { return strcmp(name, ".") == 0 || strcmp(name, "..") == 0; }
+
+/* Whether some task has the file open for its output. */
+static bool is_locked(int at, const char *name)
+{
+    int fd = openat(at, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    bool locked = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (fd >= 0)
+        close(fd); /* and with it the lock */
+    return locked;
+}
+
+/* Looks at a job's directory. */
+static void look_at_job(int at, const char *name, int64_t now_us, struct found *f)
+{
+    int fd = open_dir(at, name);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    struct stat st;
+    int64_t newest_us = 0;
+    if (dir && fstat(fd, &st) == 0)
+        newest_us = st.st_mtim.tv_sec * US_PER_S;
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        if (is_dot(e->d_name) || fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+            continue;
+        f->job.bytes += (uint64_t)st.st_blocks * 512;
+        if (st.st_mtim.tv_sec * US_PER_S > newest_us)
+            newest_us = st.st_mtim.tv_sec * US_PER_S;
+        f->in_use = f->in_use || is_locked(fd, e->d_name);
+    }
+    f->job.age_us = now_us > newest_us ? now_us - newest_us : 0;
+    f->in_use = f->in_use || !dir || f->job.age_us < RETENTION_YOUNG_US;
+    if (dir)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const struct found *x = a, *y = b;
+    return x->job.age_us < y->job.age_us ? 1 : x->job.age_us > y->job.age_us ? -1 : 0;
+}
+
+/* Removes the files of a job's directory, and the directory. */
+static void remove_job(int at, job_id_t job)
+{
+    char name[JOB_ID_TEXT];
+    int fd = open_dir(at, job_id_format(name, job));
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (!is_dot(e->d_name))
+            unlinkat(fd, e->d_name, 0);
+    if (dir)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
+    unlinkat(at, name, AT_REMOVEDIR);
+}
+
+static void take(const struct retention *r, int at, const struct retention_job *job,
+                 struct retention_result *result)
+{
+    if (!r->dry_run)
+        remove_job(at, job->job);
+    vec_grow(result->gone, result->gone_n, result->cap);
+    result->gone[result->gone_n++] = *job;
+    result->bytes += job->bytes;
+}
+
+int retention_apply(const struct retention *r, struct retention_result *result)
+{
+    int at = open(r->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = at >= 0 ? fdopendir(at) : NULL;
+    struct found *v = NULL;
+    uint32_t n = 0, cap = 0;
+    int64_t now_us = wall_us();
+    uint64_t bytes = 0;
+    job_id_t job;
+
+    *result = (struct retention_result){0};
+    if (!dir)
+        return HAWK_EIO;
+    for (struct dirent *e; (e = readdir(dir));) {
+        if (job_id_parse(e->d_name, &job))
+            continue;
+        vec_grow(v, n, cap);
+        v[n] = (struct found){.job.job = job};
+        look_at_job(at, e->d_name, now_us, &v[n]);
+        bytes += v[n++].job.bytes;
+    }
+    if (n)
+        qsort(v, n, sizeof *v, by_age);
+    for (uint32_t i = 0; i < n; i++) {
+        bool old = r->keep_us && v[i].job.age_us > r->keep_us;
+        bool many = r->max_bytes && bytes - result->bytes > r->max_bytes;
+        if (!v[i].in_use && (old || many))
+            take(r, at, &v[i].job, result);
+    }
+    result->left = n - result->gone_n;
+    result->left_bytes = bytes - result->bytes;
+    free(v);
+    closedir(dir);
+    return 0;
+}
+
+/* ---- The thread ---- */
+
+struct retention_thread {
+    struct retention rules;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t stop;
+    bool stopping;
+};
+
+static void apply_and_log(const struct retention *r)
+{
+    struct retention_result result;
+    char bytes[32], left[32];
+    if (retention_apply(r, &result)) {
+        log_warn("old output cannot be removed: %s: %s", r->dir, strerror(errno));
+        return;
+    }
+    if (result.gone_n)
+        log_info("the output of %u old job%s was removed from %s, %s; %s are left", result.gone_n,
+                 result.gone_n == 1 ? "" : "s", r->dir, size_format(bytes, sizeof bytes, result.bytes),
+                 size_format(left, sizeof left, result.left_bytes));
+    free(result.gone);
+}
+
+static void *work(void *arg)
+{
+    struct retention_thread *t = arg;
+    int64_t every_us = t->rules.keep_us / 10;
+    struct timespec at;
+
+    if (!every_us || every_us > EVERY_MAX_US)
+        every_us = EVERY_MAX_US;
+    if (every_us < US_PER_S)
+        every_us = US_PER_S;
+    pthread_mutex_lock(&t->lock);
+    while (!t->stopping) {
+        pthread_mutex_unlock(&t->lock);
+        apply_and_log(&t->rules);
+        clock_gettime(CLOCK_MONOTONIC, &at);
+        at.tv_sec += every_us / US_PER_S;
+        pthread_mutex_lock(&t->lock);
+        while (!t->stopping && pthread_cond_timedwait(&t->stop, &t->lock, &at) == 0)
+            ;
+    }
+    pthread_mutex_unlock(&t->lock);
+    return NULL;
+}
+
+struct retention_thread *retention_start(const struct retention *r)
+{
+    struct retention_thread *t;
+    pthread_condattr_t attr;
+    sigset_t all, before;
+
+    if (!r->keep_us && !r->max_bytes)
+        return NULL;
+    t = xcalloc(1, sizeof *t);
+    t->rules = *r;
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&t->stop, &attr);
+    pthread_condattr_destroy(&attr);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the loop's */
+    if (pthread_create(&t->thread, NULL, work, t)) {
+        log_warn("no thread for removing old output can be started: it stays");
+        free(t);
+        t = NULL;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return t;
+}
+
+void retention_stop(struct retention_thread *t)
+{
+    if (!t)
+        return;
+    pthread_mutex_lock(&t->lock);
+    t->stopping = true;
+    pthread_cond_signal(&t->stop);
+    pthread_mutex_unlock(&t->lock);
+    pthread_join(t->thread, NULL);
+    pthread_cond_destroy(&t->stop);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}

@@ -1,0 +1,117 @@
+#!/usr/bin/python3
+"""How long outputs and ended jobs stay: hawk prune, worker.output_keep and output_max, dist.finished_keep."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+from hawktest import BOUND, HAWK, Cluster, Daemon, run_hawk, run_tests, user_environment, wait_for
+
+DAY = 86400
+
+
+def jobs_in(d):
+    return sorted(os.listdir(d))
+
+
+def make_older(d, seconds):
+    """As if everything in it had been written so long ago."""
+    at = time.time() - seconds
+    for name in os.listdir(d):
+        os.utime(f"{d}/{name}", (at, at))
+    os.utime(d, (at, at))
+
+
+def fill(d, ages, kib=100):
+    """Output of jobs 1.1, 1.2 ... of these ages, in days."""
+    for i, age in enumerate(ages, 1):
+        os.makedirs(f"{d}/1.{i}")
+        with open(f"{d}/1.{i}/0.out", "wb") as f:
+            f.write(os.urandom(kib * 1024))
+        make_older(f"{d}/1.{i}", age * DAY)
+
+
+def prune(*args, check=0):
+    r = subprocess.run([HAWK, "prune", *args], capture_output=True, text=True, timeout=BOUND)
+    assert r.returncode == check, r
+    return r.stdout if check == 0 else r.stderr
+
+
+def test_prune_lists_first_and_removes_with_yes():
+    with tempfile.TemporaryDirectory() as d:
+        fill(d, [40, 20, 31])
+        os.makedirs(f"{d}/notes")
+        make_older(f"{d}/notes", 99 * DAY)
+        shown = prune("--older", "30d", d)
+        assert "1.1" in shown and "1.3" in shown and "1.2" not in shown and "2 jobs" in shown, shown
+        assert "would be removed" in shown and "--yes" in shown
+        assert jobs_in(d) == ["1.1", "1.2", "1.3", "notes"]
+        document = json.loads(prune("--older", "30d", "--output", "json", d))
+        assert [j["job"] for j in document["jobs"]] == ["1.1", "1.3"] and not document["removed"], document
+        assert document["bytes"] >= 200 * 1024 and document["left_bytes"] >= 100 * 1024
+        assert "2 jobs" in prune("--older", "30d", "--yes", d)
+        assert jobs_in(d) == ["1.2", "notes"]
+        assert "0 jobs" in prune("--older", "30d", d)
+
+
+def test_prune_by_size_takes_the_oldest():
+    with tempfile.TemporaryDirectory() as d:
+        fill(d, [1, 3, 2, 4])
+        prune("--max-size", "250KiB", "--yes", d)
+        assert jobs_in(d) == ["1.1", "1.3"]
+        assert "--older" in prune(d, check=2)
+        assert "--max-size takes" in prune("--max-size", "many", d, check=2)
+        assert "No such file" in prune("--older", "1d", f"{d}/nowhere", check=1)
+
+
+def test_what_a_task_writes_to_stays():
+    with tempfile.TemporaryDirectory() as d:
+        env = user_environment(d)
+        up = Daemon("up", "--slots", "2", "--output-dir", f"{d}/out", env=env)
+        try:
+            up.ready()
+            run_hawk(env, "submit", "--", "sh", "-c", "echo begun; exec sleep 600")
+            wait_for("its output", lambda: os.path.exists(f"{d}/out/1.1/0.out"))
+            run_hawk(env, "submit", "--wait", "--", "echo", "ended")
+            for job in ("1.1", "1.2"):
+                make_older(f"{d}/out/{job}", 40 * DAY)
+            prune("--older", "30d", "--yes", f"{d}/out")
+            assert jobs_in(f"{d}/out") == ["1.1"], jobs_in(f"{d}/out")
+            run_hawk(env, "cancel", "1.1")
+            run_hawk(env, "cat", "1.2", check=3)
+        finally:
+            up.stop()
+
+
+def test_a_worker_removes_by_itself():
+    with Cluster(workers=1, worker=("--output-keep", "20s", "--output-max", "1MiB")) as c:
+        out = f"{c.dir}/out-w1"
+        c.hawk("submit", "--wait", "--", "echo", "old")
+        c.hawk("submit", "--wait", "--", "echo", "young")
+        old, young = jobs_in(out)
+        assert c.hawk("cat", old).stdout == "old\n"
+        make_older(f"{out}/{old}", 60)
+        wait_for("the old one to go", lambda: jobs_in(out) == [young])
+        wait_for("the log", lambda: "of 1 old job was removed" in c.workers[0].text())
+        c.hawk("submit", "--wait", "--", "head", "-c", "2000000", "/dev/zero")
+        large = next(j for j in jobs_in(out) if j != young)
+        make_older(f"{out}/{large}", 15)  # too young for output_keep, too large for output_max
+        wait_for("the large one to go", lambda: large not in jobs_in(out))
+
+
+def test_a_dist_forgets_ended_jobs():
+    with Cluster(workers=1, dist=("--finished-keep", "10s")) as c:
+        job = c.submit("--", "true")
+        c.hawk("wait", job)
+        running = c.submit("--", "sleep", "600")
+        assert c.job(job)["state"] == "done"
+        wait_for("the ended job to be forgotten", lambda: c.hawk("job", job, check=None).returncode == 3)
+        assert c.job(running)["state"] == "running"
+        c.hawk("cancel", running)
+    r = subprocess.run([HAWK, "dist", "--finished-keep", "1s"], capture_output=True, text=True, timeout=BOUND)
+    assert r.returncode == 2 and "10 s or more" in r.stderr, r
+
+
+run_tests(sys.modules[__name__])
