@@ -27,6 +27,7 @@ struct explanation {
     struct api_task slow[SLOW_SHOWN];  /* the tasks that waited longest, longest first; without texts */
     struct api_task stood[SLOW_SHOWN]; /* those that stood still longest, longest first; without texts */
     uint32_t slow_n, stood_n, first_index, tasks_stolen;
+    struct ancestors ancestors;
     bool begun;
 };
 
@@ -71,6 +72,8 @@ static int gather_page(void *ctx, const struct api_get_job_reply *page, uint32_t
     if (!e->begun) {
         e->job = page->job;
         e->first_index = first_index;
+        if (page->spec)
+            e->ancestors = page->spec->ancestors;
         snprintf(e->name, sizeof e->name, "%s", page->job.name);
         snprintf(e->user, sizeof e->user, "%s", page->job.user);
         snprintf(e->blocked, sizeof e->blocked, "%s", page->blocked);
@@ -187,6 +190,11 @@ static void print_explanation(struct explanation *e)
            show_job_state(j->state));
     printf("  class     %s\n", why);
     printf("  schedules %s\n", scheduler_text(j));
+    show_ancestors(&e->ancestors);
+    if (e->ancestors.n > 0 && j->class == CLASS_SHORT && !job_state_final(j->state))
+        printf("            no task of %s stands still for it: it may wait for a slot where only those run "
+               "long\n",
+               e->ancestors.n == 1 ? "that job" : "those jobs");
     printf("  tasks     %u: %u waiting, %u running, %u done, %u failed, %u cancelled, %u lost\n", j->tasks,
            j->waiting, j->running, j->done, j->failed, j->cancelled, j->lost);
     if (*e->blocked)
@@ -219,7 +227,9 @@ static json_t *explanation_json(struct explanation *e)
     json_object_set_new(o, "blocked", json_text(e->blocked));
     json_object_set_new(o, "probes_used", json_integer(probes_used(&e->job)));
     json_object_set_new(o, "tasks_stolen", json_integer(e->tasks_stolen));
-    json_object_set_new(o, "details", job_json(&e->job));
+    json_t *details = job_json(&e->job);
+    ancestors_json(details, &e->ancestors);
+    json_object_set_new(o, "details", details);
     json_t *pauses = json_array();
     for (uint32_t i = 0; i < e->stood_n; i++) {
         json_t *task = json_object();

@@ -62,6 +62,28 @@ json_t *job_json(const struct api_job *j)
     return o;
 }
 
+static uint32_t ancestors_shown(const struct ancestors *a)
+{
+    return a->n < LIMIT_ANCESTORS ? a->n : LIMIT_ANCESTORS;
+}
+
+void ancestors_json(json_t *o, const struct ancestors *a)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < ancestors_shown(a); i++)
+        json_array_append_new(list, json_text(JOB_TEXT(a->v[i])));
+    json_object_set_new(o, "ancestors", list);
+}
+
+void show_ancestors(const struct ancestors *a)
+{
+    for (uint32_t i = 0; i < ancestors_shown(a); i++)
+        printf(i ? ", which a task of job %s submitted" : "  nested    submitted by a task of job %s",
+               JOB_TEXT(a->v[i]));
+    if (a->n > 0)
+        putchar('\n');
+}
+
 void pauses_json(json_t *o, const struct api_task *t)
 {
     json_object_set_new(o, "paused", json_boolean(t->paused));

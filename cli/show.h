@@ -19,6 +19,11 @@ bool show_has_id(const struct api_node *n);
 const char *show_node_state(const struct api_node *n);
 json_t *node_json(const struct api_node *n);
 json_t *job_json(const struct api_job *j);
+/* Adds the jobs in whose tasks the job was submitted to o. A newer server may send more than LIMIT_ANCESTORS: these are
+ * left out. */
+void ancestors_json(json_t *o, const struct ancestors *a);
+/* Prints a line about them, if there are any. */
+void show_ancestors(const struct ancestors *a);
 /* first_index: the HAWK_TASK_INDEX of task 0. */
 json_t *task_json(const struct api_task *t, uint32_t first_index);
 /* Adds what is known of a task's pauses to o, as task_json does. */

@@ -39,7 +39,8 @@ static void check_tasks(const struct dist_job *job)
 
         in[t->state]++;
         CHECK(!t->unsent || (t->state == TASK_LAUNCHED && job->journalled));
-        CHECK(!t->asked || (t->central && (job->hand == HAND_ASKED || job->hand == HAND_ACCEPTED)));
+        CHECK(!t->asked ||
+              (t->central && (job->cancelling || job->hand == HAND_ASKED || job->hand == HAND_ACCEPTED)));
         if (t->central)
             central += !task_state_final(t->state);
         else if (t->state == TASK_WAITING)

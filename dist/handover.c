@@ -263,10 +263,12 @@ static void finish_central_tasks(struct dist *d, struct dist_job *job, enum outc
 }
 
 /* The dist does not know whether central has these tasks until central names them. If an answer is on its way
- * already, that one counts. */
+ * already, that one counts. A job that is being cancelled may have moved to another dist, from which central got
+ * less. */
 static void mark_asked(struct dist_job *job)
 {
-    bool told = job->hand == HAND_ASKED || (job->hand == HAND_ACCEPTED && !(job->desc->flags & JOB_DETACHED));
+    bool told = job->hand == HAND_ASKED || job->cancelling ||
+                (job->hand == HAND_ACCEPTED && !(job->desc->flags & JOB_DETACHED));
 
     if (!told || job->asking)
         return;

@@ -23,7 +23,7 @@
  * used.
  *
  *   unsent => state = LAUNCHED, and its job is journalled
- *   asked  => central, and the job's hand = ASKED or ACCEPTED
+ *   asked  => central, and the job's hand = ASKED or ACCEPTED, or the job is being cancelled
  *   from the job's cursor on: state = WAITING, not central, attempt = 0 */
 struct dist_task {
     int64_t wait_us; /* from submission to start; valid if `started` */

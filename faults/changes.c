@@ -15,6 +15,7 @@ void cluster_kill_worker(struct cluster *c, uint32_t worker)
     if (w->alive)
         bus_kill(c->bus, w->ep);
     w->alive = false;
+    cluster_executors_end(c, w);
     cluster_forget_runs(w);
 }
 
@@ -24,7 +25,7 @@ void cluster_crash_agent(struct cluster *c, uint32_t worker)
 
     bus_kill(c->bus, w->ep);
     w->alive = false;
-    cluster_end_app_runs(c, w);
+    cluster_executors_end(c, w);
     cluster_thaw(c, w); /* the dead agent's spawner thaws all runs */
     w->orphan_us = bus_now(c->bus) + CLUSTER_GRACE_US;
 }
@@ -39,19 +40,6 @@ void cluster_return_agent(struct cluster *c, uint32_t worker)
     cluster_start_worker(c, worker);
 }
 
-void cluster_attach(struct cluster *c, uint32_t worker, bool on)
-{
-    struct cluster_worker *w = c->workers[worker];
-
-    if (w->attached == on)
-        return;
-    w->attached = on;
-    if (!on)
-        cluster_end_app_runs(c, w);
-    if (w->alive)
-        cluster_tell_attached(c, w);
-}
-
 void cluster_app_job(struct cluster_job *j)
 {
     j->desc->kind = PAYLOAD_APP;
@@ -64,11 +52,13 @@ void cluster_freeze(struct cluster *c, uint32_t ep, bool machine, int64_t until_
     int64_t now_us = bus_now(c->bus);
 
     bus_freeze(c->bus, ep, until_us);
+    if (w)
+        w->asleep_us = until_us > w->asleep_us ? until_us : w->asleep_us;
     if (!w || !w->alive || !machine || w->frozen_us >= now_us)
         return;
     w->frozen_us = until_us;
     for (uint32_t i = 0; i < w->runs_n; i++)
-        if (w->runs[i].paused_us == TIME_NEVER)
+        if (w->runs[i].paused_us == TIME_NEVER && w->runs[i].due_us != TIME_NEVER)
             w->runs[i].due_us += until_us - now_us;
 }
 

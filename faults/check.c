@@ -2,6 +2,7 @@
 #include "faults/internal.h"
 
 #include "base/mem.h"
+#include "exec/exec.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -378,6 +379,26 @@ void cluster_expect_in_service(struct cluster *c)
     cluster_run_until(c, all_in_service, NULL, 2 * WELL_US, INVARIANT_SERVICE, "in service");
 }
 
+static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Checks that no run stands still for longer than the longest pause, and that no executor is awaited for longer than it
+ * may take to say that a task stands still. While the worker's process stands still, it can do nothing about it. */
+static void check_still(struct cluster *c, const struct cluster_worker *w, int64_t now_us)
+{
+    int64_t longest_us = w->w.config.pause.longest_us + CLUSTER_FREEZE_US;
+
+    for (uint32_t i = 0; i < w->runs_n && now_us > w->asleep_us; i++) {
+        const struct cluster_run *r = &w->runs[i];
+
+        if (r->paused_us != TIME_NEVER && now_us - longest_us > later(r->paused_us, w->asleep_us))
+            cluster_fail(c, INVARIANT_PAUSES, "task %u stands still since %lld us", r->held.id.task,
+                         (long long)(now_us - r->paused_us));
+        if (r->asked_us != TIME_NEVER && now_us - EXEC_CONFIRM_US > later(r->asked_us, w->asleep_us))
+            cluster_fail(c, INVARIANT_PAUSES, "an executor is to pause task %u since %lld us",
+                         r->held.id.task, (long long)(now_us - r->asked_us));
+    }
+}
+
 void cluster_on_stepped(void *arg, uint32_t ep, int64_t now_us)
 {
     struct cluster *c = arg;
@@ -396,6 +417,7 @@ void cluster_on_stepped(void *arg, uint32_t ep, int64_t now_us)
             check_service(c, now_us);
     } else if (w) {
         worker_check(&w->w);
+        check_still(c, w, now_us);
         check_well(c, w, now_us);
     } else if (d) {
         dist_check(&d->d);

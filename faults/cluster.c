@@ -2,6 +2,7 @@
 #include "faults/cluster.h"
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "faults/internal.h"
 
@@ -139,8 +140,7 @@ void cluster_start_worker(struct cluster *c, uint32_t i)
     cluster_take_over(c, w);
     bus_listen(c->bus, w->ep, w->addr);
     bus_start(c->bus, w->ep, &r, &w->w);
-    if (w->attached)
-        cluster_tell_attached(c, w);
+    cluster_executors_start(c, w);
 }
 
 static void add_dist(struct cluster *c)
@@ -185,6 +185,7 @@ struct cluster *cluster_new(const struct cluster_config *config)
                             .steal_streams = config->steal_streams};
 
     c->config = *config;
+    log_level = LOG_ERROR; /* what executors do amiss is no news here */
     c->trace = config->log || getenv("HAWK_TEST_TRACE");
     if (!c->config.policy)
         c->config.policy = "hawk";
@@ -194,6 +195,7 @@ struct cluster *cluster_new(const struct cluster_config *config)
         c->config.cutoff_us = 10 * US_PER_S;
     rng_seed(&c->rng, config->seed);
     rng_seed(&c->net.rng, config->seed ^ UINT64_C(0x6e6574));
+    rng_seed(&c->executors, config->seed ^ UINT64_C(0x65786563));
     c->bus = bus_new(&bc);
     c->central_ep = bus_add(c->bus, ROLE_CENTRAL);
     c->store = (struct cluster_store){.ep = c->central_ep, .commit_us = TIME_NEVER};
@@ -216,7 +218,10 @@ void cluster_free(struct cluster *c)
 {
     bus_free(c->bus);
     for (uint32_t i = 0; i < c->workers_n; i++) {
+        c->workers[i]->alive = false;
+        cluster_executors_end(c, c->workers[i]);
         worker_free(&c->workers[i]->w);
+        free(c->workers[i]->unanswered);
         free(c->workers[i]->runs);
         free(c->workers[i]->ends);
         free(c->workers[i]);
@@ -283,8 +288,10 @@ static bool run_one(struct cluster *c, int64_t limit_us)
     struct cluster_worker *w = NULL;
     struct cluster_store *s = first_commit(c);
     int64_t run_us = cluster_next_end(c, &w, &run), net_us = cluster_net_next(c);
-    int64_t start_us = first_start(c), ask_us = cluster_next_ask(c);
+    int64_t start_us = first_start(c), ask_us = cluster_next_ask(c), executors_us = cluster_executors_next(c);
     int64_t due_us = earlier(earlier(run_us, s->commit_us), earlier(net_us, earlier(start_us, ask_us)));
+
+    due_us = earlier(due_us, executors_us);
 
     if (bus_run_one(c->bus, due_us < limit_us ? due_us : limit_us))
         return true;
@@ -299,6 +306,8 @@ static bool run_one(struct cluster *c, int64_t limit_us)
         cluster_ask_due(c);
     else if (s->commit_us == due_us)
         cluster_store_due(c, s);
+    else if (executors_us == due_us)
+        cluster_executors_due(c);
     else
         cluster_end_run(c, w, run);
     return true;
@@ -387,7 +396,8 @@ void cluster_prolong_orphans(struct cluster *c)
             c->jobs[i]->tasks[t].duration_us = CLUSTER_ENDLESS_US;
     for (uint32_t i = 0; i < c->workers_n; i++)
         for (uint32_t k = 0; k < c->workers[i]->runs_n; k++)
-            if (is_orphan(c, &c->workers[i]->runs[k]))
+            if (is_orphan(c, &c->workers[i]->runs[k]) && c->workers[i]->runs[k].due_us != TIME_NEVER &&
+                !c->workers[i]->runs[k].cancelled)
                 c->workers[i]->runs[k].due_us = bus_now(c->bus) + CLUSTER_ENDLESS_US;
 }
 

@@ -5,7 +5,8 @@
  *
  *   cluster.c  roles, time
  *   changes.c  changes to nodes: kill, freeze, move, restart
- *   shell.c    the roles' shell: executor, journal
+ *   shell.c    the roles' shell: commands, journal
+ *   executor.c attached executors
  *   net.c      the network: delays, partitions
  *   store.c    journals
  *   client.c   clients, which move their jobs from dist to dist
@@ -23,6 +24,7 @@
 #include "bus/bus.h"
 #include "central/central.h"
 #include "dist/dist.h"
+#include "exec/apps.h"
 #include "worker/worker.h"
 
 #include <stdnoreturn.h>
@@ -51,7 +53,8 @@
     X(SERVICE, "service",                                                                                    \
       "at most a quarter of the workers, or one, are out of service; those that are well return")            \
     X(NUMBERS, "numbers", "no two jobs get the same number, whatever happens to the journals")               \
-    X(PAUSES, "pauses", "no task is frozen without a reason, or paused longer than the longest pause")       \
+    X(PAUSES, "pauses",                                                                                      \
+      "no task is frozen without a reason, or stands still for longer than the longest pause")               \
     X(EPOCHS, "epochs", "no node joins a central that is older than one which it joined before")
 
 enum invariant {
@@ -62,7 +65,8 @@ enum invariant {
 };
 extern const char *const invariant_names[INVARIANT_COUNT];
 #define CLUSTER_PAUSE_AFTER_US (20 * US_PER_MS)
-#define CLUSTER_FAILURE_TEXT 512 /* longest text of a violation, in bytes */
+#define CLUSTER_FREEZE_US (2 * US_PER_MS) /* to freeze a command takes less */
+#define CLUSTER_FAILURE_TEXT 512          /* longest text of a violation, in bytes */
 
 struct cluster_config {
     const char *policy; /* NULL: "hawk" */
@@ -158,6 +162,22 @@ struct cluster_run {
     int64_t paused_us; /* paused since then, and due_us is the time that is left; TIME_NEVER: it runs */
     uint32_t job;      /* index */
     bool doubled;      /* a copy was started elsewhere while this one's machine stood still */
+
+    /* Of an executor's task. */
+    uint64_t app_id;   /* its id at its executor; 0: none has it, and due_us is TIME_NEVER */
+    int64_t asked_us;  /* it is to stand still since then; TIME_NEVER: it is not, or it does */
+    int64_t answer_us; /* when its executor says so; TIME_NEVER: never */
+    uint8_t answer;    /* enum cluster_answer */
+    bool cancelled;    /* it is to end, and does at due_us */
+};
+
+/* How an executor answers when a task is to stand still; greater numbers: promptly. */
+enum cluster_answer { ANSWER_LATE, ANSWER_NONE, ANSWER_REFUSES, ANSWER_AND_VANISHES };
+
+/* A task that ended before its executor answered: the answer comes at due_us. */
+struct cluster_unanswered {
+    uint64_t id;
+    int64_t due_us;
 };
 
 /* A journal: entries in order, of which the first `durable` survive a crash. */
@@ -210,6 +230,12 @@ struct cluster_worker {
     uint32_t ep, slots;
     bool alive, stopping;
     bool attached; /* an executor is attached; it attaches again when the worker is back */
+    struct cluster *cluster;
+    struct apps *apps;         /* NULL: it is dead */
+    struct executor *executor; /* NULL: none is attached */
+    int64_t vanish_us;         /* when the executor vanishes, and attaches again; TIME_NEVER */
+    struct cluster_unanswered *unanswered;
+    uint32_t unanswered_n, unanswered_cap;
     struct cluster_run *runs;
     uint32_t runs_n, runs_cap;
     struct cluster_run *ends; /* ends that no agent has acknowledged */
@@ -220,6 +246,7 @@ struct cluster_worker {
     int64_t orphan_us;
     int64_t start_us;     /* when it starts again; TIME_NEVER: not planned */
     int64_t frozen_us;    /* its machine stands still until then */
+    int64_t asleep_us;    /* its process stood still until then, or does */
     int64_t startless_us; /* until then it can start no task */
     int64_t well_us; /* since when it could start tasks, but stayed out of service; TIME_NEVER: neither */
     /* Since when it is parked; since when it is stuck, or gave loot last; TIME_NEVER: it is not. */
@@ -245,6 +272,7 @@ struct cluster {
     struct cluster_config config;
     struct bus *bus;
     struct rng rng;
+    struct rng executors; /* draws what executors do */
     struct central *central;
     uint32_t central_ep;
     uint32_t central_epoch;

@@ -31,7 +31,7 @@
     X(FULL, "full", "a journal cannot be written for seconds")                                               \
     X(TABLES, "tables", "tables and queues are small, and sometimes full")                                   \
     X(ESTIMATES, "estimates", "estimates are wrong by a factor of up to a thousand")                         \
-    X(EXECUTOR, "executor", "some jobs need attached executors, which come and go")                          \
+    X(EXECUTOR, "executor", "some jobs need attached executors, which come and go, and pause tasks or not")  \
     X(CLIENT, "client",                                                                                      \
       "a dist crashes with the clients of its jobs, whose tasks would run for hours from then on")           \
     X(POLICY, "policy", "an operator changes the policy while jobs run")                                     \

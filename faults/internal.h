@@ -58,15 +58,24 @@ void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg 
 int64_t cluster_next_end(struct cluster *c, struct cluster_worker **w, uint32_t *run);
 /* Ends a run now. */
 void cluster_end_run(struct cluster *c, struct cluster_worker *w, uint32_t run);
-/* Tells w, which must be alive, whether an executor is attached. */
-void cluster_tell_attached(struct cluster *c, struct cluster_worker *w);
-/* Ends all runs of the worker's executor. */
-void cluster_end_app_runs(struct cluster *c, struct cluster_worker *w);
+struct cluster_run *cluster_run_of(const struct cluster_worker *w, uint32_t run); /* or NULL */
+void cluster_count_start(struct cluster *c, const struct cluster_run *r);
 void cluster_thaw(const struct cluster *c, struct cluster_worker *w); /* resumes all paused runs of w */
+void cluster_thaw_run(const struct cluster *c, struct cluster_run *r);
 /* The spawner of w is gone, with all its runs and ends. */
 void cluster_forget_runs(struct cluster_worker *w);
 /* Tells a new agent of w, before it runs, what its spawner has. */
 void cluster_take_over(struct cluster *c, struct cluster_worker *w);
+
+/* executor.c */
+/* A new process of w: if an executor is attached, it attaches again. */
+void cluster_executors_start(struct cluster *c, struct cluster_worker *w);
+/* The process of w is gone, and no executor has a run any more. */
+void cluster_executors_end(struct cluster *c, struct cluster_worker *w);
+/* The executor answers its task. */
+void cluster_executor_ends(struct cluster *c, struct cluster_worker *w, struct cluster_run *r);
+int64_t cluster_executors_next(const struct cluster *c); /* when cluster_executors_due() is due; TIME_NEVER */
+void cluster_executors_due(struct cluster *c);
 
 /* net.c */
 int64_t cluster_delay_us(void *arg, uint32_t from, uint32_t to, const struct msg *m);

@@ -35,13 +35,6 @@ static bool is_app(const struct cluster *c, const struct cluster_run *r)
     return c->jobs[r->job]->desc->kind == PAYLOAD_APP;
 }
 
-void cluster_tell_attached(struct cluster *c, struct cluster_worker *w)
-{
-    cluster_post(
-        c, w->ep,
-        (struct msg){.type = MSG_EXEC_APP, .exec_app = {.name = blob_str(CLUSTER_APP), .on = w->attached}});
-}
-
 /* The worker could not start the run, for a reason of its own. Its spawner keeps this end like any other; it
  * keeps none of an executor's runs. */
 static void cannot_start(struct cluster *c, struct cluster_worker *w, const struct msg_exec_start *m,
@@ -87,7 +80,7 @@ static bool may_start(const struct cluster_worker *w, uint32_t run)
     return w->runs_n < w->slots + worker_paused_max(w->slots);
 }
 
-static struct cluster_run *run_of(const struct cluster_worker *w, uint32_t run)
+struct cluster_run *cluster_run_of(const struct cluster_worker *w, uint32_t run)
 {
     for (uint32_t i = 0; i < w->runs_n; i++)
         if (w->runs[i].held.run == run)
@@ -95,33 +88,35 @@ static struct cluster_run *run_of(const struct cluster_worker *w, uint32_t run)
     return NULL;
 }
 
-#define FREEZE_US 2000 /* a freeze takes less */
-
 /* Pauses a run. One of eight requests fails, as on a machine without memory. A worker pauses a run only for a
  * task that it was given. */
 static void exec_pause(struct cluster *c, struct cluster_worker *w, uint32_t run)
 {
-    struct cluster_run *r = run_of(w, run);
+    struct cluster_run *r = cluster_run_of(w, run);
     struct msg answer = {.type = MSG_EXEC_PAUSED, .exec_paused.run = run};
     struct worker_counts counts;
 
     worker_counts(&w->w, &counts);
     if (counts.given == 0)
         cluster_fail(c, INVARIANT_PAUSES, "a task is frozen, and no short one was given for that");
+    if (r && is_app(c, r)) {
+        answer.exec_paused.err = apps_pause(w->apps, bus_now(c->bus), run);
+        if (answer.exec_paused.err)
+            cluster_post(c, w->ep, answer);
+        return;
+    }
     if (!r || r->paused_us != TIME_NEVER)
         answer.exec_paused.err = HAWK_ENOT_FOUND;
-    else if (is_app(c, r))
-        answer.exec_paused.err = HAWK_EUNSUPPORTED;
     else if (rng_below(&c->rng, 8) == 0)
         answer.exec_paused.err = HAWK_EBUSY;
     if (!answer.exec_paused.err) {
         r->paused_us = bus_now(c->bus);
         r->due_us -= r->paused_us;
     }
-    bus_post(c->bus, w->ep, bus_now(c->bus) + (int64_t)rng_below(&c->rng, FREEZE_US), &answer);
+    bus_post(c->bus, w->ep, bus_now(c->bus) + (int64_t)rng_below(&c->rng, CLUSTER_FREEZE_US), &answer);
 }
 
-static void thaw(const struct cluster *c, struct cluster_run *r)
+void cluster_thaw_run(const struct cluster *c, struct cluster_run *r)
 {
     int64_t now_us = bus_now(c->bus);
 
@@ -135,21 +130,27 @@ static void thaw(const struct cluster *c, struct cluster_run *r)
 void cluster_thaw(const struct cluster *c, struct cluster_worker *w)
 {
     for (uint32_t i = 0; i < w->runs_n; i++)
-        thaw(c, &w->runs[i]);
+        cluster_thaw_run(c, &w->runs[i]);
 }
 
-/* Resumes a run. Without faults, the pause was not longer than the longest pause, a freeze, and a message's delay. */
-static void exec_resume(struct cluster *c, const struct cluster_worker *w, uint32_t run)
+static void exec_resume(const struct cluster *c, const struct cluster_worker *w, uint32_t run)
 {
-    struct cluster_run *r = run_of(w, run);
+    struct cluster_run *r = cluster_run_of(w, run);
 
-    if (!r || r->paused_us == TIME_NEVER)
-        return;
-    if (c->config.nothing_fails &&
-        bus_now(c->bus) - r->paused_us > c->config.pause_longest_us + FREEZE_US + c->config.delay_us)
-        cluster_fail(c, INVARIANT_PAUSES, "task %u stood still for %lld us", r->held.id.task,
-                     (long long)(bus_now(c->bus) - r->paused_us));
-    thaw(c, r);
+    if (r && is_app(c, r))
+        (void)apps_resume(w->apps, bus_now(c->bus), run);
+    else if (r)
+        cluster_thaw_run(c, r);
+}
+
+void cluster_count_start(struct cluster *c, const struct cluster_run *r)
+{
+    const struct cluster_job *j = c->jobs[r->job];
+
+    if (j->desc->flags & JOB_AT_MOST_ONCE && j->tasks[r->held.id.task].starts > 0)
+        cluster_fail(c, INVARIANT_AT_MOST_ONCE, "task %u of %s starts a second time", r->held.id.task,
+                     job_id_format((char[JOB_ID_TEXT]){0}, j->id));
+    j->tasks[r->held.id.task].starts++;
 }
 
 static void exec_start(struct cluster *c, struct cluster_worker *w, const struct msg_exec_start *m)
@@ -163,13 +164,6 @@ static void exec_start(struct cluster *c, struct cluster_worker *w, const struct
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job), m->id.task);
     if (!may_start(w, m->run))
         cluster_fail(c, INVARIANT_EFFECTS, "all %u slots are taken, and another task is started", w->slots);
-    if (m->desc->kind == PAYLOAD_APP && !w->attached) {
-        cluster_post(
-            c, w->ep,
-            (struct msg){.type = MSG_EXEC_EXITED,
-                         .exec_exited = {.run = m->run, .outcome = OUTCOME_LOST, .code = HAWK_ENO_EXECUTOR}});
-        return;
-    }
     if (c->jobs[job]->nowhere || w->startless_us > bus_now(c->bus)) {
         cannot_start(c, w, m, c->jobs[job]);
         return;
@@ -187,11 +181,15 @@ static void exec_start(struct cluster *c, struct cluster_worker *w, const struct
                              .start_us = bus_now(c->bus),
                              .due_us = bus_now(c->bus) + c->jobs[job]->tasks[m->id.task].duration_us,
                              .paused_us = TIME_NEVER,
+                             .asked_us = TIME_NEVER,
+                             .answer_us = TIME_NEVER,
                              .job = job};
-    if (m->desc->flags & JOB_AT_MOST_ONCE && c->jobs[job]->tasks[m->id.task].starts > 0)
-        cluster_fail(c, INVARIANT_AT_MOST_ONCE, "task %u of %s starts a second time", m->id.task,
-                     job_id_format((char[JOB_ID_TEXT]){0}, m->id.job));
-    c->jobs[job]->tasks[m->id.task].starts++;
+    if (m->desc->kind == PAYLOAD_APP) {
+        w->runs[w->runs_n - 1].due_us = TIME_NEVER;
+        apps_run(w->apps, bus_now(c->bus), m);
+        return;
+    }
+    cluster_count_start(c, &w->runs[w->runs_n - 1]);
     cluster_post(c, w->ep, (struct msg){.type = MSG_EXEC_STARTED, .exec_started = {.run = m->run, .pid = 1}});
 }
 
@@ -206,7 +204,7 @@ struct blob *cluster_result_of(const struct cluster *c, uint32_t job, uint32_t t
 }
 
 /* Ends run i. The spawner reports the end to the agent, if there is one, and keeps it until the agent
- * acknowledges it. An executor keeps nothing. */
+ * acknowledges it. */
 static void exited(struct cluster *c, struct cluster_worker *w, uint32_t i, enum outcome outcome,
                    int32_t code)
 {
@@ -218,33 +216,24 @@ static void exited(struct cluster *c, struct cluster_worker *w, uint32_t i, enum
     h->run_us = bus_now(c->bus) - w->runs[i].start_us;
     m.exec_exited =
         (struct msg_exec_exited){.run_us = h->run_us, .run = h->run, .outcome = h->outcome, .code = h->code};
-    if (outcome == OUTCOME_EXITED && code == 0)
-        m.exec_exited.result = cluster_result_of(c, w->runs[i].job, h->id.task);
-    if (!is_app(c, &w->runs[i])) {
-        vec_grow(w->ends, w->ends_n, w->ends_cap);
-        w->ends[w->ends_n++] = w->runs[i];
-    }
+    vec_grow(w->ends, w->ends_n, w->ends_cap);
+    w->ends[w->ends_n++] = w->runs[i];
     w->runs[i] = w->runs[--w->runs_n];
     if (w->alive)
         cluster_post(c, w->ep, m);
-    else
-        msg_drop(&m);
-}
-
-void cluster_end_app_runs(struct cluster *c, struct cluster_worker *w)
-{
-    for (uint32_t i = w->runs_n; i-- > 0;)
-        if (is_app(c, &w->runs[i]))
-            exited(c, w, i, OUTCOME_LOST, 0);
 }
 
 static void exec_kill(struct cluster *c, struct cluster_worker *w, const struct msg_exec_kill *m)
 {
-    struct cluster_run *r = run_of(w, m->run);
+    struct cluster_run *r = cluster_run_of(w, m->run);
 
     if (!r)
         return;
-    thaw(c, r);
+    if (is_app(c, r)) {
+        (void)apps_kill(w->apps, bus_now(c->bus), m->run, m->outcome, m->force);
+        return;
+    }
+    cluster_thaw_run(c, r);
     exited(c, w, (uint32_t)(r - w->runs), m->outcome, 15);
 }
 
@@ -292,7 +281,11 @@ void cluster_end_run(struct cluster *c, struct cluster_worker *w, uint32_t run)
     const struct cluster_job *j = c->jobs[r->job];
     uint32_t task = r->held.id.task;
 
-    thaw(c, r); /* a paused run ends here only if it is killed */
+    if (killed_us(w, r) < r->due_us && is_app(c, r)) {
+        (void)apps_kill(w->apps, bus_now(c->bus), r->held.run, OUTCOME_LOST, true);
+        return;
+    }
+    cluster_thaw_run(c, r); /* a paused run ends here only if it is killed */
     if (killed_us(w, r) < r->due_us) {
         exited(c, w, run, OUTCOME_LOST, 9);
         return;
@@ -302,6 +295,10 @@ void cluster_end_run(struct cluster *c, struct cluster_worker *w, uint32_t run)
                      "task %u of %s runs to its end on a machine that stood still while a copy was started "
                      "elsewhere",
                      task, job_id_format((char[JOB_ID_TEXT]){0}, j->id));
+    if (is_app(c, r)) {
+        cluster_executor_ends(c, w, r);
+        return;
+    }
     j->tasks[task].ends++;
     exited(c, w, run, OUTCOME_EXITED, j->tasks[task].code);
 }
@@ -353,6 +350,7 @@ static void on_stopped(struct cluster *c, uint32_t ep)
         if (w->runs_n > 0)
             cluster_fail(c, INVARIANT_EFFECTS, "a worker that runs %u tasks has stopped", w->runs_n);
         w->alive = false;
+        cluster_executors_end(c, w);
         cluster_forget_runs(w);
     }
 }

@@ -371,7 +371,7 @@ static void test_long(void **state)
     talk_end(t);
 }
 
-static struct talk *talk_long(uint32_t tasks)
+static struct talk *talk_offered(uint32_t tasks)
 {
     struct talk *t = talk_joined("hawk", 1);
     struct resubmit *r = moved(3, NULL, 0);
@@ -380,6 +380,12 @@ static struct talk *talk_long(uint32_t tasks)
     resubmit(t, desc_new(tasks, ""), r);
     says(t, "- SUBMITTED job=7.5");
     says(t, "central LONG_SUBMIT job=7.5");
+    return t;
+}
+
+static struct talk *talk_long(uint32_t tasks)
+{
+    struct talk *t = talk_offered(tasks);
     HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = moved_id(), .epoch = 1);
     /* Another dist may have given it to central before: so central is asked what it has. */
     says(t, "central LONG_WATCH job=7.5 epoch=1 owner=3");
@@ -420,16 +426,18 @@ static void test_central_has_less_of_it(void **state)
 
 static void test_central_has_less_of_what_is_cancelled(void **state)
 {
-    struct talk *t = talk_long(2);
-
-    HEAR(t, 0, CANCEL, cancel, .job = moved_id(), .client = 9);
-    ignore(t);
-    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = moved_try(0, 1, 1), .state = TASK_CANCELLED);
-    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = moved_id(), .epoch = 1);
-    ignore(t);
-    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = moved_id(), .epoch = 1);
-    assert_int_equal(view_of(t).state, JOB_CANCELLED);
-    talk_end(t);
+    for (int refused = 0; refused <= 1; refused++) {
+        struct talk *t = refused ? talk_offered(2) : talk_long(2);
+        if (refused)
+            HEAR(t, CENTRAL, LONG_REFUSED, long_refused, .job = moved_id(), .epoch = 1, .err = HAWK_ELIMIT);
+        HEAR(t, 0, CANCEL, cancel, .job = moved_id(), .client = 9);
+        ignore(t);
+        HEAR(t, CENTRAL, LONG_TASK, long_task, .id = moved_try(0, 1, 1), .state = TASK_CANCELLED);
+        for (int answers = 2 - refused; answers > 0; answers--, ignore(t))
+            HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = moved_id(), .epoch = 1);
+        assert_int_equal(view_of(t).state, JOB_CANCELLED);
+        talk_end(t);
+    }
 }
 
 /* What must not run twice is lost when it may have run. */

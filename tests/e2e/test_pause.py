@@ -120,6 +120,12 @@ def test_no_task_is_paused_for_a_job_that_it_submitted():
         c.hawk("wait", "--for", "30s", job)
         wait_for("the third", lambda: os.path.exists(f"{c.dir}/third.ids") and len(ids("third")) == 3)
         assert ids("top") == [job] and ids("second")[1:] == [job] and ids("third")[1:] == ids("second")
+        inner = ids("third")[0]
+        assert c.job(inner)["ancestors"] == ids("third")[1:] and c.job(job)["ancestors"] == []
+        assert c.json("explain", inner)["jobs"][0]["details"]["ancestors"] == ids("third")[1:]
+        for command in ("job", "explain"):
+            assert f"task of job {ids('second')[0]}, which a task of job {job} submitted\n" in c.hawk(command, inner).stdout
+            assert "nested" not in c.hawk(command, job).stdout
         wait_for("its owner to hear of the pauses", lambda: c.job(other)["pauses"] >= 1)
         assert c.job(job)["pauses"] == 0, c.job(job)
         c.hawk("cancel", other)
