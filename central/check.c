@@ -108,6 +108,8 @@ static void check_job(const struct central *c, const struct long_job *j, uint64_
           (j->state != LONG_ACTIVE || j->cancel || !c->recovered || central_job_claimed(c, j)));
     owner_messages_check(&j->messages, j->n);
     owner_pauses_check(&j->pauses, j->n);
+    owner_starts_check(&j->starts, j->n);
+    CHECK(j->released <= j->releasing && j->releasing <= j->n);
     CHECK(durable == j->durable);
     CHECK(j->durable <= j->final && j->final <= j->n);
     CHECK(j->final ==

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 /* The job at that place or after it, in the order of lists: unfinished jobs first, each list oldest first. */
-static const struct long_job *from(const struct central *c, int state, const struct list *at)
+static const struct long_job *first_job_from(const struct central *c, int state, const struct list *at)
 {
     for (; state < LONG_STATE_COUNT; at = NULL, state++) {
         const struct list *l = &c->jobs[state];
@@ -23,7 +23,7 @@ static const struct long_job *from(const struct central *c, int state, const str
 
 const struct long_job *central_next_job(const struct central *c, const struct long_job *prev)
 {
-    return prev ? from(c, (int)prev->state, prev->by_state.next) : from(c, 0, NULL);
+    return prev ? first_job_from(c, (int)prev->state, prev->by_state.next) : first_job_from(c, 0, NULL);
 }
 
 const struct long_job *central_find_job(const struct central *c, job_id_t job)

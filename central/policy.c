@@ -174,7 +174,7 @@ void central_policy_answer(struct central *c, uint32_t client, int err)
     m->err = err;
 }
 
-static void mix(uint64_t *hash, uint64_t v)
+static void mix_setting(uint64_t *hash, uint64_t v)
 {
     for (int i = 0; i < 8; i++)
         *hash = hash_fnv1a(*hash, (uint8_t)(v >> 8 * i));
@@ -191,7 +191,7 @@ static uint64_t configured_hash(const struct central *c)
     uint64_t hash = HASH_FNV1A;
 
     for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
-        mix(&hash, all[i]);
+        mix_setting(&hash, all[i]);
     return hash;
 }
 

@@ -30,7 +30,10 @@ struct recalls {
     uint32_t looks;
 };
 
-static bool enough(const struct recalls *r) { return r->n == RECALL_MAX || r->looks >= RECALL_LOOKS_MAX; }
+static bool recalls_full(const struct recalls *r)
+{
+    return r->n == RECALL_MAX || r->looks >= RECALL_LOOKS_MAX;
+}
 
 void central_recall_arm(struct central *c)
 {
@@ -39,8 +42,8 @@ void central_recall_arm(struct central *c)
 }
 
 /* A worker where t would start sooner than at the end of `here`'s queue; NULL: none. */
-static struct waiting_worker *better(struct central *c, const struct long_task *t,
-                                     const struct waiting_worker *here, struct recalls *r)
+static struct waiting_worker *sooner_worker(struct central *c, const struct long_task *t,
+                                            const struct waiting_worker *here, struct recalls *r)
 {
     const struct central_app *a = t->job->app;
     struct node *serves = a ? central_app_best(c, a) : NULL;
@@ -69,12 +72,12 @@ static void recall_from(struct central *c, struct node *n, struct recalls *r)
 {
     struct long_task *t;
 
-    while (!enough(r) && (t = last_queued(n)) && better(c, t, &n->waiting, r)) {
+    while (!recalls_full(r) && (t = last_queued(n)) && sooner_worker(c, t, &n->waiting, r)) {
         int64_t estimate_us = t->w.estimate_us;
         struct waiting_worker *to;
 
         waiting_end(&c->waiting, &t->w, c->now_us);
-        to = better(c, t, &n->waiting, r);
+        to = sooner_worker(c, t, &n->waiting, r);
         waiting_place(&c->waiting, to ? to : &n->waiting, &t->w, estimate_us, c->now_us);
         if (!to)
             return;
@@ -113,7 +116,7 @@ void central_recall_run(struct central *c)
         if (n->link && msg_in_version(MSG_TASK_RECALL, n->version))
             recall_from(c, n, &r);
     }
-    if (r.n > 0 && enough(&r)) /* there is at least one recall, so this ends */
+    if (r.n > 0 && recalls_full(&r)) /* there is at least one recall, so this ends */
         central_recall_arm(c);
     call_back(c, &r);
     free(r.v);

@@ -301,7 +301,7 @@ struct central {
     struct node *from; /* the sender of the message, if it has joined */
 
     bool recovered, stopping, stopped;
-    /* Until then, or until all workers are back, no worker is told its partition; TIME_NEVER: that time is over. */
+    /* No worker hears its partition before this time or before all are back; TIME_NEVER: that time is over. */
     int64_t settle_us;
 
     struct links links;

@@ -40,7 +40,7 @@ void node_feed(struct node *n, const struct msg *m);
 struct links *node_links(const struct node *n);
 /* Central's address: the one it was found at, or is looked for. */
 const char *node_central_addr(const struct node *n);
-/* Breaks every link at once, with what was to be sent: for who has lost the right to send it. node_free follows. */
+/* Breaks every link at once, with what was to be sent: for a central that may not send any more. node_free follows. */
 void node_break(struct node *n, const char *why);
 /* Closes every link, giving what is pending a second to leave. */
 void node_free(struct node *n);

@@ -1,4 +1,4 @@
-/* `hawk sim --faults`: flags to a simulation with faults, and what came of it. */
+/* The flags and the report of `hawk sim --faults`. */
 #include "daemon/sim_faults.h"
 
 #include "base/units.h"

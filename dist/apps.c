@@ -159,10 +159,10 @@ bool dist_task_keep_result(struct dist *d, struct dist_job *job, uint32_t i, str
 {
     uint64_t bytes;
 
-    if (!job->app || job->tasks[i].returned) /* only the first result counts */
+    if (!job->app || job->tasks[i].has_result) /* only the first result counts */
         return true;
     if (!result || result->len == 0) {
-        job->tasks[i].returned = 1;
+        job->tasks[i].has_result = 1;
         return true;
     }
     bytes = sizeof *result + result->len;
@@ -173,7 +173,7 @@ bool dist_task_keep_result(struct dist *d, struct dist_job *job, uint32_t i, str
     }
     if (!job->results)
         job->results = xcalloc(job->desc->tasks, sizeof(struct blob *));
-    job->tasks[i].returned = 1;
+    job->tasks[i].has_result = 1;
     job->results[i] = blob_ref(result);
     job->results_bytes += bytes;
     d->bytes_unfinished += bytes;

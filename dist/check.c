@@ -111,6 +111,11 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
                               job->hand != HAND_ASKED && job->hand != HAND_ACCEPTED));
     CHECK(job->hand != HAND_RECORDING || job->journalled);
     CHECK(job->hand != HAND_HELD_BACK || ((job->desc->flags & JOB_AT_MOST_ONCE) && job->journalled));
+    CHECK(!job->asking || job->hand == HAND_ASKED || job->hand == HAND_ACCEPTED);
+    CHECK(!job->handed_part || job->offers > 0);
+    CHECK(job->handed_part ||
+          (job->hand != HAND_OFFERED && job->hand != HAND_UNSURE && job->hand != HAND_ACCEPTED) ||
+          dist_job_unfinished_tasks(job) == job->central_n);
     CHECK(job->unlaunched == 0 || !job->cancelling);
     CHECK(job->sure <= job->live);
     CHECK((job->wait == WAIT_NOT) == list_empty(&job->in_wait));
@@ -130,6 +135,7 @@ static void check_job(const struct dist *d, const struct dist_job *job)
     check_tasks(job);
     owner_messages_check(&job->messages, job->desc->tasks);
     owner_pauses_check(&job->pauses, job->desc->tasks);
+    owner_starts_check(&job->starts, job->desc->tasks);
     CHECK((job->app != NULL) == (job->desc->kind == PAYLOAD_APP));
     CHECK(job->results || job->results_bytes == 0);
     CHECK(job->left_out <= job->in[TASK_CANCELLED]);

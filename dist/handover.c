@@ -157,7 +157,7 @@ static void mark_all(struct dist_job *job)
 }
 
 /* From here on the job's waiting tasks are central's. */
-static void hand(struct dist *d, struct dist_job *job, enum hand_over to, uint16_t epoch)
+static void hand_waiting(struct dist *d, struct dist_job *job, enum hand_over to, uint16_t epoch)
 {
     CHECK(job->hand == HAND_NONE);
     CHECK(job->unlaunched > 0);
@@ -168,7 +168,7 @@ static void hand(struct dist *d, struct dist_job *job, enum hand_over to, uint16
 
 void dist_hand_over(struct dist *d, struct dist_job *job, uint16_t epoch)
 {
-    hand(d, job, HAND_READY, epoch);
+    hand_waiting(d, job, HAND_READY, epoch);
     /* After a restart the dist must not count central's tasks as its own: they would run twice. */
     if (may_offer(d, job) || !hold_back(d, job))
         record_change(d, job);
@@ -299,7 +299,7 @@ void dist_handover_stay(struct dist *d, struct dist_job *job, uint16_t epoch)
 
 void dist_handover_claim(struct dist *d, struct dist_job *job, uint16_t epoch)
 {
-    hand(d, job, HAND_ACCEPTED, epoch);
+    hand_waiting(d, job, HAND_ACCEPTED, epoch);
     job->offers = 1;
     job->handed_part = job->central_n < job->desc->tasks;
     if (d->central_up)
@@ -309,7 +309,7 @@ void dist_handover_claim(struct dist *d, struct dist_job *job, uint16_t epoch)
 /* docs/protocol.md 9: the dist that had the job may have promoted it without the client's knowledge. */
 void dist_handover_ask(struct dist *d, struct dist_job *job, uint16_t epoch)
 {
-    hand(d, job, HAND_ASKED, epoch);
+    hand_waiting(d, job, HAND_ASKED, epoch);
     job->offers = 1;
     job->handed_part = !epoch_is_dists(epoch) || job->central_n < job->desc->tasks;
     mark_asked(job);

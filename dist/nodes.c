@@ -164,7 +164,7 @@ static void lose_place(struct dist *d, struct dist_place *p, enum loss loss)
 }
 
 /* Loses this for every job that has something at n. */
-static void lose(struct dist *d, struct dist_node *n, enum loss loss)
+static void lose_all(struct dist *d, struct dist_node *n, enum loss loss)
 {
     /* The role in central's list may be new; the worker's reports were believed. */
     if (n->m.role != ROLE_WORKER && list_empty(&n->places))
@@ -198,7 +198,7 @@ static void end_doubt(struct dist *d, struct dist_node *n, int64_t late_us)
 {
     n->lost_us += late_us;
     if (d->now_us - n->lost_us >= d->lease_us)
-        lose(d, n, LOSS_ALL);
+        lose_all(d, n, LOSS_ALL);
 }
 
 static void beat(struct dist *d, struct dist_node *n, int64_t late_us)
@@ -250,7 +250,7 @@ static void compare_live(struct dist *d, struct dist_node *n, uint32_t held)
     bool fewer = n->live > held + n->fresh;
 
     if (fewer && n->fewer)
-        lose(d, n, LOSS_RESERVATIONS);
+        lose_all(d, n, LOSS_RESERVATIONS);
     n->fewer = fewer && !n->fewer;
 }
 
@@ -309,7 +309,7 @@ static void unlist(struct dist *d, struct dist_node *n, bool lost)
     dist_node_update_pools(d, n);
     dist_node_forget_apps(d, n);
     if (lost || !n->stream)
-        lose(d, n, LOSS_ALL);
+        lose_all(d, n, LOSS_ALL);
     forget_if_gone(n);
 }
 
@@ -335,7 +335,7 @@ void dist_on_members(struct dist *d, const struct msg *in)
                 unlist(d, n, false);
         known = id + 1;
         if (take_over(d, &list->v[i], &n))
-            lose(d, n, LOSS_RESERVATIONS);
+            lose_all(d, n, LOSS_RESERVATIONS);
         ask_suspect(d, n);
     }
     for (; known < d->nodes_n; known++)
@@ -370,7 +370,7 @@ void dist_on_member(struct dist *d, const struct msg *in)
     }
     if (!take_over(d, &entry, &n))
         return;
-    lose(d, n, n->knows_beats ? LOSS_RESERVATIONS : LOSS_RETRIABLE);
+    lose_all(d, n, n->knows_beats ? LOSS_RESERVATIONS : LOSS_RETRIABLE);
     ask_suspect(d, n);
 }
 
@@ -383,7 +383,7 @@ static void drop_stream(struct dist *d, struct dist_node *n)
     beats_end(&n->beats);
     dist_node_update_pools(d, n);
     /* Nobody tells the dist when a worker is gone that central does not list. */
-    lose(d, n, n->m.state == MEMBER_GONE ? LOSS_ALL : LOSS_STREAM);
+    lose_all(d, n, n->m.state == MEMBER_GONE ? LOSS_ALL : LOSS_STREAM);
     if (!list_empty(&n->places) && list_empty(&n->awaited))
         list_push_tail(&d->awaited, &n->awaited);
 }
@@ -414,7 +414,7 @@ void dist_on_held_end(struct dist *d, const struct msg *m)
     struct dist_node *n = d->from;
 
     n->reported = true;
-    lose(d, n, LOSS_UNCLAIMED);
+    lose_all(d, n, LOSS_UNCLAIMED);
 }
 
 void dist_node_lost(struct dist *d, uint32_t id)

@@ -44,7 +44,7 @@ static uint32_t place_bucket(const struct place_table *t, const struct dist_plac
     return bucket_of(t, place_hash(p->job->id, p->node->m.node));
 }
 
-static void split(struct place_table *t)
+static void split_bucket(struct place_table *t)
 {
     uint32_t from;
     struct dist_place *p;
@@ -120,7 +120,7 @@ struct dist_place *dist_place_get(struct dist *d, struct dist_job *job, struct d
     if (p)
         return p;
     if (t->n >= t->buckets)
-        split(t);
+        split_bucket(t);
     p = take_free(t);
     *p = (struct dist_place){.job = job, .node = n, .launched = TASK_NIL};
     b = place_bucket(t, p);

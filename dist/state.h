@@ -47,9 +47,9 @@ struct dist_task {
     /* It may be running somewhere, and no worker claims it. It waits, and was launched in an earlier life
      * (the journal of an at-most-once job says so); or it is at a worker whose stream broke. */
     uint8_t doubtful : 1;
-    uint8_t no_room : 1;  /* its result had no room, and central has yet to send its end */
-    uint8_t returned : 1; /* for a job of an application: the dist has its result */
-    uint8_t outcome : 3;  /* enum outcome */
+    uint8_t no_room : 1;    /* its result had no room, and central has yet to send its end */
+    uint8_t has_result : 1; /* for a job of an application: the dist has its result */
+    uint8_t outcome : 3;    /* enum outcome */
     uint8_t started : 1;
     uint8_t stolen : 1;
     uint8_t central : 1; /* central schedules it: a long job's task, or a promoted one */
@@ -170,6 +170,8 @@ enum {
  *   wait = SETTLING => live = 0
  *   hand = NONE <=> it is not in dist.handed;  central_n > 0 => hand is not NONE
  *   hand in {ASKED, OFFERED, UNSURE, ACCEPTED} => offers > 0
+ *   asking => hand in {ASKED, ACCEPTED};  a task is `asked` => it is central's, and hand in {ASKED, ACCEPTED}
+ *   handed_part => offers > 0;  hand in {OFFERED, UNSURE, ACCEPTED} => handed_part, or every task is central's or final
  *   hand = RECORDING => journalled;  hand = HELD_BACK => journalled, and at most once
  * and when it is: no place, no list but dist.finished and dist.accepted, no timer. */
 struct dist_job {
@@ -253,7 +255,7 @@ struct dist_job {
     bool cancelling : 1;  /* cancelled by its client or by max_fails: no task of it starts any more */
     bool by_client : 1;   /* its client cancelled it */
     bool asking : 1;      /* LONG_WATCH has no answer yet, which decides about tasks with `asked` */
-    bool abandoned : 1;   /* … by going away */
+    bool abandoned : 1;   /* its client went away, which cancelled it */
     bool promoted : 1;
     bool refused : 1;     /* a worker refused its probes since it was last probed for or launched */
     bool handed_part : 1; /* the last offer to central was not the whole job */

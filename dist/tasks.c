@@ -109,7 +109,7 @@ static void count_running(struct dist_job *job, const struct dist_task *t, int s
     job->ages_us += sign * t->wait_us;
 }
 
-/* How long those of ours stood still that run now. O(tasks that were paused). */
+/* Total pause time of our running tasks. O(tasks that were paused). */
 static int64_t stood_us(const struct dist *d, const struct dist_job *job)
 {
     int64_t us = 0;

@@ -91,7 +91,7 @@ void dist_task_view(const struct dist *d, const struct dist_job *job, uint32_t t
         .message =
             t->outcome == OUTCOME_NOT_STARTED || job->app ? owner_message_find(&job->messages, task) : NULL,
         .result = job->results ? job->results[task] : NULL,
-        .result_lost = job->app && t->state == TASK_DONE && !t->returned,
+        .result_lost = job->app && t->state == TASK_DONE && !t->has_result,
     };
     owner_pause_view(&job->pauses, task, now_us, v);
 }

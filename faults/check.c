@@ -294,7 +294,8 @@ static void check_waiting(struct cluster *c, int64_t now_us)
     }
 }
 
-static void since(int64_t *at_us, bool is, int64_t now_us)
+/* *at_us: since when it has been so; TIME_NEVER: it is not so now. */
+static void keep_since(int64_t *at_us, bool is, int64_t now_us)
 {
     if (!is)
         *at_us = TIME_NEVER;
@@ -315,8 +316,8 @@ static void check_stuck(struct cluster *c, int64_t now_us)
 
         if (w->alive)
             worker_counts(&w->w, &counts);
-        since(&w->parked_us, counts.parked, now_us);
-        since(&w->stuck_us, counts.stuck && !counts.parked, now_us);
+        keep_since(&w->parked_us, counts.parked, now_us);
+        keep_since(&w->stuck_us, counts.stuck && !counts.parked, now_us);
         parked_us = w->parked_us < parked_us ? w->parked_us : parked_us;
         stuck_us = w->stuck_us < stuck_us ? w->stuck_us : stuck_us;
     }
@@ -351,7 +352,7 @@ static void check_well(struct cluster *c, struct cluster_worker *w, int64_t now_
 {
     const struct blob *why;
 
-    since(&w->well_us, worker_out_of_service(&w->w, &why) && w->startless_us <= now_us, now_us);
+    keep_since(&w->well_us, worker_out_of_service(&w->w, &why) && w->startless_us <= now_us, now_us);
     if (w->well_us != TIME_NEVER && now_us - w->well_us > WELL_US)
         cluster_fail(c, INVARIANT_SERVICE,
                      "worker %u is out of service, although it can start tasks since %lld us", w->ep,

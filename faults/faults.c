@@ -139,7 +139,7 @@ static void random_pair(struct run *run, uint32_t *x, uint32_t *y)
 }
 
 /* Draws a time from now until max_s later. */
-static int64_t within(struct run *run, int64_t max_s)
+static int64_t time_within(struct run *run, int64_t max_s)
 {
     return bus_now(run->c->bus) + (int64_t)rng_below(&run->rng, (uint64_t)(max_s * S));
 }
@@ -161,7 +161,7 @@ static uint32_t nth_node(const struct cluster *c, uint32_t i)
 static void partition(struct run *run, bool one_way)
 {
     struct cluster *c = run->c;
-    int64_t until_us = within(run, 20);
+    int64_t until_us = time_within(run, 20);
     uint32_t x, y;
 
     random_pair(run, &x, &y);
@@ -285,12 +285,12 @@ static void slow_disk(struct run *run)
     struct cluster_store *s = random_store(run);
 
     s->slow_us = 1 + (int64_t)rng_below(&run->rng, 4 * S);
-    s->slow_until_us = within(run, 20);
+    s->slow_until_us = time_within(run, 20);
 }
 
 static void delay(struct run *run)
 {
-    cluster_slow(run->c, random_node(run), (int64_t)rng_below(&run->rng, 300 * MS) + 1, within(run, 20));
+    cluster_slow(run->c, random_node(run), (int64_t)rng_below(&run->rng, 300 * MS) + 1, time_within(run, 20));
 }
 
 /* An operator drains a node. Some stay drained until everything heals. */
@@ -314,9 +314,10 @@ static void fail_network(struct run *run, enum fault_kind kind)
     else if (kind == FAULT_UNSEEN)
         cluster_break_unseen(c, x, y);
     else if (kind == FAULT_STALL)
-        cluster_stall(c, rng_below(&run->rng, 2) ? x : y, rng_below(&run->rng, 2) ? y : x, within(run, 4));
+        cluster_stall(c, rng_below(&run->rng, 2) ? x : y, rng_below(&run->rng, 2) ? y : x,
+                      time_within(run, 4));
     else
-        bus_cut(c->bus, x, y, within(run, 20));
+        bus_cut(c->bus, x, y, time_within(run, 20));
 }
 
 /* Draws a flag to switch: any flag if no message can be lost; otherwise none that jobs need to end. */
@@ -376,7 +377,7 @@ static void change_policy(struct run *run)
 static void older_central(struct run *run)
 {
     if (bus_runs(run->c->bus, run->c->central_ep))
-        cluster_older_central(run->c, within(run, 10));
+        cluster_older_central(run->c, time_within(run, 10));
 }
 
 static void empty_central(struct run *run)
@@ -406,7 +407,7 @@ static void stop_worker(struct run *run, uint32_t worker)
 
 static void make_startless(struct run *run, uint32_t worker)
 {
-    run->c->workers[worker]->startless_us = within(run, 20);
+    run->c->workers[worker]->startless_us = time_within(run, 20);
     run->c->startless_n++;
 }
 
@@ -415,7 +416,7 @@ static void fail_disk(struct run *run, enum fault_kind kind)
     if (kind == FAULT_DISK)
         slow_disk(run);
     else
-        random_store(run)->full_until_us = within(run, 20);
+        random_store(run)->full_until_us = time_within(run, 20);
 }
 
 static void inject(struct run *run, enum fault_kind kind)
@@ -439,7 +440,7 @@ static void inject(struct run *run, enum fault_kind kind)
         delay(run);
         break;
     case FAULT_FREEZE:
-        cluster_freeze(c, random_node(run), rng_below(&run->rng, 2), within(run, 20));
+        cluster_freeze(c, random_node(run), rng_below(&run->rng, 2), time_within(run, 20));
         break;
     case FAULT_WORKER:
         crash_worker(run, worker);

@@ -51,7 +51,7 @@ struct single_run {
     uint32_t first_job; /* the first job of this round */
 };
 
-static uint32_t below(struct single_run *run, uint32_t n) { return (uint32_t)rng_below(&run->rng, n); }
+static uint32_t random_below(struct single_run *run, uint32_t n) { return (uint32_t)rng_below(&run->rng, n); }
 
 static void draw_single(struct single_run *run, const struct faults_options *o)
 {
@@ -61,23 +61,23 @@ static void draw_single(struct single_run *run, const struct faults_options *o)
     rng_seed(r, o->seed);
     run->config = (struct cluster_config){
         .policy = "hawk",
-        .dists = 1 + below(run, 3),
-        .workers = 3 + below(run, 10),
-        .slots = 1 + below(run, 3),
-        .share_ppm = 100000 * below(run, 4),
-        .delay_us = below(run, 3) == 0 ? 0 : (int64_t)rng_below(r, 2 * MS),
+        .dists = 1 + random_below(run, 3),
+        .workers = 3 + random_below(run, 10),
+        .slots = 1 + random_below(run, 3),
+        .share_ppm = 100000 * random_below(run, 4),
+        .delay_us = random_below(run, 3) == 0 ? 0 : (int64_t)rng_below(r, 2 * MS),
         .journal_us = 1 * MS,
         .lease_us = 10 * S,
         .seed = o->seed,
         .finished_kept = 21,
-        .queue_per_slot = below(run, 2),
-        .steal_streams = below(run, 2) ? 2 : 0,
-        .probe_ratio_milli = below(run, 2) ? 0 : 1000 + below(run, 2000),
+        .queue_per_slot = random_below(run, 2),
+        .steal_streams = random_below(run, 2) ? 2 : 0,
+        .probe_ratio_milli = random_below(run, 2) ? 0 : 1000 + random_below(run, 2000),
         .failed = o->failed,
         .failed_arg = o->failed_arg,
         .log = o->log,
     };
-    run->long_work = below(run, 2);
+    run->long_work = random_below(run, 2);
     if (run->long_work) { /* enough workers to lose one */
         run->config.workers += 6;
         run->config.share_ppm = 400000;
@@ -131,13 +131,13 @@ static void begin(struct single_run *run)
      * they ask around, which takes longer. */
     uint32_t first = run->long_work ? 1 : 0;
 
-    run->what = (enum single)below(run, SINGLE_COUNT);
-    run->x = c->central_ep + first + below(run, cluster_nodes(c) - first);
+    run->what = (enum single)random_below(run, SINGLE_COUNT);
+    run->x = c->central_ep + first + random_below(run, cluster_nodes(c) - first);
     do
-        run->y = c->central_ep + first + below(run, cluster_nodes(c) - first);
+        run->y = c->central_ep + first + random_below(run, cluster_nodes(c) - first);
     while (run->y == run->x);
     if (run->what == AGENT)
-        run->x = c->workers[below(run, c->workers_n)]->ep;
+        run->x = c->workers[random_below(run, c->workers_n)]->ep;
     run->from_us = bus_now(c->bus);
     run->until_us = run->from_us + 1 * S + (int64_t)rng_below(&run->rng, 15 * S);
     run->r->faults[kinds[run->what]]++;
@@ -205,8 +205,8 @@ static void submit_job(struct single_run *run)
 {
     struct cluster *c = run->c;
     uint32_t slots = c->config.workers * c->config.slots;
-    uint32_t tasks = 1 + below(run, run->long_work ? slots / 6 : (slots + 1) / 2);
-    uint32_t dist = below(run, c->dists_n);
+    uint32_t tasks = 1 + random_below(run, run->long_work ? slots / 6 : (slots + 1) / 2);
+    uint32_t dist = random_below(run, c->dists_n);
     struct cluster_job *j = cluster_job(c, tasks, 0, TAG_SHORT);
 
     for (uint32_t i = 0; i < tasks; i++)

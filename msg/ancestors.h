@@ -1,5 +1,5 @@
-/* The jobs in whose tasks a job was submitted: the one of the submitting task, that job's own, and so on. No task of
- * theirs is paused for it (docs/protocol.md 4.5): whoever waits for a job would stand still for it. */
+/* The jobs in whose tasks a job was submitted, nearest first. No task of theirs is paused for it
+ * (docs/protocol.md 4.5): whoever waits for a job would stand still for it. */
 #ifndef HAWK_MSG_ANCESTORS_H
 #define HAWK_MSG_ANCESTORS_H
 

@@ -191,8 +191,8 @@ enum route {
     X(LONG_REQUEST, WORKER_CENTRAL)                                                                          \
     X(TASK_PAUSED, WORKER_DIST | WORKER_CENTRAL | CENTRAL_DIST)
 
-/* --- And who may make which call of whom: what each role serves, to whom where certificates say who calls
- * (net/identity.h), and which scope a user needs. Nobody may make a call that is not listed. --- */
+/* --- The calls that each role serves, who may make them where certificates say who calls (net/identity.h), and which
+ * scope a user needs. Nobody may make a call that is not listed. --- */
 #define CALL_ROUTES(X)                                                                                       \
     X("/hawk.v1.Peer/Link", DIST_CENTRAL | WORKER_CENTRAL | DIST_WORKER | WORKER_WORKER, SCOPE_NONE)         \
     X("/hawk.v1.Hawk/Submit", USER_DIST, SCOPE_SUBMIT)                                                       \

@@ -30,7 +30,7 @@ bool loop_drain(struct loop *l, const bool *done, int64_t until_us);
 /* Starts a batch that must be well formed. */
 void net_batch(grpc_call *call, const grpc_op *ops, size_t n, struct cq_tag *tag);
 /* Asks gRPC for a stream's next message: at the beginning of the next turn, or at once while streams are
- * busy (learn() in net/loop_net.c). The request makes gRPC free the last message with a system call; at
+ * busy (learn_tag() in net/loop_net.c). The request makes gRPC free the last message with a system call; at
  * the next turn's beginning this turn's messages have left, and none of them waits for that call. The
  * caller treats it as a started batch: `call` and `*message` must live until `tag` completes. */
 void net_receive(struct loop *l, grpc_call *call, grpc_byte_buffer **message, struct cq_tag *tag);

@@ -90,7 +90,7 @@ const struct caller *front_caller(struct front_conn *c)
     return &c->caller;
 }
 
-/* TLS failed: whoever it is, is no client of ours. */
+/* TLS failed: the peer is no client of ours. */
 void front_refused(struct front_conn *c, const char *why)
 {
     struct front *f = c->front;

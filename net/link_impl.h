@@ -114,8 +114,8 @@ size_t link_hello_metadata(const struct links *ls, grpc_metadata md[LINK_HELLO_M
 bool link_meant_for(const struct links *ls, const grpc_metadata_array *md);
 /* Reads who the peer is. False: it is no Hawk daemon. */
 bool link_parse_hello(const struct links *ls, const grpc_metadata_array *md, struct link *k);
-/* Why we cannot talk to the peer (a text until the next call, and *err), or NULL. who: whom its certificate is for; NULL: it
- * needs none. */
+/* Why we cannot talk to the peer (a text until the next call, and *err), or NULL. who: whom its certificate is for;
+ * NULL: it needs none. */
 struct identity;
 const char *link_why_not(struct links *ls, const grpc_metadata_array *md, const struct identity *who,
                          struct link *k, int *err);

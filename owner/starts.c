@@ -1,6 +1,7 @@
 /* Workers that could not start tasks of a job: see starts.h. */
 #include "owner/starts.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 
 bool owner_starts_avoid(const struct owner_starts *starts, node_id_t node)
@@ -35,4 +36,15 @@ bool owner_starts_blame(struct owner_starts *starts, node_id_t node, uint32_t ta
         }
     }
     return false;
+}
+
+void owner_starts_check(const struct owner_starts *starts, uint32_t tasks)
+{
+    CHECK(starts->n <= START_FAILURES_MAX);
+    CHECK(!starts->unstartable || starts->n > 0);
+    for (uint32_t i = 0; i < starts->n; i++) {
+        CHECK(starts->v[i].task < tasks || starts->v[i].task == OWNER_BLAMED);
+        for (uint32_t k = 0; k < i; k++)
+            CHECK(!node_eq(starts->v[i].node, starts->v[k].node));
+    }
 }

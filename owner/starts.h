@@ -16,7 +16,7 @@ struct owner_failure {
 
 /* The failures of one job.
  *
- *   n <= START_FAILURES_MAX, no two are of one node
+ *   n <= START_FAILURES_MAX, no two are of one node;  v[i].task < number of the job's tasks, or BLAMED
  *   unstartable => n > 0 */
 struct owner_starts {
     struct owner_failure *v;
@@ -39,5 +39,8 @@ static inline bool owner_starts_began(struct owner_starts *starts, node_id_t nod
 {
     return starts->n > 0 && owner_starts_blame(starts, node, task, blamed);
 }
+
+/* Aborts unless the invariant holds for a job of so many tasks. */
+void owner_starts_check(const struct owner_starts *starts, uint32_t tasks);
 
 #endif

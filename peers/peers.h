@@ -69,7 +69,8 @@ struct peers_action {
     uint8_t side; /* enum peers_side */
 };
 
-/* What is to be done, in this order. The caller owns it and begins with zeroes. Each call adds some. */
+/* Actions, in the order in which the shell carries them out. The caller owns it and begins with zeroes. Each call
+ * adds some. */
 struct peers_out {
     struct peers_action *v;
     uint32_t n, cap;
@@ -109,8 +110,7 @@ void peers_give_up(struct peers *p, uint32_t peer, struct peers_out *out);
 void peers_timer(struct peers *p, int64_t now_us, struct peers_out *out);
 int64_t peers_next_timeout(const struct peers *p); /* TIME_NEVER: none */
 
-/* What goes from a thief to its victim, and so on the stream that the thief dialled. Its answer comes back
- * on that. */
+/* Messages from a thief to its victim, on the stream that the thief dialled. The answer comes back on that stream. */
 static inline bool peers_is_thiefs(enum msg_type type)
 {
     return type == MSG_STEAL_REQUEST || type == MSG_STEAL_ACK;

@@ -1,6 +1,9 @@
 /* A thief's streams to its victims: dialled on demand, kept for the next request, and few
  * (docs/protocol.md 0, "Dialling").
  *
+ * A victim has at most one held request (`held`): the STEAL_REQUEST for which its stream was dialled. The request
+ * leaves when the stream opens, and is dropped with the victim when that takes longer than PEERS_VICTIM_OPEN_US.
+ *
  * There are at most p->victims_max. The victim asked last is at the end of the list, where a lookup
  * begins. */
 #include "peers/internal.h"

@@ -92,7 +92,7 @@ static int read_others(struct others *o, const char *path, char *why, size_t siz
 }
 
 static void compare_class(const struct sim_result *r, const struct others *o, enum job_class class,
-                          struct sim_comparison *c, int64_t *scratch)
+                          struct sim_comparison *c, int64_t *job_ratios)
 {
     struct sim_pairs *p = &c->classes[class];
     struct spread ratios;
@@ -112,10 +112,10 @@ static void compare_class(const struct sim_result *r, const struct others *o, en
         p->better += diff_us < -EQUAL_US;
         p->worse += diff_us > EQUAL_US;
         p->equal += diff_us >= -EQUAL_US && diff_us <= EQUAL_US;
-        scratch[p->jobs++] =
+        job_ratios[p->jobs++] =
             (int64_t)((__int128)j->response_us * 1000 / (other->response_us > 0 ? other->response_us : 1));
     }
-    ratios = spread_of(scratch, p->jobs);
+    ratios = spread_of(job_ratios, p->jobs);
     p->mean_ratio = ratios.mean / 1000;
     p->ratio_p50 = ratios.p50;
     p->ratio_p90 = ratios.p90;
@@ -127,18 +127,18 @@ int sim_compare(const struct sim_result *r, const char *path, struct sim_compari
 {
     struct others o = {0};
     int err = read_others(&o, path, why, size);
-    int64_t *scratch;
+    int64_t *job_ratios;
     uint32_t there = 0, both = 0;
 
     *c = (struct sim_comparison){0};
     if (err)
         goto out;
-    scratch = xmalloc((r->jobs_n + 1) * sizeof *scratch);
+    job_ratios = xmalloc((r->jobs_n + 1) * sizeof *job_ratios);
     for (int k = 0; k < CLASS_COUNT; k++) {
-        compare_class(r, &o, (enum job_class)k, c, scratch);
+        compare_class(r, &o, (enum job_class)k, c, job_ratios);
         both += c->classes[k].jobs;
     }
-    free(scratch);
+    free(job_ratios);
     for (uint64_t i = 0; i < o.n; i++)
         there += o.v[i].tasks > 0;
     c->only_there = there - both;

@@ -14,7 +14,8 @@ void sim_values_add(struct values *v, int64_t value)
     v->v[v->n++] = value;
 }
 
-static void fill_class(struct sim_result *r, enum job_class class, int64_t *scratch)
+/* job_values: room for a value of each job. */
+static void fill_class(struct sim_result *r, enum job_class class, int64_t *job_values)
 {
     struct sim_class *c = &r->classes[class];
     uint64_t n = 0;
@@ -23,32 +24,32 @@ static void fill_class(struct sim_result *r, enum job_class class, int64_t *scra
         n = 0;
         for (uint32_t i = 0; i < r->jobs_n; i++)
             if (r->jobs[i].class == class && r->jobs[i].believed == believed)
-                scratch[n++] = r->jobs[i].response_us;
-        c->taken_us[believed] = spread_of(scratch, n);
+                job_values[n++] = r->jobs[i].response_us;
+        c->taken_us[believed] = spread_of(job_values, n);
     }
     n = 0;
     for (uint32_t i = 0; i < r->jobs_n; i++)
         if (r->jobs[i].class == class)
-            scratch[n++] = r->jobs[i].response_us;
-    c->response_us = spread_of(scratch, n);
+            job_values[n++] = r->jobs[i].response_us;
+    c->response_us = spread_of(job_values, n);
     n = 0;
     for (uint32_t i = 0; i < r->jobs_n; i++) {
         /* A task that takes no time has no meaningful slowdown. */
         int64_t alone_us = r->jobs[i].longest_us > 0 ? r->jobs[i].longest_us : 1;
 
         if (r->jobs[i].class == class)
-            scratch[n++] = (int64_t)((__int128)r->jobs[i].response_us * 1000 / alone_us);
+            job_values[n++] = (int64_t)((__int128)r->jobs[i].response_us * 1000 / alone_us);
     }
-    c->slowdown = spread_of(scratch, n);
+    c->slowdown = spread_of(job_values, n);
 }
 
 void sim_classes_fill(struct sim_result *r)
 {
-    int64_t *scratch = xmalloc((r->jobs_n + 1) * sizeof *scratch);
+    int64_t *job_values = xmalloc((r->jobs_n + 1) * sizeof *job_values);
 
     for (int k = 0; k < CLASS_COUNT; k++)
-        fill_class(r, (enum job_class)k, scratch);
-    free(scratch);
+        fill_class(r, (enum job_class)k, job_values);
+    free(job_values);
 }
 
 static int by_share(const void *a, const void *b)

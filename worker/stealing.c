@@ -278,6 +278,18 @@ static void take_item(struct worker *w, struct owner *dist, const struct msg *in
     w->thief.got_loot = true;
 }
 
+/* Acknowledges a stolen item: the victim gives up that many of its reservations and keeps the others. */
+static void acknowledge_loot(struct worker *w, const struct msg *in, uint32_t accepted)
+{
+    const struct msg_steal_loot *m = &in->steal_loot;
+    struct msg_steal_ack *ack = &out_add(w->out, MSG_STEAL_ACK, in->peer)->steal_ack;
+
+    ack->job = m->job;
+    ack->request = m->request;
+    ack->accepted = accepted;
+    ack->index = m->index;
+}
+
 /* Output: at most 2 messages. An answer to no question of this thief is acknowledged with 0: the victim keeps
  * it. */
 void worker_on_steal_loot(struct worker *w, const struct msg *in)
@@ -286,17 +298,12 @@ void worker_on_steal_loot(struct worker *w, const struct msg *in)
     enum thief_answer a = thief_answer(&w->thief, (node_id_t){in->peer}, m->request, m->index, m->items);
     struct owner *dist = worker_owner_find(w, m->dist);
     uint32_t accepted = a == ANSWER_ITEM ? acceptable(w, dist, m) : 0;
-    struct msg_steal_ack *ack;
 
     if (m->items == 0)
         return;
     if (accepted > 0)
         take_item(w, dist, in, accepted);
-    ack = &out_add(w->out, MSG_STEAL_ACK, in->peer)->steal_ack;
-    ack->job = m->job;
-    ack->request = m->request;
-    ack->accepted = accepted;
-    ack->index = m->index;
+    acknowledge_loot(w, in, accepted);
 }
 
 /* ---- Between queues of one worker ---- */

@@ -202,7 +202,7 @@ uint32_t worker_slot_of(uint32_t run);
 bool worker_running(const struct worker *w, uint32_t slot, int64_t now_us, struct worker_running *r);
 /* Bytes of results that owners have not acknowledged. */
 static inline uint64_t worker_unacked_bytes(const struct worker *w) { return w->unacked_bytes; }
-/* Those of them that belong to the owner of that run's task; 0: there is no such run. O(1). */
+/* Such bytes of the owner of that run's task; 0: there is no such run. O(1). */
 uint64_t worker_owner_unacked_bytes(const struct worker *w, uint32_t run);
 /* How many tasks it could not start for a reason of its own. */
 uint64_t worker_starts_failed(const struct worker *w);
