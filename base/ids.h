@@ -53,7 +53,7 @@ int job_id_parse(const char *text, job_id_t *j);
 static inline bool epoch_is_dists(uint32_t epoch) { return (epoch & 1) != 0; }
 
 /* One try of one task, under one owner of its job. It identifies duplicates, late replies and the tasks of
- * a dead owner (DESIGN 3, rule 8). Epoch and attempt count from 1. */
+ * a dead owner (DESIGN 3.8). Epoch and attempt count from 1. */
 struct try_id {
     job_id_t job;
     uint32_t task;

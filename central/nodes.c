@@ -455,7 +455,7 @@ static void join_known(struct central *c, struct link *l, struct node *n, const 
         return;
     }
     /* The old process's tasks may run on, unheard, until its lease is over: on another machine, or under the
-     * spawner that outlives an agent (DESIGN 3, rules 9 and 10). */
+     * spawner that outlives an agent (DESIGN 3.9 and 3.10). */
     if (n->role == ROLE_WORKER && !same && n->state == NODE_SUSPECT) {
         central_node_report(c, n, CHANGE_REPLACED);
         central_tasks_worker_replaced(c, n, n->suspect_us + c->cfg.long_lease_us);

@@ -86,7 +86,7 @@ int submit_main(int argc, char **argv)
         exit_code = usage_error("%s: --results goes with --app and --wait", argv[0]);
     if (!exit_code && o.for_us && !o.wait)
         exit_code = usage_error("%s: --for goes with --wait", argv[0]);
-    /* Nobody waits for the job, so the dist must keep it (DESIGN 3, rule 8). */
+    /* Nobody waits for the job, so the dist must keep it (DESIGN 3.8). */
     if (!exit_code && !o.wait)
         d->flags |= JOB_DETACHED;
     if (!exit_code)

@@ -250,6 +250,7 @@ static void take_back_asked(struct dist *d, struct dist_job *job)
         }
         forget_state(d, job, i);
         job->central_n--;
+        job->handed_part = true;
         dist_task_give_back(job, i);
     }
 }

@@ -343,7 +343,7 @@ void dist_on_members(struct dist *d, const struct msg *in)
             unlist(d, n, false);
 }
 
-/* One change at once: a suspect's short tasks run again elsewhere (DESIGN 3, rule 9). Tasks without a retry
+/* One change at once: a suspect's short tasks run again elsewhere (DESIGN 3.9). Tasks without a retry
  * left stay there: the worker may come back.
  * DEVIATES: tasks also stay if the dist's own stream shows soon whether the worker is alive. Central itself
  * may be deaf: then every worker is suspect, and none would be left to run anything. A central that was deaf

@@ -258,7 +258,7 @@ struct dist_job {
     bool abandoned : 1;   /* its client went away, which cancelled it */
     bool promoted : 1;
     bool refused : 1;     /* a worker refused its probes since it was last probed for or launched */
-    bool handed_part : 1; /* the last offer to central was not the whole job */
+    bool handed_part : 1; /* central was offered, or has, less than the whole job */
     /* Messages about its reservations may have crossed: reservations that move do not count. */
     bool crossed : 1;
     struct dist_task tasks[]; /* desc->tasks elements */

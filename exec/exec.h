@@ -1,6 +1,6 @@
 /* Running tasks. A small process of its own, the spawner, opens output files, and starts, reaps and kills
  * commands. This file is the side of the agent (a worker's process): it only writes requests and reads
- * reports, and never blocks on a task (DESIGN 3, rule 10). PAYLOAD_TIMER tasks run in this process and need
+ * reports, and never blocks on a task (DESIGN 3.10). PAYLOAD_TIMER tasks run in this process and need
  * no spawner.
  *
  * A run is one try of one task here, with a number from the caller. Its life is exec_run(), MSG_EXEC_STARTED

@@ -58,7 +58,7 @@ enum run_flag {
     RUN_LONG = 1u << 0,
     RUN_PROMOTABLE = 1u << 1,
     RUN_STOLEN = 1u << 2,
-    RUN_LEASED = 1u << 3, /* central's run: it must not outlive the lease (DESIGN 3, rule 9) */
+    RUN_LEASED = 1u << 3, /* central's run: it must not outlive the lease (DESIGN 3.9) */
 };
 
 /* A queue of bytes: written at the end, read from `off`. Zeros are an empty queue. */

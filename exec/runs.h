@@ -88,7 +88,7 @@ int64_t run_time(const struct run *r);
 void runs_forget(struct spawner *s, uint32_t run);
 /* Reaps the children that have ended. A run's end is reported when its whole group is gone, so that the
  * task's next try elsewhere does not meet processes that a killed leader left. The spawner is their
- * subreaper, so it learns of their ends (DESIGN 3, rule 9). */
+ * subreaper, so it learns of their ends (DESIGN 3.9). */
 void runs_reap(struct spawner *s);
 /* Whether pid leads a run's group or is the watcher: sweeps pass over such children. arg: the spawner. */
 bool runs_lead(void *arg, pid_t pid);

@@ -387,7 +387,7 @@ static void run_timers(struct spawner *s)
 }
 
 /* Ends leased runs. From the lease's end on central may place them again, and perhaps no agent is there to
- * end them (DESIGN 3, rule 9). */
+ * end them (DESIGN 3.9). */
 static void end_lease(struct spawner *s)
 {
     uint64_t times;

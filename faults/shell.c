@@ -246,7 +246,7 @@ static void exec_forget(struct cluster_worker *w, uint32_t run)
         }
 }
 
-/* When the spawner kills a run: when its lease or the worker's grace is over (DESIGN 3, rules 9 and 10). */
+/* When the spawner kills a run: when its lease or the worker's grace is over (DESIGN 3.9 and 3.10). */
 static int64_t killed_us(const struct cluster_worker *w, const struct cluster_run *r)
 {
     int64_t at_us =

@@ -318,7 +318,7 @@ static void test_nothing_is_left_after_the_grace(void **state)
     close(fifo);
 }
 
-/* DESIGN 3, rule 9: the lease holds although nobody is there to watch it. */
+/* DESIGN 3.9: the lease holds although nobody is there to watch it. */
 static void test_the_lease_ends_what_is_centrals(void **state)
 {
     struct fixture *f = *state;
