@@ -90,7 +90,7 @@ say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 .PHONY: all archive programs test test-load test-flood fuzz fuzz-build fuzz-programs proof check check-format check-build check-tidy check-structure deps format demo figures \
 	bench bench-bar bench-bursts bench-bus bench-codec bench-commands bench-deps bench-failover bench-heartbeats bench-idle bench-mixed bench-noop bench-outage bench-pause \
 	bench-poisson bench-policy bench-price bench-recovery bench-sim \
-	bench-takeover bench-wire calibrate swarm mutate clean help install install-files uninstall man completions FORCE
+	bench-takeover bench-wire calibrate swarm mutate clean help install install-files uninstall man completions deb test-deb FORCE
 all: $(if $(binary),$(binary) $(B)/libhawk.a,archive)
 archive: $(archive)
 
@@ -341,6 +341,14 @@ uninstall: $(binary)
 	$(Q)$(generate)
 	$(Q)tools/install $(B) $(PREFIX) "$(DESTDIR)" --remove
 
+# Debian packages, in $(B)/deb; test-deb installs, upgrades and removes them on a copy of this root (as root).
+deb: all
+	$(Q)tools/deps packages-deb.txt
+	$(Q)tools/deb $(B) $(B)/deb $(VERSION)
+test-deb: all
+	$(Q)tools/deps packages-deb.txt
+	$(Q)tests/packages/test_deb.py $(B)
+
 clean:
 	rm -rf build
 
@@ -369,6 +377,7 @@ help:
 	@echo "make deps              install the Debian packages in tools/packages.txt that are missing"
 	@echo "make install           binary, library, man pages, completion, systemd units, examples: \$$(DESTDIR)\$$(PREFIX),"
 	@echo "                       by default /usr/local; make uninstall removes exactly that"
+	@echo "make deb [VERSION=V]    Debian packages, in build/deb; make test-deb installs, upgrades and removes them (as root)"
 	@echo "make man completions   manual pages, and completion for bash, zsh and fish, in build/share/"
 	@echo "make clean             remove build/"
 	@echo "Variables: SANITIZE=address,undefined|thread  B=build/other  ROOMS=\"base msg\"  V=1  JOBS=2"

@@ -124,7 +124,7 @@ static void check_listens(struct checker *k, const char *key, const char *list)
 static void check_metrics(struct checker *k, const char *key, const char *addr)
 {
     const struct config *c = k->c;
-    bool guarded = *c->cluster.token_file || *c->tls.certificate;
+    bool guarded = *c->cluster.token_file || *c->tls.certificate || c->cluster.local_users;
 
     if (!*addr)
         return;
