@@ -83,6 +83,8 @@ void dist_jobs_abandon(struct dist *d);
 int64_t dist_jobs_next_abandoned(const struct dist *d);
 /* When the oldest finished job has been kept for long enough; TIME_NEVER: never. */
 int64_t dist_jobs_next_forgotten(const struct dist *d);
+/* The finished job is about to be freed. */
+void dist_job_finished_out(struct dist *d, const struct dist_job *job);
 void dist_times_note(struct dist *d, const struct dist_job *job); /* job has ended */
 
 /* ---- journal.c: what is written, and what waits for it ---- */

@@ -91,27 +91,11 @@ static void count_out(struct dist *d, const struct dist_job *job)
         d->tasks_in[i] -= job->in[i];
 }
 
-static void finished_out(struct dist *d, const struct dist_job *job)
+void dist_job_finished_out(struct dist *d, const struct dist_job *job)
 {
     d->jobs_finished--;
     d->tasks_finished -= job->desc->tasks;
     d->bytes_finished -= dist_job_bytes(job);
-}
-
-void dist_jobs_trim(struct dist *d)
-{
-    /* The job that ended last stays, however large: its client is about to ask for it. */
-    while ((d->jobs_finished > 1 &&
-            (d->jobs_finished > d->cfg.finished_kept || d->tasks_finished > d->cfg.finished_tasks_kept ||
-             d->bytes_finished > d->cfg.finished_bytes_kept)) ||
-           dist_jobs_next_forgotten(d) <= d->now_us) {
-        struct dist_job *job = container_of(d->finished.next, struct dist_job, in_state);
-
-        CHECK(!list_empty(&d->finished));
-        dist_journal_job_end(d, job);
-        finished_out(d, job);
-        dist_job_free(d, job);
-    }
 }
 
 /* ---- States ---- */
@@ -327,7 +311,7 @@ static void set_class(struct dist *d, struct dist_job *job)
 static void supersede(struct dist *d, struct dist_job *job)
 {
     if (job_state_final(job->state)) {
-        finished_out(d, job);
+        dist_job_finished_out(d, job);
         dist_job_free(d, job);
         return;
     }
