@@ -6,7 +6,7 @@
 
 # --- what there is ---------------------------------------------------------------------------------
 
-ROOMS ?= base msg owner peers classifier stealer central dist worker bus net exec store libhawk cli ca replay config api workload sim faults daemon
+ROOMS ?= base msg template owner peers classifier stealer central dist worker bus net exec store libhawk cli ca replay config api workload sim faults daemon
 comma := ,
 ifdef SANITIZE
 B ?= build/san-$(subst $(comma),-,$(SANITIZE))
@@ -209,7 +209,7 @@ check-format: | $(B)/deps.stamp
 check-build: all programs $(bench_programs)
 	@echo "ok: builds without warnings"
 # Objects that the link optimizes do not say what they call, nor which data they keep: those of policy are built without.
-policy := base msg owner peers classifier stealer central dist worker
+policy := base msg template owner peers classifier stealer central dist worker
 check-structure:
 	$(Q)$(MAKE) B=$(B)/plain LTO= $(patsubst %.c,$(B)/plain/obj/%.o,$(wildcard $(policy:%=%/*.c)))
 	$(Q)tools/check-structure $(B)/plain

@@ -6,6 +6,7 @@
 #include "cli/document.h"
 #include "cli/session.h"
 #include "libhawk/client.h"
+#include "template/template.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -58,20 +59,32 @@ malformed:
     return HAWK_EINVALID;
 }
 
-static bool has_braces(int argc, char **argv)
+static bool has_places(int argc, char **argv)
 {
     for (int i = 0; i < argc; i++)
-        if (strstr(argv[i], "{}"))
+        if (place_stands_in(argv[i], 1))
             return true;
     return false;
 }
 
-static int use_array(const char *command, const char *text, bool braces, struct job_desc *d)
+/* Whether a task's input takes a place anywhere. */
+static bool needs_input(const struct spec_options *o, int argc, char **argv)
+{
+    const char *const texts[] = {o->cwd, o->stdout_pattern, o->stderr_pattern};
+    bool needs = has_places(argc, argv);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        needs = needs || (texts[i] && place_stands_in(texts[i], 1));
+    for (uint32_t i = 0; i < o->env.n; i++)
+        needs = needs || place_stands_in(o->env.v[i], 1);
+    return needs;
+}
+
+static int use_array(const char *command, const char *text, bool places, struct job_desc *d)
 {
     char why[200], number[16];
     if (array_parse(text, &d->first_index, &d->tasks, why, sizeof why))
         return usage_error("%s: %s", command, why);
-    for (uint32_t i = 0; braces && i < d->tasks; i++) {
+    for (uint32_t i = 0; places && i < d->tasks; i++) {
         int n = snprintf(number, sizeof number, "%u", d->first_index + i);
         task_args_add(&d->args, number, (size_t)n);
     }
@@ -186,8 +199,9 @@ static int use_env(const char *command, const struct spec_options *o, struct job
         const char *entry = o->env.v[i];
         if (!strchr(entry, '=') || *entry == '=')
             return usage_error("%s: --env takes NAME=VALUE, not '%s'", command, entry);
+        bool each = (o->array || o->each_line) && place_stands_in(entry, 1);
         if (!overridden(entry, &o->env, i + 1))
-            strings_add(&d->env, entry);
+            strings_add(each ? &d->each_env : &d->env, entry);
     }
     /* No environment at all would mean the worker's own. */
     if (d->env.n == 0)
@@ -195,8 +209,9 @@ static int use_env(const char *command, const struct spec_options *o, struct job
     return 0;
 }
 
-static int use_cwd(const char *command, const char *dir, struct job_desc *d)
+static int use_cwd(const char *command, const struct spec_options *o, struct job_desc *d)
 {
+    const char *dir = o->cwd;
     char here[PATH_MAX] = "", path[2 * PATH_MAX];
     if ((!dir || *dir != '/') && !getcwd(here, sizeof here))
         return usage_error("%s: cannot tell the current directory: %s; name one with --cwd", command,
@@ -204,6 +219,14 @@ static int use_cwd(const char *command, const char *dir, struct job_desc *d)
     if (dir && *dir != '/')
         snprintf(path, sizeof path, "%s/%s", strcmp(here, "/") == 0 ? "" : here, dir);
     d->cwd = blob_str(!dir ? here : *dir == '/' ? dir : path);
+    if (!dir || !(o->array || o->each_line) || !place_stands_in(dir, 1))
+        return 0;
+    if (*dir != '/' && place_stands_in(here, 1))
+        return usage_error(
+            "%s: --cwd: the name of the current directory, %s, would be filled in, too: write the whole "
+            "path",
+            command, here);
+    d->flags |= JOB_EACH_CWD;
     return 0;
 }
 
@@ -235,40 +258,19 @@ static enum class_tag tag_of(const char *class)
     return TAG_AUTO;
 }
 
-/* ---- Lines in texts of shells ---- */
-
-static bool is_shell(const char *word)
-{
-    static const char *const shells[] = {"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"};
-    const char *name = strrchr(word, '/') ? strrchr(word, '/') + 1 : word;
-    for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
-        if (strcmp(name, shells[i]) == 0)
-            return true;
-    return false;
-}
-
-/* The text of `sh -c TEXT`, with argv from the shell's name on; NULL: none. */
-static const char *shell_text(int argc, char **argv)
-{
-    for (int i = 1; i + 1 < argc && (*argv[i] == '-' || *argv[i] == '+') && strcmp(argv[i], "--") != 0; i++)
-        if (*argv[i] == '-' && argv[i][1] != '-' && strchr(argv[i], 'c'))
-            return argv[i + 1];
-    return NULL;
-}
+/* ---- Lines that a program reads as code ---- */
 
 /* A line may come from anybody: it may be a file's name, say. A number is harmless. */
-static void warn_of_shell_text(const char *command, const struct spec_options *o, int argc, char **argv)
+static void warn_of_readers(const char *command, const struct spec_options *o, int argc, char **argv)
 {
-    for (int i = 0; o->each_line && i < argc; i++) {
-        const char *text = is_shell(argv[i]) ? shell_text(argc - i, argv + i) : NULL;
-        if (!text || !strstr(text, "{}"))
-            continue;
+    struct template *t = template_command((uint32_t)argc, (const char *const *)argv, 1);
+    const char *reader = o->each_line ? template_reader(t) : NULL;
+    if (reader)
         say_warning(command,
-                    "{} in the text of `%s -c`: the shell runs what a line contains, as in $(...); write "
-                    "\"$HAWK_INPUT\" there, which is the line as it is",
-                    argv[i]);
-        return;
-    }
+                    "a line is put into what `%s` reads as code, and would run there, as in $(...); write "
+                    "\"$HAWK_INPUT\", which is the line as it is",
+                    reader);
+    template_free(t);
 }
 
 /* ---- All of it ---- */
@@ -358,12 +360,12 @@ static int check_options(const char *command, const struct spec_options *o, int 
 static int check_timer(const char *command, const struct spec_options *o, int argc, char **argv)
 {
     int64_t us = 0;
-    if (o->timer && argc && o->each_line && !has_braces(argc, argv))
+    if (o->timer && argc && o->each_line && !has_places(argc, argv))
         return usage_error(
             "%s: --timer takes its times from the lines of --each-line: leave out '%s', or write {} "
             "where the line goes",
             command, argv[0]);
-    if (o->timer && argc && !has_braces(argc, argv) && duration_parse(argv[0], &us))
+    if (o->timer && argc && !has_places(argc, argv) && duration_parse(argv[0], &us))
         return usage_error("%s: --timer takes a duration like 250ms or 30s in place of the command, not '%s'",
                            command, argv[0]);
     return 0;
@@ -390,7 +392,7 @@ static int fill_description(const char *command, const struct spec_options *o, i
     for (int i = 0; i < argc; i++)
         strings_add(&d->argv, argv[i]);
     if (o->array)
-        exit_code = use_array(command, o->array, numbers || has_braces(argc, argv), d);
+        exit_code = use_array(command, o->array, numbers || needs_input(o, argc, argv), d);
     else if (o->each_line)
         exit_code = use_lines(command, o->each_line, d);
     else
@@ -400,7 +402,7 @@ static int fill_description(const char *command, const struct spec_options *o, i
     blob_drop(d->name);
     blob_drop(d->user);
     d->name = name_of(o, argc, argv);
-    warn_of_shell_text(command, o, argc, argv);
+    warn_of_readers(command, o, argc, argv);
     d->user = blob_str(user_name());
     if (o->stdout_pattern)
         d->stdout_pattern = blob_str(o->stdout_pattern);
@@ -416,7 +418,7 @@ static int fill_description(const char *command, const struct spec_options *o, i
         return exit_code;
     if (!o->timer)
         exit_code = use_env(command, o, d);
-    return exit_code ? exit_code : use_cwd(command, o->cwd, d);
+    return exit_code ? exit_code : use_cwd(command, o, d);
 }
 
 int spec_build(const char *command, const struct spec_options *o, int argc, char **argv, struct job_desc **d)

@@ -25,9 +25,10 @@ struct spec_options {
  * `at`. */
 #define SPEC_FLAGS(type, at)                                                                                 \
     FLAG(TEXT, type, at.array, "array", 'a', "A-B",                                                          \
-         "one task per number, which is in HAWK_TASK_INDEX and replaces {}"),                                \
+         "run, submit: one task per number, which is in HAWK_TASK_INDEX and replaces {}"),                   \
         FLAG(TEXT, type, at.each_line, "each-line", 'l', "FILE|-",                                           \
-             "one task per line of FILE, which replaces {} or becomes the last argument; empty lines "       \
+             "run, submit: one task per line of FILE, which replaces {} or becomes the last argument; "      \
+             "empty lines "                                                                                  \
              "are skipped"),                                                                                 \
         FLAG(TEXT, type, at.name, "name", 'n', "NAME",                                                       \
              "the job's name, under which history is kept; default: the command line"),                      \
@@ -68,16 +69,25 @@ struct spec_options {
 #define SPEC_HELP                                                                                            \
     "A job has one task, or one per number (--array) or line (--each-line). The number or line "             \
     "replaces {}\n"                                                                                          \
-    "wherever it stands in the command. No task starts before all lines are read, since every "              \
-    "task learns their\n"                                                                                    \
-    "number (HAWK_TASK_COUNT).\n"                                                                            \
+    "wherever it stands in the command, in --cwd, --stdout, --stderr and --env. {.} is the line "            \
+    "without its\n"                                                                                          \
+    "extension, {/} its last component, {//} its directory, {/.} the last component without the "            \
+    "extension, {#}\n"                                                                                       \
+    "the task's number, from 1 on. In the text after -c of sh, bash, dash, ksh or zsh, also "                \
+    "behind env, nice and\n"                                                                                 \
+    "timeout, a line is quoted for where it stands: bare, inside \"...\", inside '...'; what is of "         \
+    "[A-Za-z0-9_./+-]+\n"                                                                                    \
+    "stays as it is. In backquotes, here-documents and $((...)) any other line fails its task "              \
+    "before it starts: write\n"                                                                              \
+    "\"$HAWK_INPUT\" there. No task starts before all lines are read, since every task learns their "        \
+    "number\n"                                                                                               \
+    "(HAWK_TASK_COUNT).\n"                                                                                   \
     "A task's environment has HAWK_INPUT (its line, else its number), HAWK_JOB_ID, "                         \
     "HAWK_JOB_NAME,\n"                                                                                       \
     "HAWK_TASK_INDEX, HAWK_TASK_COUNT, HAWK_ATTEMPT and HAWK_WORKER, besides what is exported "              \
     "here. HAWK_WORKER\n"                                                                                    \
     "is the worker's name in `hawk nodes`: w1, w2, ... under `hawk up`, \"run\" under `hawk "                \
-    "run`. In the text of\n"                                                                                 \
-    "a shell write \"$HAWK_INPUT\", not {}: the shell would run what a line contains.\n"                     \
+    "run`. \n"                                                                                               \
     "Tasks, and files that --stdout and --stderr name, have the umask of this command.\n"                    \
     "PATTERN (--stdout, --stderr) is a path, relative to the tasks' directory. In it %J is the "             \
     "job's id, %j its\n"                                                                                     \

@@ -84,48 +84,38 @@ int run_control_read(struct run *r)
 
 /* ---- What would run ---- */
 
-static bool has_place(const struct strings *argv)
+/* The command of a task as its worker makes it. */
+static void fill_command(struct strings *argv, const struct run *r, const struct template *t, uint32_t task)
 {
-    const char *word = argv->data;
-    for (uint32_t i = 0; i < argv->n; i++, word += strlen(word) + 1)
-        if (strstr(word, "{}"))
-            return true;
-    return false;
+    struct blob *arg = job_desc_arg(r->desc, task);
+    struct template_input in = exec_input(r->desc, task, arg ? arg->data : NULL, arg ? arg->len : 0);
+    struct text text = {0};
+    size_t *at = xcalloc((size_t)template_count(t) + 1, sizeof *at);
+    char why[TEMPLATE_WHY_MAX] = "it is too long";
+    const char *word = r->desc->argv.data;
+    if (!arg)
+        for (uint32_t i = 0; i < r->desc->argv.n; i++, word += strlen(word) + 1)
+            strings_add(argv, word);
+    else if (template_fill(t, &in, UINT32_MAX / 2, &text, at, why))
+        say_warning("run", "task %u would not start: %s", r->desc->first_index + task, why);
+    else
+        for (uint32_t i = 0; i < template_count(t); i++)
+            strings_add(argv, text.data + at[i]);
+    free(at);
+    text_free(&text);
+    blob_drop(arg);
 }
 
-/* Adds a word with the argument in each of its places. */
-static void add_filled(struct strings *to, const char *word, const char *arg)
-{
-    char *text = NULL;
-    size_t size = 0;
-    FILE *f = open_memstream(&text, &size);
-    if (!f)
-        return;
-    for (const char *place; (place = strstr(word, "{}")); word = place + 2)
-        fprintf(f, "%.*s%s", (int)(place - word), word, arg);
-    fputs(word, f);
-    fclose(f);
-    strings_add(to, text);
-    free(text);
-}
-
-static void print_command(const struct run *r, uint32_t task)
+static void print_command(const struct run *r, const struct template *t, uint32_t task)
 {
     struct strings argv = {0};
-    struct blob *arg = job_desc_arg(r->desc, task);
-    const char *word = r->desc->argv.data;
-    for (uint32_t i = 0; i < r->desc->argv.n; i++, word += strlen(word) + 1)
-        if (arg)
-            add_filled(&argv, word, arg->data);
-        else
-            strings_add(&argv, word);
-    if (arg && !has_place(&r->desc->argv))
-        strings_add(&argv, arg->data);
+    fill_command(&argv, r, t, task);
+    if (!argv.n)
+        return;
     char *text = quote_command(&argv);
     puts(text);
     free(text);
     free(argv.data);
-    blob_drop(arg);
 }
 
 static uint32_t *random_order(uint32_t n, uint32_t seed)
@@ -145,11 +135,13 @@ void run_dry(const struct run *r)
 {
     const struct run_options *o = &r->options;
     uint32_t *order = o->shuf && o->seed != UINT32_MAX ? random_order(r->desc->tasks, o->seed) : NULL;
+    struct template *t = exec_template(r->desc);
     for (uint32_t at = 0; at < r->desc->tasks; at++) {
         uint32_t i = order ? order[at] : at;
         if (!r->before || r->before[i] == BEFORE_NOTHING)
-            print_command(r, i);
+            print_command(r, t, i);
     }
+    template_free(t);
     free(order);
 }
 

@@ -17,7 +17,7 @@
 static int open_captured(const struct run *r, const struct try_id *id, int which, char path[EXEC_PATH_MAX])
 {
     bool captured = which == 1 ? !r->desc->stdout_pattern : !r->desc->stderr_pattern;
-    if (!captured || exec_output_path(&r->exec_config, id, NULL, which, path, EXEC_PATH_MAX))
+    if (!captured || exec_output_path(&r->exec_config, id, NULL, NULL, which, path, EXEC_PATH_MAX))
         return -1;
     return open(path, O_RDONLY | O_CLOEXEC);
 }

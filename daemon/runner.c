@@ -105,10 +105,12 @@ static void output_remember(struct runner *r, const struct msg_exec_start *m, co
     char path[EXEC_PATH_MAX];
     struct exec_config config = r->config;
     struct output *o = output_new(r, &m->id, m->run);
+    struct template_input in =
+        exec_input(m->desc, m->id.task, m->arg ? m->arg->data : NULL, m->arg ? m->arg->len : 0);
     if (worker)
         config.worker = worker;
     for (int i = 0; i < 2; i++)
-        if (exec_output_path(&config, &m->id, m->desc, i + 1, path, sizeof path) == 0)
+        if (exec_output_path(&config, &m->id, m->desc, &in, i + 1, path, sizeof path) == 0)
             o->paths[i] = xstrdup(path);
 }
 
@@ -125,7 +127,7 @@ int runner_output(const struct runner *r, job_id_t job, uint32_t task, uint32_t 
     }
     *running = false;
     struct try_id id = {.job = job, .task = task, .attempt = attempt ? (uint16_t)attempt : 1};
-    return exec_output_path(&r->config, &id, NULL, 1 + err_stream, path, EXEC_PATH_MAX);
+    return exec_output_path(&r->config, &id, NULL, NULL, 1 + err_stream, path, EXEC_PATH_MAX);
 }
 
 /* ---- Events and effects ---- */

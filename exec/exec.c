@@ -256,6 +256,9 @@ static struct sent_spec *send_spec(struct exec *e, struct job_desc *d)
     put_u32(&e->out, d->umask);
     ancestors_format(ancestors, &d->ancestors);
     put_data(&e->out, ancestors, strlen(ancestors) + 1);
+    put_u32(&e->out, d->columns);
+    put_data(&e->out, d->each_env.data, d->each_env.bytes);
+    put_u32(&e->out, d->flags);
     record_end(&e->out, begun);
     return s;
 }

@@ -35,6 +35,7 @@
 
 #include "base/err.h"
 #include "msg/msg.h"
+#include "template/template.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -177,11 +178,19 @@ void exec_stop(struct exec *e);
  * e. */
 void exec_leave(struct exec *e);
 
+/* What fills the places of a task: its argument, as a worker has it (NULL: none). */
+struct template_input exec_input(const struct job_desc *d, uint32_t task, const char *arg, size_t len);
+
+/* The command of a job, with its places found. */
+struct template *exec_template(const struct job_desc *d);
+
 /* The file of a try's stdout (which = 1) or stderr (2): an absolute path, "/dev/null" for the pattern "none".
+ * in: what fills the places in the pattern; NULL if d is.
  * d NULL: the default, <output_dir>/<job>/<task>.out and .err; <task>.<attempt>.out if attempt > 1.
  * HAWK_EINVALID: an unknown placeholder; HAWK_ETOO_LARGE. */
 HAWK_MUST_USE int exec_output_path(const struct exec_config *c, const struct try_id *id,
-                                   const struct job_desc *d, int which, char *buf, size_t size);
+                                   const struct job_desc *d, const struct template_input *in, int which,
+                                   char *buf, size_t size);
 
 /* Whether dir's disk has hardly any room, so that output of tasks below dir may be cut short. */
 bool exec_disk_full(const char *dir);

@@ -27,8 +27,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ARGV_BYTES_MAX (64u << 20) /* Linux takes at most 6 MiB */
-
 enum stage { STAGE_NONE, STAGE_CHDIR, STAGE_EXEC };
 
 /* A child that fails writes the call and its errno here. */
@@ -112,97 +110,6 @@ static void blame(struct launched *out, const char *dir, size_t len, bool files)
     snprintf(out->place, sizeof out->place, "%.*s%s", (int)len, dir, files ? "/" : "");
 }
 
-/* ---- argv ---- */
-
-static size_t count_places(const char *text)
-{
-    size_t n = 0;
-
-    for (const char *p = strstr(text, "{}"); p; p = strstr(p + 2, "{}"))
-        n++;
-    return n;
-}
-
-/* Copies text, and puts the argument in each of its places. Returns the position after its NUL. */
-static char *fill_places(char *to, const char *text, const struct task *t)
-{
-    const char *place;
-
-    for (; (place = strstr(text, "{}")); text = place + 2) {
-        memcpy(to, text, (size_t)(place - text));
-        to += place - text;
-        memcpy(to, t->arg, t->arg_len);
-        to += t->arg_len;
-    }
-    return stpcpy(to, text) + 1;
-}
-
-static void reserve_argv(struct launcher *l, size_t text, size_t argv)
-{
-    if (l->text_size < text) {
-        l->text = xrealloc(l->text, text * 2);
-        l->text_size = text * 2;
-    }
-    if (l->argv_size < argv) {
-        l->argv = xrealloc(l->argv, argv * 2 * sizeof *l->argv);
-        l->argv_size = argv * 2;
-    }
-}
-
-/* Fills l->argv from its second element on (the first is spare), and ends it with NULL. */
-static int make_argv(struct launcher *l, const struct job_desc *d, const struct task *t, struct launched *out)
-{
-    const char *text = d->argv.data;
-    size_t places = 0, n = 1, bytes = 0;
-
-    if (t->arg && memchr(t->arg, '\0', t->arg_len))
-        return cannot(out, LAUNCH_CANNOT,
-                      "the task's argument contains a NUL byte, which no command can be given");
-    for (uint32_t i = 0; t->arg && i < d->argv.n; i++, text += strlen(text) + 1)
-        places += count_places(text);
-    if (t->arg)
-        bytes = d->argv.bytes + (places + 1) * ((size_t)t->arg_len + 1);
-    /* Otherwise a megabyte of places for a megabyte of argument would need more memory than there is, and
-     * could not start. */
-    if (bytes > ARGV_BYTES_MAX)
-        return cannot(out, LAUNCH_CANNOT, "%.200s: cannot be executed: %s", d->argv.data, strerror(E2BIG));
-    reserve_argv(l, bytes, (size_t)d->argv.n + 3);
-    char *to = l->text;
-    text = d->argv.data;
-    for (uint32_t i = 0; i < d->argv.n; i++, text += strlen(text) + 1) {
-        if (!t->arg || !strstr(text, "{}")) {
-            l->argv[n++] = text;
-            continue;
-        }
-        l->argv[n++] = to;
-        to = fill_places(to, text, t);
-    }
-    if (t->arg && places == 0) {
-        l->argv[n++] = to;
-        memcpy(to, t->arg, t->arg_len);
-        to[t->arg_len] = '\0';
-    }
-    l->argv[n] = NULL;
-    return 0;
-}
-
-/* HAWK_INPUT, for shell commands: the task's argument, or its index. A shell does not parse a variable's
- * content. */
-static void make_input(struct launcher *l, const struct spec *s, const struct task *t)
-{
-    static const char name[] = "HAWK_INPUT=";
-    size_t size = sizeof name + (t->arg ? t->arg_len : sizeof "18446744073709551615");
-
-    if (l->input_size < size) {
-        l->input = xrealloc(l->input, size * 2);
-        l->input_size = size * 2;
-    }
-    if (t->arg)
-        snprintf(l->input, size, "%s%.*s", name, (int)t->arg_len, t->arg);
-    else
-        snprintf(l->input, size, "%s%" PRIu64, name, (uint64_t)s->d->first_index + t->id.task);
-}
-
 /* ---- The program ---- */
 
 static bool is_program(const char *path, int *err)
@@ -218,9 +125,10 @@ static bool is_program(const char *path, int *err)
 }
 
 /* Looks the name up in the job's PATH, and writes the path for execve after the child's chdir. */
-static int find_program(const struct spec *s, const char *name, char *path, size_t size, struct launched *out)
+static int find_program(const struct launcher *l, const char *name, char *path, size_t size,
+                        struct launched *out)
 {
-    const char *cwd = s->d->cwd && s->d->cwd->len ? s->d->cwd->data : ".";
+    const char *cwd = l->cwd ? l->cwd : ".";
     char from_here[2 * EXEC_PATH_MAX]; /* the same place as seen before the chdir */
     int err = ENOENT;
 
@@ -229,7 +137,7 @@ static int find_program(const struct spec *s, const char *name, char *path, size
         snprintf(path, size, "%s", name);
         return strlen(name) < size ? 0 : cannot(out, LAUNCH_NO_PROGRAM, "the program's name is too long");
     }
-    for (const char *dir = s->search, *end; dir; dir = *end ? end + 1 : NULL) {
+    for (const char *dir = l->search, *end; dir; dir = *end ? end + 1 : NULL) {
         int len, n;
 
         end = strchrnul(dir, ':');
@@ -378,22 +286,22 @@ static void run_in_group(const struct launcher *l, const struct task *t, struct 
 
 /* ---- The whole launch ---- */
 
-static int check_directory(const struct job_desc *d, struct launched *out)
+static int check_directory(const char *cwd, struct launched *out)
 {
     struct stat st;
     int err = 0;
 
     /* Comes before the output files: making directories of a relative one would make this one. */
-    if (!d->cwd || d->cwd->len == 0)
+    if (!cwd)
         return 0;
-    if (stat(d->cwd->data, &st) < 0)
+    if (stat(cwd, &st) < 0)
         err = errno;
     else if (!S_ISDIR(st.st_mode))
         err = ENOTDIR;
     if (err)
-        blame(out, d->cwd->data, d->cwd->len, false);
+        blame(out, cwd, strlen(cwd), false);
     return err ? cannot(out, is_of_here(err) ? LAUNCH_NOT_HERE : LAUNCH_CANNOT,
-                        "cannot enter the directory %s: %s", d->cwd->data, strerror(err))
+                        "cannot enter the directory %s: %s", cwd, strerror(err))
                : 0;
 }
 
@@ -418,9 +326,10 @@ static int output_path(const struct launcher *l, const struct spec *s, const str
                        enum output which, char path[EXEC_PATH_MAX])
 {
     struct exec_config c = l->config;
+    struct template_input in = exec_input(s->d, t->id.task, t->arg, t->arg_len);
 
     c.worker = t->worker;
-    return exec_output_path(&c, &t->id, s->d, (int)which, path, EXEC_PATH_MAX);
+    return exec_output_path(&c, &t->id, s->d, &in, (int)which, path, EXEC_PATH_MAX);
 }
 
 static int open_one(struct launcher *l, const struct spec *s, const struct task *t, enum output which,
@@ -487,11 +396,10 @@ static void tell_stderr(int fd, const struct launched *out)
 
 void launch_task(struct launcher *l, struct spec *s, const struct task *t, struct launched *out)
 {
-    struct plan p = {.cwd = s->d->cwd && s->d->cwd->len ? s->d->cwd->data : NULL,
-                     .env = s->env,
-                     .umask = job_desc_umask(s->d)};
+    struct plan p = {.umask = job_desc_umask(s->d)};
     char program[EXEC_PATH_MAX], job[JOB_ID_TEXT];
     char job_id[64], index[48], attempt[32], run[64], worker[sizeof "HAWK_WORKER=" + LIMIT_NAME_BYTES];
+    char why[TEMPLATE_WHY_MAX];
 
     p.in = p.out = p.err = p.group = -1;
     p.failure = l->failure;
@@ -504,19 +412,24 @@ void launch_task(struct launcher *l, struct spec *s, const struct task *t, struc
     snprintf(index, sizeof index, "HAWK_TASK_INDEX=%" PRIu64, (uint64_t)s->d->first_index + t->id.task);
     snprintf(attempt, sizeof attempt, "HAWK_ATTEMPT=%u", t->id.attempt);
     snprintf(worker, sizeof worker, "HAWK_WORKER=%s", t->worker);
-    make_input(l, s, t);
     snprintf(run, sizeof run, RUN_VARIABLE "=%d.%" PRIu64, (int)getpid(), out->number);
-    s->env[0] = job_id;
-    s->env[1] = index;
-    s->env[2] = attempt;
-    s->env[3] = run;
-    s->env[4] = worker;
-    s->env[5] = l->input;
+    int err = command_fill(l, s, t, why);
 
-    if (check_directory(s->d, out) || check_room(l, s->d, out) || open_files(l, s, t, &p, out))
+    p.cwd = l->cwd;
+    if (check_directory(p.cwd, out) || check_room(l, s->d, out) || open_files(l, s, t, &p, out))
         goto out;
-    if (make_argv(l, s->d, t, out) || find_program(s, l->argv[1], program, sizeof program, out))
+    if (err) {
+        cannot(out, LAUNCH_CANNOT, "%s", why);
         goto out;
+    }
+    if (find_program(l, l->argv[1], program, sizeof program, out))
+        goto out;
+    l->env[0] = job_id;
+    l->env[1] = index;
+    l->env[2] = attempt;
+    l->env[3] = run;
+    l->env[4] = worker;
+    p.env = l->env;
     p.argv = l->argv + 1;
     p.program = program;
     run_in_group(l, t, &p, out);

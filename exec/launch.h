@@ -11,6 +11,7 @@
 
 #define LAUNCH_WHY_MAX 1024
 #define LAUNCH_STACK_BYTES (128u << 10)
+#define RUN_ENTRIES 5           /* HAWK_JOB_ID, HAWK_TASK_INDEX, HAWK_ATTEMPT, HAWK_RUN, HAWK_WORKER */
 #define RUN_VARIABLE "HAWK_RUN" /* in a task's environment, "SPAWNER_PID.NUMBER": names the run of a stray */
 
 /* The codes of shells; NOT_HERE: this machine cannot start it, another may. */
@@ -25,6 +26,8 @@ struct spec {
     char *own;          /* texts of the variables that are the same for all tasks */
     const char **env;   /* first room for a run's variables, then own, then the job's, then NULL */
     const char *search; /* the job's PATH: finds programs */
+    struct template *command, *variables,
+        *cwd; /* argv, each_env, and the directory if it has places, else NULL */
 };
 
 /* Reads a RECORD_SPEC. NULL: malformed. */
@@ -38,12 +41,16 @@ struct launcher {
     struct launch_failure *failure; /* in memory that a child shares */
     int null_fd;
     uint64_t launched;
-    char *text; /* room for the argv */
-    size_t text_size;
-    const char **argv;
+
+    /* Of the task that starts (command_fill). */
+    struct text text; /* its directory, argv and variables, from these places on: */
+    size_t *at;
+    uint32_t at_n, at_cap, argv_at, variables_at;
+    const char **argv; /* its command, from the second element on */
     size_t argv_size;
-    char *input; /* HAWK_INPUT of the task that starts */
-    size_t input_size;
+    const char **env; /* first room for RUN_ENTRIES */
+    const char *cwd;  /* NULL: the spawner's */
+    const char *search;
 };
 
 struct task {
@@ -64,6 +71,15 @@ struct launched {
     /* LAUNCH_NOT_HERE: the place as in EXEC_EXITED; "": nothing that the job named. */
     char place[EXEC_PATH_MAX];
 };
+
+/* Finds the places in the job's command, once; command_release() frees what that takes. */
+void command_prepare(struct spec *s);
+void command_release(struct spec *s);
+/* How many variables a task may have of its own, besides RUN_ENTRIES. */
+uint32_t command_variables(const struct job_desc *d);
+/* Fills in the task's own argument. An error, and why: the task cannot be started, but l->cwd is set. */
+HAWK_MUST_USE int command_fill(struct launcher *l, struct spec *s, const struct task *t,
+                               char why[TEMPLATE_WHY_MAX]);
 
 /* HAWK_EIO: no descriptor. */
 HAWK_MUST_USE int launcher_init(struct launcher *l, const struct exec_config *c);

@@ -20,6 +20,7 @@
 struct path {
     char *buf;
     size_t size, len;
+    const struct template_input *in; /* what fills the places of a pattern */
 };
 
 static void add_bytes(struct path *p, const char *text, size_t n)
@@ -87,6 +88,23 @@ static int add_placeholder(struct path *p, char what, const struct exec_config *
     }
 }
 
+/* Adds the text at s, which is one byte or a place. Returns the bytes of s that it took. */
+static size_t add_next(struct path *p, const char *s)
+{
+    struct place place;
+    struct text value = {0};
+    size_t n = p->in && p->in->arg ? place_read(s, p->in->columns, &place) : 0;
+
+    if (!n) {
+        add_bytes(p, s, 1);
+        return 1;
+    }
+    place_fill(&value, &place, p->in);
+    add_bytes(p, value.data, value.len);
+    text_free(&value);
+    return n;
+}
+
 /* Adds the directory of a relative pattern: the job's directory, itself relative to this process's. */
 static int add_directory(struct path *p, const struct job_desc *d)
 {
@@ -100,7 +118,11 @@ static int add_directory(struct path *p, const struct job_desc *d)
         add_bytes(p, "/", 1);
     }
     if (given) {
-        add_text(p, d->cwd->data);
+        if (d->flags & JOB_EACH_CWD)
+            for (const char *s = d->cwd->data; *s;)
+                s += add_next(p, s);
+        else
+            add_text(p, d->cwd->data);
         add_bytes(p, "/", 1);
     }
     return 0;
@@ -111,13 +133,13 @@ static int expand(struct path *p, const char *pattern, const struct exec_config 
 {
     int err = pattern[0] == '/' ? 0 : add_directory(p, d);
 
-    for (; !err && *pattern; pattern++) {
-        if (*pattern == '%')
-            err = add_placeholder(p, *++pattern, c, id, d);
-        else
-            add_bytes(p, pattern, 1);
-        if (!*pattern) /* a percent sign at the end: add_placeholder() refused it */
-            break;
+    while (!err && *pattern) {
+        if (*pattern != '%') {
+            pattern += add_next(p, pattern);
+            continue;
+        }
+        err = add_placeholder(p, pattern[1], c, id, d); /* a percent sign at the end is an error */
+        pattern += 2;
     }
     return err ? err : finish_path(p);
 }
@@ -132,10 +154,10 @@ static const struct blob *pattern_of(const struct job_desc *d, enum output which
 bool output_is_default(const struct job_desc *d, enum output which) { return !pattern_of(d, which); }
 
 int exec_output_path(const struct exec_config *c, const struct try_id *id, const struct job_desc *d,
-                     int which, char *buf, size_t size)
+                     const struct template_input *in, int which, char *buf, size_t size)
 {
     const struct blob *pattern = pattern_of(d, (enum output)which);
-    struct path p = {.buf = buf, .size = size};
+    struct path p = {.buf = buf, .size = size, .in = in};
     char job[JOB_ID_TEXT];
 
     if (pattern && strcmp(pattern->data, "none") == 0) {
@@ -164,11 +186,9 @@ bool output_is_own(const struct job_desc *d, enum output which)
     if (!pattern || d->tasks == 1)
         return true;
     for (const char *s = pattern->data; *s; s++) {
-        if (*s != '%')
-            continue;
-        if (s[1] == 't')
+        if (strncmp(s, "%t", 2) == 0 || strncmp(s, "{}", 2) == 0 || strncmp(s, "{#}", 3) == 0)
             return true;
-        if (s[1])
+        if (*s == '%' && s[1])
             s++;
     }
     return false;

@@ -130,7 +130,7 @@ static void mark_output(const struct spawner *s, const struct run *r)
     if (!exec_disk_full(s->config.output_dir))
         return;
     for (int which = OUTPUT_STDOUT; which <= OUTPUT_STDERR; which++)
-        if (exec_output_path(&s->config, &r->id, NULL, which, path, sizeof path) == 0)
+        if (exec_output_path(&s->config, &r->id, NULL, NULL, which, path, sizeof path) == 0)
             output_mark_cut(path);
 }
 

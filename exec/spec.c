@@ -15,8 +15,6 @@
 #include <unistd.h>
 
 #define DEFAULT_SEARCH "/usr/local/bin:/usr/bin:/bin"
-#define RUN_ENTRIES                                                                                          \
-    6 /* HAWK_JOB_ID, HAWK_TASK_INDEX, HAWK_ATTEMPT, HAWK_RUN, HAWK_WORKER, HAWK_INPUT: launch.c fills them in */
 #define OWN_ENTRIES 3 /* HAWK_JOB_NAME, HAWK_TASK_COUNT, HAWK_JOB_ANCESTORS */
 
 /* ---- Reading ---- */
@@ -65,6 +63,11 @@ static struct job_desc *get_desc(struct record *r)
         d->umask = get_u32(r);
     if (r->p < r->end)
         get_ancestors(r, &d->ancestors);
+    if (r->p < r->end) {
+        d->columns = get_u32(r);
+        get_strings(r, &d->each_env);
+        d->flags = get_u32(r);
+    }
     if (r->bad || d->argv.n == 0) {
         job_desc_drop(d);
         return NULL;
@@ -84,7 +87,7 @@ static bool is_ours(const char *entry)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(entry, names[i], strlen(names[i])) == 0)
             return true;
-    return false;
+    return strncmp(entry, "HAWK_INPUT_", 11) == 0;
 }
 
 /* Whether the entry concerns the agent and not its tasks: the cluster's token, and variables that systemd
@@ -113,7 +116,7 @@ static void make_environment(struct spec *s)
 {
     const struct job_desc *d = s->d;
     const char *entry = d->env.data;
-    size_t room = RUN_ENTRIES + OWN_ENTRIES + 1, n = RUN_ENTRIES, size;
+    size_t n = RUN_ENTRIES + command_variables(d), room = n + OWN_ENTRIES + 1, size;
     char ancestors[ANCESTORS_TEXT];
 
     for (char **e = environ; d->env.n == 0 && *e; e++)
@@ -180,6 +183,7 @@ struct spec *spec_new(struct record *r)
     if (d->input && s->input < 0)
         log_warn("spawner: no memory file for a job's standard input: %s", strerror(errno));
     make_environment(s);
+    command_prepare(s);
     return s;
 }
 
@@ -187,6 +191,7 @@ void spec_free(struct spec *s)
 {
     if (s->input >= 0)
         close(s->input);
+    command_release(s);
     job_desc_drop(s->d);
     free(s->own);
     free(s->env);

@@ -333,6 +333,7 @@ void job_desc_drop(struct job_desc *d)
     blob_drop(d->app);
     free(d->argv.data);
     free(d->env.data);
+    free(d->each_env.data);
     free(d->args.off);
     free(d->args.data);
     free(d);
@@ -354,7 +355,7 @@ static struct job_desc *copy_without_env(const struct job_desc *d)
 
     *copy = *d;
     copy->refs = 1;
-    copy->argv = copy->env = (struct strings){0};
+    copy->argv = copy->env = copy->each_env = (struct strings){0};
     copy->args = (struct task_args){0};
     strings_copy(&copy->argv, &d->argv);
     for (uint32_t i = 0; i < d->args.n; i++)
@@ -373,7 +374,7 @@ void job_desc_forget_env(struct job_desc **d)
 {
     struct job_desc *shared = *d;
 
-    if (shared->env.n == 0)
+    if (shared->env.n == 0 && shared->each_env.n == 0)
         return;
     if (shared->refs > 1) {
         *d = copy_without_env(shared);
@@ -381,16 +382,17 @@ void job_desc_forget_env(struct job_desc **d)
         return;
     }
     free(shared->env.data);
-    shared->env = (struct strings){0};
+    free(shared->each_env.data);
+    shared->env = shared->each_env = (struct strings){0};
 }
 
 size_t job_desc_bytes(const struct job_desc *d)
 {
     size_t args = d->args.n ? d->args.off[d->args.n] + (size_t)(d->args.n + 1) * sizeof *d->args.off : 0;
 
-    return sizeof *d + d->argv.bytes + d->env.bytes + args + blob_bytes(d->name) + blob_bytes(d->user) +
-           blob_bytes(d->cwd) + blob_bytes(d->stdout_pattern) + blob_bytes(d->stderr_pattern) +
-           blob_bytes(d->input) + blob_bytes(d->app);
+    return sizeof *d + d->argv.bytes + d->env.bytes + d->each_env.bytes + args + blob_bytes(d->name) +
+           blob_bytes(d->user) + blob_bytes(d->cwd) + blob_bytes(d->stdout_pattern) +
+           blob_bytes(d->stderr_pattern) + blob_bytes(d->input) + blob_bytes(d->app);
 }
 
 struct blob *job_desc_arg(const struct job_desc *d, uint32_t task)
@@ -475,20 +477,29 @@ static int check_numbers(const struct job_desc *d, char *why, size_t size)
     return ancestors_check(&d->ancestors, why, size);
 }
 
+static int check_env(const struct strings *s, char *why, size_t size)
+{
+    const char *env = s->data;
+
+    for (uint32_t i = 0; i < s->n; i++, env += strlen(env) + 1)
+        if (env[0] == '=' || !strchr(env, '='))
+            REFUSE(HAWK_EINVALID, "environment entry %" PRIu32 " is not NAME=value", i + 1);
+    return 0;
+}
+
 static int check_payload(const struct job_desc *d, char *why, size_t size)
 {
-    const char *env = d->env.data;
-
     if (d->kind == PAYLOAD_COMMAND && (d->argv.n == 0 || d->argv.data[0] == '\0'))
         REFUSE(HAWK_EINVALID, "the job has no command");
     if (d->kind == PAYLOAD_TIMER && d->argv.n == 0 && !(d->flags & JOB_EACH_ARG))
         REFUSE(HAWK_EINVALID, "a timer job needs a duration, for all tasks or for each");
     if (d->kind == PAYLOAD_APP && (!d->app || d->app->len == 0))
         REFUSE(HAWK_EINVALID, "the job names no application");
-    for (uint32_t i = 0; i < d->env.n; i++, env += strlen(env) + 1)
-        if (env[0] == '=' || !strchr(env, '='))
-            REFUSE(HAWK_EINVALID, "environment entry %" PRIu32 " is not NAME=value", i + 1);
-    return 0;
+    if (d->columns > LIMIT_COLUMNS)
+        REFUSE(HAWK_ETOO_LARGE, "the tasks have %" PRIu32 " values each, the limit is %u", d->columns,
+               LIMIT_COLUMNS);
+    int err = check_env(&d->env, why, size);
+    return err ? err : check_env(&d->each_env, why, size);
 }
 
 static size_t blob_len(const struct blob *b) { return b ? b->len : 0; }
@@ -511,7 +522,8 @@ struct blob *job_desc_payload(const struct job_desc *d, struct blob *arg)
 
 int job_spec_check(const struct job_desc *d, char *why, size_t size)
 {
-    size_t bytes = (size_t)d->argv.bytes + d->env.bytes + blob_len(d->input) + blob_len(d->cwd);
+    size_t bytes =
+        (size_t)d->argv.bytes + d->env.bytes + d->each_env.bytes + blob_len(d->input) + blob_len(d->cwd);
     int err = check_numbers(d, why, size);
 
     if (!err)

@@ -21,6 +21,7 @@ static inline uint32_t protocol_version_of(uint32_t said) { return said ? said :
 #define LIMIT_TASKS_PER_JOB 1000000u
 #define LIMIT_JOB_BYTES (64u << 20) /* one job's encoded description, all task arguments included */
 #define LIMIT_SPEC_BYTES (1u << 20) /* the part of it that goes to every worker */
+#define LIMIT_COLUMNS 100u          /* values in a task's argument */
 #define LIMIT_NAME_BYTES 255u       /* a job's, node's, user's or application's name */
 /* Results of a job for attached executors: */
 #define LIMIT_PAYLOAD_BYTES (1u << 20) /* what one task is given */
@@ -346,10 +347,11 @@ struct task_args {
 
 enum job_flag {
     JOB_DETACHED = 1u << 0, /* no client waits for it; its dist journals it */
-    JOB_EACH_ARG = 1u << 1, /* args holds one argument per task: {} in argv, or appended when no {} */
+    JOB_EACH_ARG = 1u << 1, /* args holds one argument per task: for the places in argv, or appended to it */
     JOB_AT_MOST_ONCE =
         1u << 2,            /* a task is never launched a second time; one that may not have run is lost */
     JOB_NO_PAUSE = 1u << 3, /* its tasks are not paused (POLICY_PAUSE) */
+    JOB_EACH_CWD = 1u << 4, /* places in cwd are filled, too (template/template.h) */
 };
 
 /* A job as the client described it; immutable and shared. Policy reads the first group only. */
@@ -373,6 +375,8 @@ struct job_desc {
     uint32_t umask;       /* the submitter's, with JOB_UMASK_TOLD; 0: the client told none (job_desc_umask) */
     struct strings argv;
     struct strings env;          /* NAME=value */
+    struct strings each_env;     /* the same, with places that a task's argument fills */
+    uint32_t columns;            /* values in an argument, with a NUL between two; 0 counts as 1 */
     struct blob *cwd;            /* NULL: the worker's own */
     struct blob *stdout_pattern; /* NULL: the worker's default; see docs of `hawk submit` for placeholders */
     struct blob *stderr_pattern;

@@ -11,7 +11,7 @@ struct job_desc api_public_spec(const struct job_desc *d)
     struct job_desc spec = *d;
 
     spec.args = (struct task_args){0};
-    spec.env = (struct strings){0};
+    spec.env = spec.each_env = (struct strings){0};
     spec.input = NULL;
     return spec;
 }

@@ -61,7 +61,10 @@ WIRE_MESSAGES(X)
     F(at_most_once, flags, at_most_once)                                                                     \
     F(u32, umask, umask)                                                                                     \
     F(no_pause, flags, no_pause)                                                                             \
-    F(ancestors, ancestors, ancestors)
+    F(ancestors, ancestors, ancestors)                                                                       \
+    F(u32, columns, columns)                                                                                 \
+    F(strings, each_env, each_env)                                                                           \
+    F(each_cwd, flags, each_cwd)
 
 /* ---- Encoding: nothing in it can fail, the buffer grows (base/mem.h) ---- */
 
@@ -105,6 +108,11 @@ static void put_at_most_once(struct codec_buf *b, uint32_t tag, uint32_t flags)
 static void put_no_pause(struct codec_buf *b, uint32_t tag, uint32_t flags)
 {
     put_u8(b, tag, (flags & JOB_NO_PAUSE) != 0);
+}
+
+static void put_each_cwd(struct codec_buf *b, uint32_t tag, uint32_t flags)
+{
+    put_u8(b, tag, (flags & JOB_EACH_CWD) != 0);
 }
 
 static void put_ancestors(struct codec_buf *b, uint32_t tag, struct ancestors v)
@@ -264,6 +272,11 @@ static bool get_at_most_once(struct wire *s, pb_wire_type_t wire, uint32_t *flag
 static bool get_no_pause(struct wire *s, pb_wire_type_t wire, uint32_t *flags)
 {
     return get_flag(s, wire, flags, JOB_NO_PAUSE);
+}
+
+static bool get_each_cwd(struct wire *s, pb_wire_type_t wire, uint32_t *flags)
+{
+    return get_flag(s, wire, flags, JOB_EACH_CWD);
 }
 
 static bool get_ancestors(struct wire *s, pb_wire_type_t wire, struct ancestors *v)

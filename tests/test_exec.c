@@ -59,16 +59,16 @@ static void test_placeholders(void **state)
     /* The job's name is one component, whatever slashes it has. */
     assert_file("hello\n", "%s/new/3.17/17-104-2-w1-.._na_me-100%%", f->dir);
 
-    assert_int_equal(exec_output_path(&f->config, &id, d, 2, path, sizeof path), 0);
+    assert_int_equal(exec_output_path(&f->config, &id, d, NULL, 2, path, sizeof path), 0);
     assert_string_equal(path, "/dev/null");
-    assert_int_equal(exec_output_path(&f->config, &id, d, 1, path, 20), HAWK_ETOO_LARGE);
+    assert_int_equal(exec_output_path(&f->config, &id, d, NULL, 1, path, 20), HAWK_ETOO_LARGE);
     set_blob(&d->stdout_pattern, "/x/%q");
-    assert_int_equal(exec_output_path(&f->config, &id, d, 1, path, sizeof path), HAWK_EINVALID);
+    assert_int_equal(exec_output_path(&f->config, &id, d, NULL, 1, path, sizeof path), HAWK_EINVALID);
     set_blob(&d->stdout_pattern, "/x/100%");
-    assert_int_equal(exec_output_path(&f->config, &id, d, 1, path, sizeof path), HAWK_EINVALID);
+    assert_int_equal(exec_output_path(&f->config, &id, d, NULL, 1, path, sizeof path), HAWK_EINVALID);
     set_blob(&d->stdout_pattern, "/x/%n/y");
     set_blob(&d->name, "..");
-    assert_int_equal(exec_output_path(&f->config, &id, d, 1, path, sizeof path), 0);
+    assert_int_equal(exec_output_path(&f->config, &id, d, NULL, 1, path, sizeof path), 0);
     assert_string_equal(path, "/x/__/y");
     job_desc_drop(d);
 }

@@ -167,20 +167,21 @@ def test_tasks_find_their_input():
         assert open(f"{d}/one").read() == "0\n"
 
 
-def test_lines_in_texts_of_shells_are_warned_of():
+def test_programs_that_read_a_line_as_code_are_warned_of():
     with local_cluster() as (d, env, hawk):
         with open(f"{d}/lines", "w") as f:
             f.write("a\nb\n")
         lines = ("submit", "--each-line", f"{d}/lines", "--")
-        for shell in (("sh", "-c"), ("/bin/bash", "-euc"), ("timeout", "9", "bash", "-e", "-c"), ("dash", "-c"),
-                      ("ksh", "-c"), ("zsh", "-fc")):
-            said = hawk(*lines, *shell, "echo {}").stderr
-            assert said.startswith("hawk: submit: {} in the text of") and '"$HAWK_INPUT"' in said, said
-        document = json.loads(hawk("submit", "--output", "json", "--each-line", f"{d}/lines", "--", "sh", "-c", "echo {}").stdout)
+        for reader, command in (("ssh", ("ssh", "host", "ls {}")), ("python -c", ("python3", "-c", "print('{}')")),
+                                ("eval", ("sh", "-c", "eval {}")), ("sh -c", ("sudo", "sh", "-c", "echo {}"))):
+            said = hawk(*lines, *command).stderr
+            assert said.startswith("hawk: submit: a line is put into") and f"`{reader}`" in said and '"$HAWK_INPUT"' in said, said
+        document = json.loads(hawk("submit", "--output", "json", "--each-line", f"{d}/lines", "--", "ssh", "h", "{}").stdout)
         assert "$HAWK_INPUT" in document["warnings"][0]["message"], document
-        for harmless in (("echo", "{}"), ("sh", "-c", 'echo "$1"', "sh", "{}"), ("sh", "x.sh", "{}"), ("bash", "--", "-c", "{}")):
+        for harmless in (("echo", "{}"), ("sh", "-c", "echo {}"), ("timeout", "9", "bash", "-ec", "echo {}"),
+                         ("sh", "-c", 'echo "$1"', "sh", "{}"), ("sh", "x.sh", "{}"), ("bash", "--", "-c", "{}")):
             assert hawk(*lines, *harmless).stderr == "", harmless
-        assert hawk("submit", "--array", "1-2", "--", "sh", "-c", "echo {}").stderr == ""
+        assert hawk("submit", "--array", "1-2", "--", "sudo", "sh", "-c", "echo {}").stderr == ""
 
 
 def test_a_flag_that_has_no_effect_is_warned_of():

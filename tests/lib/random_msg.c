@@ -83,6 +83,10 @@ struct job_desc *random_desc(struct rng *r)
     strings_add(&d->argv, "");
     for (uint64_t i = rng_below(r, 3); i; i--)
         add_string(r, &d->env, "NAME=");
+    for (uint64_t i = rng_below(r, 3); i; i--)
+        add_string(r, &d->each_env, "EACH={}");
+    d->columns = (uint32_t)number(r, LIMIT_COLUMNS);
+    d->flags |= chance(r, 2) ? JOB_EACH_CWD : 0;
     if (chance(r, 2)) {
         d->flags |= JOB_EACH_ARG;
         for (uint32_t i = 0; i < d->tasks; i++) {
@@ -301,6 +305,7 @@ bool desc_equal(const struct job_desc *a, const struct job_desc *b, bool args)
            a->first_index == b->first_index && a->umask == b->umask && a->ancestors.n == b->ancestors.n &&
            memcmp(a->ancestors.v, b->ancestors.v, a->ancestors.n * sizeof *a->ancestors.v) == 0 &&
            strings_equal(&a->argv, &b->argv) && strings_equal(&a->env, &b->env) &&
+           strings_equal(&a->each_env, &b->each_env) && a->columns == b->columns &&
            blob_equal(a->cwd, b->cwd) && blob_equal(a->stdout_pattern, b->stdout_pattern) &&
            blob_equal(a->stderr_pattern, b->stderr_pattern) && blob_equal(a->input, b->input) &&
            blob_equal(a->app, b->app) && (args ? args_equal(&a->args, &b->args) : true);

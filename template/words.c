@@ -1,0 +1,198 @@
+/* The words of a command: which of them a shell, or another program, reads as code. */
+#include "template/shell.h"
+
+#include <string.h>
+
+#define AFTER_HOST NULL
+
+/* A program that runs a text it is given. */
+struct reader {
+    const char *name;  /* a '*' at its end: a version may follow, as in python3.11 */
+    const char *shown; /* in a warning */
+    const char *
+        flags; /* the text follows one of these options; "": every word; AFTER_HOST: every word after a host */
+    const char *takes; /* other options with a word of their own */
+};
+
+static const struct reader readers[] = {
+    {"eval", "eval", "", ""},
+    {"let", "let", "", ""},
+    {"trap", "trap", "", ""},
+    {"ssh", "ssh", AFTER_HOST, "BbcDEeFIiJLlmOopQRSWw"},
+    {"python*", "python -c", "c", "WXm"},
+    {"perl", "perl -e", "eE", "I"},
+    {"ruby", "ruby -e", "e", "I"},
+    {"node", "node -e", "e", "r"},
+    {"su", "su -c", "c", "gGsw"},
+    {"env", "env -S", "S", "uC"},
+};
+
+static const char *base_name(const char *word) { return strrchr(word, '/') ? strrchr(word, '/') + 1 : word; }
+
+bool shell_is_name(const char *word)
+{
+    static const char *const shells[] = {"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"};
+
+    for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
+        if (strcmp(base_name(word), shells[i]) == 0)
+            return true;
+    return false;
+}
+
+static const struct reader *reader_find(const char *word)
+{
+    const char *name = base_name(word);
+
+    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
+        size_t len = strlen(readers[i].name);
+        bool open = readers[i].name[len - 1] == '*';
+
+        len -= open;
+        if (strncmp(name, readers[i].name, len) == 0 &&
+            (open ? name[len + strspn(name + len, "0123456789.")] : name[len]) == '\0')
+            return &readers[i];
+    }
+    return NULL;
+}
+
+static bool is_option(const char *word) { return (*word == '-' || *word == '+') && word[1]; }
+
+/* An option of a shell. Letters stand together: -eo pipefail, -ec. */
+static void shell_option(struct command_words *c, const char *word)
+{
+    if (strcmp(word, "--") == 0 && c->stage == WORDS_NAMED)
+        c->stage = WORDS_NONE; /* the name of a script follows */
+    if (strncmp(word, "--", 2) == 0) {
+        c->takes = strcmp(word, "--rcfile") == 0 || strcmp(word, "--init-file") == 0;
+        return;
+    }
+    if (*word == '-' && strchr(word, 'c'))
+        c->stage = WORDS_CODE_NEXT;
+    c->takes = strpbrk(word, "oO") != NULL;
+}
+
+static void reader_option(struct command_words *c, const char *word)
+{
+    size_t len = strlen(word);
+
+    if (word[1] != '-' && strchr(c->reader->takes, word[len - 1]))
+        c->takes = true;
+    else if (word[1] != '-' && c->reader->flags && strchr(c->reader->flags, word[len - 1]))
+        c->stage = WORDS_CODE_NEXT;
+}
+
+/* Takes a word as one of the program that was named before. False: it is none of its. */
+static bool take_word(struct command_words *c, const char *word)
+{
+    if (c->takes) {
+        c->takes = false;
+        return true;
+    }
+    if (c->stage == WORDS_CODE_ALL)
+        return true;
+    if (c->stage == WORDS_CODE_NEXT && (!c->shell || !is_option(word))) {
+        c->stage = c->shell ? WORDS_NONE : WORDS_NAMED;
+        return true;
+    }
+    if (c->stage == WORDS_NONE)
+        return false;
+    if (is_option(word)) {
+        if (c->shell)
+            shell_option(c, word);
+        else
+            reader_option(c, word);
+        return true;
+    }
+    c->stage = !c->shell && !c->reader->flags ? WORDS_CODE_ALL : WORDS_NONE;
+    return c->stage == WORDS_CODE_ALL;
+}
+
+void command_words_add(struct command_words *c, const char *word)
+{
+    if (take_word(c, word))
+        return;
+    c->shell =
+        shell_is_name(word) || (!c->begun && strcmp(base_name(word), WORD_UNKNOWN) == 0); /* "$SHELL" -c */
+    c->begun = true;
+    c->reader = c->shell ? NULL : reader_find(word);
+    c->stage = c->shell || c->reader ? WORDS_NAMED : WORDS_NONE;
+    if (c->reader && c->reader->flags && !*c->reader->flags)
+        c->stage = WORDS_CODE_ALL;
+}
+
+const char *command_words_reader(const struct command_words *c)
+{
+    if (c->takes || c->stage < WORDS_CODE_NEXT)
+        return NULL;
+    return c->shell ? "sh -c" : c->reader->shown;
+}
+
+/* ---- The shell of a command ---- */
+
+/* Skips options from word i on. `takes`: letters of options with a word of their own, `longs`: long ones. */
+static uint32_t skip_options(uint32_t i, uint32_t argc, const char *const *argv, const char *takes,
+                             const char *const *longs)
+{
+    for (; i < argc && *argv[i] == '-'; i++) {
+        const char *word = argv[i];
+
+        if (strcmp(word, "--") == 0)
+            return i + 1;
+        if (word[1] == '-') {
+            for (const char *const *l = longs; *l; l++)
+                if (strcmp(word, *l) == 0)
+                    i++;
+        } else if (word[1] && strchr(takes, word[strlen(word) - 1])) {
+            i++;
+        }
+    }
+    return i;
+}
+
+/* The index of the program that env, nice or timeout in argv[i] starts; argc: none, or it cannot be told. */
+static uint32_t behind(uint32_t i, uint32_t argc, const char *const *argv, const char *name)
+{
+    static const char *const of_env[] = {"--unset", "--chdir", NULL},
+                             *const of_nice[] = {"--adjustment", NULL},
+                             *const of_timeout[] = {"--kill-after", "--signal", NULL};
+
+    if (strcmp(name, "nice") == 0)
+        return skip_options(i + 1, argc, argv, "n", of_nice);
+    if (strcmp(name, "timeout") == 0) {
+        i = skip_options(i + 1, argc, argv, "ks", of_timeout);
+        return i < argc ? i + 1 : argc;
+    }
+    for (uint32_t k = i + 1; k < argc && *argv[k] == '-'; k++)
+        if (strncmp(argv[k], "--split-string", 14) == 0 || (argv[k][1] != '-' && strchr(argv[k], 'S')))
+            return argc;
+    i = skip_options(i + 1, argc, argv, "uC", of_env);
+    while (i < argc && strchr(argv[i], '='))
+        i++;
+    return i;
+}
+
+int shell_text_of(uint32_t argc, const char *const *argv)
+{
+    struct command_words words = {0};
+    uint32_t i = 0;
+
+    while (i < argc && !shell_is_name(argv[i])) {
+        const char *name = base_name(argv[i]);
+
+        if (strcmp(name, "env") != 0 && strcmp(name, "nice") != 0 && strcmp(name, "timeout") != 0)
+            return -1;
+        i = behind(i, argc, argv, name);
+    }
+    for (; i < argc; i++) {
+        bool text = words.stage == WORDS_CODE_NEXT && !words.takes && !is_option(argv[i]);
+
+        if (text)
+            return (int)i;
+        if (words.stage == WORDS_CODE_NEXT && strcmp(argv[i], "--") == 0)
+            return i + 1 < argc ? (int)i + 1 : -1;
+        command_words_add(&words, argv[i]);
+        if (words.stage == WORDS_NONE)
+            return -1;
+    }
+    return -1;
+}

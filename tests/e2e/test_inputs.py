@@ -1,0 +1,97 @@
+"""What tasks are given: replacement strings, and values in the text of a shell."""
+import os
+import subprocess
+import sys
+import tempfile
+
+from hawktest import BOUND, HAWK, run_tests
+
+# Names of files that a shell would run, or take apart.
+NASTY = ["$(touch x)", "`touch x`", "it's", "a\"b", "a  b", "; touch x;", "-n", "--", "*", "\\", "#", "'\"'\"'$(touch x)", "~", "é",
+         "plain.txt"]
+NASTY_BYTES = [name.encode() for name in NASTY] + [b"\xff\xfe", b"\x81'$(touch x)", b"\xe3\x81\""]
+
+
+def hawk(*args, lines=(), check=0, cwd=None, end=b"\n"):
+    """Runs hawk with lines (bytes) on its standard input."""
+    r = subprocess.run([HAWK, *args], input=b"".join(line + end for line in lines), capture_output=True, timeout=BOUND, cwd=cwd)
+    assert r.returncode == check, f"exit {r.returncode}, not {check}: {r.stdout}{r.stderr}"
+    return r
+
+
+def run(*args, **more):
+    return hawk("run", *args, **more)
+
+
+def printed(r):
+    return sorted(r.stdout.split(b"\0")[:-1])
+
+
+def test_a_shell_sees_the_bytes_and_runs_none():
+    with tempfile.TemporaryDirectory() as d:
+        for text in ("printf '%s\\0' {}", "printf '%s\\0' \"{}\"", "printf '%s\\0' '{}'", "x=\"$(printf %s {}; echo)\"; printf '%s\\0' \"$x\"",
+                     "f() { printf '%s\\0' \"$1\"; }; f {}", "printf '%s\\0' \"$HAWK_INPUT\""):
+            for shell in (("sh", "-c"), ("bash", "-c"), ("env", "A=1", "nice", "timeout", "60", "bash", "-euo", "pipefail", "-c")):
+                r = run("--each-line", "-", "--", *shell, text, lines=NASTY_BYTES, cwd=d)
+                assert printed(r) == sorted(NASTY_BYTES), (shell, text, r)
+                assert not os.listdir(d), (shell, text, os.listdir(d))
+
+
+def test_arguments_are_bytes():
+    r = run("--each-line", "-", "--", "printf", "%s\\0", lines=NASTY_BYTES)
+    assert printed(r) == sorted(NASTY_BYTES), r
+    r = run("--each-line", "-", "--", "printf", "%s\\0", "<{}>", lines=NASTY_BYTES)
+    assert printed(r) == sorted(b"<" + x + b">" for x in NASTY_BYTES), r
+
+
+def test_a_value_that_cannot_be_quoted_fails_its_task():
+    with tempfile.TemporaryDirectory() as d:
+        for text, where in (("echo `echo {}`", "backquotes"), ("cat <<E\n{}\nE", "a here-document"), ("echo $(({}+1))", "$((...))"),
+                            ("sh -c \"echo {}\"", "another `sh -c`")):
+            r = run("--each-line", "-", "--", "sh", "-c", text, lines=[b"$(touch x)", b"7"], check=1, cwd=d)
+            said = r.stderr.decode()
+            assert "task 0 ($(touch x)): not started (126)" in said and where in said and '"$HAWK_INPUT"' in said, said
+            assert "1 of 2 tasks failed" in said and r.stdout.strip() in (b"7", b"8"), r
+            assert not os.listdir(d), os.listdir(d)
+    assert run("--array", "3-3", "--", "sh", "-c", "echo $(({} * {}))").stdout == b"9\n"
+
+
+def test_forms():
+    r = run("--each-line", "-", "--", "echo", "{} {.} {/} {//} {/.} {#} {1} {2}", lines=[b"a/b.c.gz"])
+    assert r.stdout == b"a/b.c.gz a/b.c b.c.gz a b.c 1 a/b.c.gz {2}\n", r
+    assert run("--", "echo", "{} {#} {.}").stdout == b"{} {#} {.}\n"
+    assert run("--array", "5-5", "--", "echo", "{} {#}").stdout == b"5 1\n"
+
+
+def test_places_in_directory_environment_and_output():
+    with tempfile.TemporaryDirectory() as d:
+        os.mkdir(f"{d}/one"), os.mkdir(f"{d}/two")
+        run("-l", "-", "--cwd", "{}", "--env", "PLACE=<{}>", "--stdout", "{#}.{}", "--", "sh", "-c", "pwd; echo $PLACE; : {}",
+            lines=[b"one", b"two"], cwd=d)
+        for number, name in ((1, "one"), (2, "two")):
+            with open(f"{d}/{name}/{number}.{name}") as f:
+                assert f.read() == f"{d}/{name}\n<{name}>\n"
+        # What is exported here is nobody's template, and without inputs there is none.
+        r = subprocess.run([HAWK, "run", "-l", "-", "--", "sh", "-c", "echo $X"], input=b"a\n", capture_output=True, check=True,
+                           env={**os.environ, "X": "{}"})
+        assert r.stdout == b"{}\n", r
+        assert run("--env", "X={}", "--", "sh", "-c", "echo $X").stdout == b"{}\n"
+        r = run("-l", "-", "--cwd", f"{d}/{{}}", "--", "true", lines=[b"three"], check=1)
+        assert f"cannot enter the directory {d}/three".encode() in r.stderr, r
+        assert run("-l", "-", "--env", "PATH={}", "--", "mine", lines=[f"{d}/one".encode()], check=1).stderr.count(b"no such program"), d
+        with open(f"{d}/one/mine", "w") as f:
+            f.write("#!/bin/sh\necho it is $PATH\n")
+        os.chmod(f"{d}/one/mine", 0o755)
+        assert run("-l", "-", "--env", "PATH={}", "--", "mine", lines=[f"{d}/one".encode()]).stdout == f"it is {d}/one\n".encode()
+
+
+def test_a_directory_of_this_name_is_not_filled_in():
+    with tempfile.TemporaryDirectory() as d:
+        here = f"{d}/a{{}}b"
+        os.makedirs(f"{here}/x")
+        assert run("-l", "-", "--", "sh", "-c", "pwd; : {}", lines=[b"x"], cwd=here).stdout == f"{here}\n".encode()
+        r = run("-l", "-", "--cwd", "{}", "--", "pwd", lines=[b"x"], cwd=here, check=2)
+        assert b"--cwd" in r.stderr, r
+
+
+run_tests(sys.modules[__name__])
