@@ -3,11 +3,13 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "ca/file.h"
 #include "net/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
@@ -35,12 +37,6 @@ static void pair_free(struct pair *p)
 
 /* ---- Files ---- */
 
-static int complain(char *why, size_t size, int err, const char *path, const char *what)
-{
-    snprintf(why, size, "%s: %s", path, what);
-    return err;
-}
-
 /* The caller has made sure that there is room. */
 static void path_join(char path[PATH_MAX], const char *dir, const char *name)
 {
@@ -54,31 +50,23 @@ static void write_key(BIO *to, const void *what)
     CHECK(PEM_write_bio_PrivateKey(to, what, NULL, NULL, 0, NULL, NULL) == 1);
 }
 
-/* Writes the file beside its place, with what `put` makes of each of n things, and then moves it there. */
+/* Writes a file with what `put` makes of each of n things. */
 static int write_file(const char *path, mode_t mode, void (*put)(BIO *to, const void *what),
                       const void *const *what, unsigned n, char *why, size_t size)
 {
-    char beside[PATH_MAX];
     BIO *text = BIO_new(BIO_s_mem());
     char *data;
     long len;
-    int fd;
-    bool good;
+    int err;
 
     CHECK(text);
     for (unsigned i = 0; i < n; i++)
         put(text, what[i]);
     len = BIO_get_mem_data(text, &data);
-    CHECK(snprintf(beside, sizeof beside, "%s.new", path) < (int)sizeof beside);
-    unlink(beside);
-    fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    good = fd >= 0 && write(fd, data, (size_t)len) == len && fsync(fd) == 0;
-    if (fd >= 0 && close(fd) != 0)
-        good = false;
-    good = good && rename(beside, path) == 0;
+    err = ca_write(path, mode, data, (size_t)len, why, size);
     OPENSSL_cleanse(data, (size_t)len);
     BIO_free(text);
-    return good ? 0 : complain(why, size, HAWK_EIO, path, strerror(errno));
+    return err;
 }
 
 /* Both files of a pair in a directory: the key first, so that a new certificate never lies beside an old key for
@@ -115,15 +103,15 @@ static int read_root(const char *dir, struct pair *root, char *why, size_t size)
     *root = (struct pair){0};
     path_join(path, dir, "root.crt");
     if (!(root->certificate = read_certificate(path)))
-        return complain(why, size, HAWK_EIO, path, "it cannot be read: `hawk ca init` makes it");
+        return ca_complain(why, size, HAWK_EIO, path, "it cannot be read: `hawk ca init` makes it");
     path_join(path, dir, "root.key");
     in = BIO_new_file(path, "r");
     root->key = in ? PEM_read_bio_PrivateKey(in, NULL, NULL, (void *)(uintptr_t) "") : NULL;
     BIO_free(in);
     if (!root->key)
-        return complain(why, size, HAWK_EIO, path, "it cannot be read");
+        return ca_complain(why, size, HAWK_EIO, path, "it cannot be read");
     if (X509_check_private_key(root->certificate, root->key) != 1)
-        return complain(why, size, HAWK_ECORRUPT, path, "it is not the key of root.crt beside it");
+        return ca_complain(why, size, HAWK_ECORRUPT, path, "it is not the key of root.crt beside it");
     return 0;
 }
 
@@ -141,10 +129,10 @@ static void add_extension(X509 *c, X509 *issuer, int nid, const char *value)
     X509_EXTENSION_free(e);
 }
 
-/* A new key, and what every certificate has. The issuer's name is the caller's to set. */
-static struct pair pair_new(const char *common_name, int64_t life_us)
+/* What every certificate of this key has. The issuer's name is the caller's to set. The key becomes the pair's. */
+static struct pair pair_new(EVP_PKEY *key, const char *common_name, int64_t life_us)
 {
-    struct pair p = {.certificate = X509_new(), .key = EVP_EC_gen("P-256")};
+    struct pair p = {.certificate = X509_new(), .key = key};
     unsigned char bytes[SERIAL_BYTES];
     BIGNUM *serial;
     time_t now = time(NULL);
@@ -171,7 +159,7 @@ static void sign_with(struct pair *p, const struct pair *by)
 /* limits: the names that it may sign. */
 static struct pair root_new(const char *common_name, const char *limits)
 {
-    struct pair p = pair_new(common_name, CA_ROOT_LIFE_US);
+    struct pair p = pair_new(EVP_EC_gen("P-256"), common_name, CA_ROOT_LIFE_US);
 
     add_extension(p.certificate, p.certificate, NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
     add_extension(p.certificate, p.certificate, NID_key_usage, "critical,keyCertSign,cRLSign");
@@ -181,12 +169,15 @@ static struct pair root_new(const char *common_name, const char *limits)
     return p;
 }
 
-static struct pair leaf_new(const struct pair *root, const struct identity *who, int64_t life_us)
+/* The key becomes the pair's. */
+static struct pair leaf_new(const struct pair *root, EVP_PKEY *key, const struct identity *who,
+                            int64_t life_us)
 {
     char names[IDENTITY_NAMES_MAX][IDENTITY_TEXT], scope[SCOPES_TEXT];
-    char all[IDENTITY_NAMES_MAX * (IDENTITY_TEXT + 5) + SCOPE_COUNT * (SCOPES_TEXT + 20)];
+    char all[IDENTITY_NAMES_MAX * (IDENTITY_TEXT + 5) + SCOPE_COUNT * (SCOPES_TEXT + 20) + 40];
     unsigned n = identity_names(who, names);
-    struct pair p = pair_new(strlen(names[0]) <= COMMON_NAME_MAX ? names[0] : identity_role(who), life_us);
+    struct pair p =
+        pair_new(key, strlen(names[0]) <= COMMON_NAME_MAX ? names[0] : identity_role(who), life_us);
     size_t len = 0;
 
     for (unsigned i = 0; i < n; i++)
@@ -195,6 +186,8 @@ static struct pair leaf_new(const struct pair *root, const struct identity *who,
         if (who->scopes & bit)
             len += (size_t)snprintf(all + len, sizeof all - len, ",URI:" IDENTITY_SCOPE "%s",
                                     scopes_format(scope, bit));
+    if (who->slots)
+        snprintf(all + len, sizeof all - len, ",URI:" IDENTITY_SLOTS "%u", who->slots);
     add_extension(p.certificate, root->certificate, NID_basic_constraints, "critical,CA:FALSE");
     add_extension(p.certificate, root->certificate, NID_key_usage, "critical,digitalSignature");
     add_extension(p.certificate, root->certificate, NID_ext_key_usage,
@@ -214,7 +207,7 @@ static int make_dir(const char *path, char *why, size_t size)
 {
     if (mkdir(path, 0700) == 0 || errno == EEXIST)
         return 0;
-    return complain(why, size, HAWK_EIO, path, strerror(errno));
+    return ca_complain(why, size, HAWK_EIO, path, strerror(errno));
 }
 
 static int write_root(const char *dir, const char *room, const struct pair *root, char *why, size_t size)
@@ -236,11 +229,11 @@ int ca_init(const char *dir, char *why, size_t size)
     int err;
 
     if (strlen(dir) > PATH_MAX - 32)
-        return complain(why, size, HAWK_EIO, dir, strerror(ENAMETOOLONG));
+        return ca_complain(why, size, HAWK_EIO, dir, strerror(ENAMETOOLONG));
     path_join(path, dir, "roots.crt");
     if (access(path, F_OK) == 0)
-        return complain(why, size, HAWK_EEXISTS, path,
-                        "the roots are there already, and machines trust them; choose another directory");
+        return ca_complain(why, size, HAWK_EEXISTS, path,
+                           "the roots are there already, and machines trust them; choose another directory");
     if ((err = make_dir(dir, why, size)) != 0)
         return err;
     nodes = root_new("Hawk node root", "critical,permitted;DNS:central.hawk,permitted;DNS:dist.hawk,"
@@ -269,8 +262,8 @@ static int check_place(const char *path, const struct identity *who, char *why, 
     X509_free(certificate);
     if (same || access(path, F_OK) != 0)
         return 0;
-    return complain(why, size, HAWK_EEXISTS, path,
-                    "it is there, and not of this name and role: move it away");
+    return ca_complain(why, size, HAWK_EEXISTS, path,
+                       "it is there, and not of this name and role: move it away");
 }
 
 int ca_issue(const char *dir, const struct identity *who, int64_t life_us, const char *out, char *why,
@@ -286,7 +279,7 @@ int ca_issue(const char *dir, const struct identity *who, int64_t life_us, const
         return HAWK_EINVALID;
     }
     if (strlen(dir) > PATH_MAX - 32 || strlen(out) > PATH_MAX - sizeof leaf - 8)
-        return complain(why, size, HAWK_EIO, dir, strerror(ENAMETOOLONG));
+        return ca_complain(why, size, HAWK_EIO, dir, strerror(ENAMETOOLONG));
     snprintf(leaf, sizeof leaf, "%s.crt", who->name);
     path_join(path, out, leaf);
     if ((err = check_place(path, who, why, size)) != 0)
@@ -294,10 +287,86 @@ int ca_issue(const char *dir, const struct identity *who, int64_t life_us, const
     path_join(path, dir, who->role == ROLE_NONE ? "users" : "nodes");
     err = read_root(path, &root, why, size);
     if (!err) {
-        p = leaf_new(&root, who, life_us);
+        p = leaf_new(&root, EVP_EC_gen("P-256"), who, life_us);
         err = write_pair(&p, out, who->name, why, size);
         pair_free(&p);
     }
     pair_free(&root);
     return err;
+}
+
+/* ---- A root that stays open ---- */
+
+struct ca_root {
+    struct pair pair;
+};
+
+int ca_root_open(struct ca_root **out, const char *dir, char *why, size_t size)
+{
+    char path[PATH_MAX];
+    struct ca_root *r = xcalloc(1, sizeof *r);
+    int err = HAWK_EIO;
+
+    if (ca_path(path, dir, "nodes", why, size) && strlen(path) < PATH_MAX - 32)
+        err = read_root(path, &r->pair, why, size);
+    if (!err) {
+        *out = r;
+        return 0;
+    }
+    ca_root_free(r);
+    return err;
+}
+
+void ca_root_free(struct ca_root *r)
+{
+    if (!r)
+        return;
+    pair_free(&r->pair);
+    free(r);
+}
+
+X509 *ca_root_certificate(const struct ca_root *r) { return r->pair.certificate; }
+EVP_PKEY *ca_root_key(const struct ca_root *r) { return r->pair.key; }
+
+/* The key that a request is for; NULL: the request is not good. */
+static EVP_PKEY *requested_key(const uint8_t *der, size_t len)
+{
+    const unsigned char *at = der;
+    X509_REQ *request = len > 0 && len <= CA_REQUEST_MAX ? d2i_X509_REQ(NULL, &at, (long)len) : NULL;
+    EVP_PKEY *key = request && at == der + len ? X509_REQ_get0_pubkey(request) : NULL;
+    char group[32] = "";
+
+    if (key && (!EVP_PKEY_is_a(key, "EC") || EVP_PKEY_get_group_name(key, group, sizeof group, NULL) != 1 ||
+                strcmp(group, SN_X9_62_prime256v1) != 0 || X509_REQ_verify(request, key) != 1 ||
+                EVP_PKEY_up_ref(key) != 1))
+        key = NULL;
+    X509_REQ_free(request);
+    return key;
+}
+
+int ca_sign_request(const struct ca_root *r, const struct identity *who, const uint8_t *der, size_t len,
+                    int64_t life_us, char **pem, uint64_t *number)
+{
+    EVP_PKEY *key = requested_key(der, len);
+    uint8_t hash[EVP_MAX_MD_SIZE];
+    struct pair p;
+    BIO *text;
+    char *data;
+
+    ERR_clear_error();
+    if (!key || !identity_name_fits(who->name)) {
+        EVP_PKEY_free(key);
+        return HAWK_EINVALID;
+    }
+    p = leaf_new(&r->pair, key, who, life_us);
+    CHECK(X509_pubkey_digest(p.certificate, EVP_sha256(), hash, NULL) == 1);
+    memcpy(number, hash, sizeof *number);
+    text = BIO_new(BIO_s_mem());
+    CHECK(text);
+    write_certificate(text, p.certificate);
+    long n = BIO_get_mem_data(text, &data);
+    *pem = xmemdup0(data, (size_t)n);
+    BIO_free(text);
+    pair_free(&p);
+    return 0;
 }

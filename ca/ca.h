@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "net/identity.h"
 
+#include <openssl/x509.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,5 +33,18 @@ HAWK_MUST_USE int ca_init(const char *dir, char *why, size_t size);
  * HAWK_ECORRUPT: the root. */
 HAWK_MUST_USE int ca_issue(const char *dir, const struct identity *who, int64_t life_us, const char *out,
                            char *why, size_t size);
+
+/* The node root of a directory, which stays open: central signs with it. HAWK_EIO, HAWK_ECORRUPT. */
+struct ca_root;
+HAWK_MUST_USE int ca_root_open(struct ca_root **out, const char *dir, char *why, size_t size);
+void ca_root_free(struct ca_root *r); /* NULL is fine */
+X509 *ca_root_certificate(const struct ca_root *r);
+EVP_PKEY *ca_root_key(const struct ca_root *r);
+/* Makes a certificate for the key of a request (PKCS #10, DER), whose own names do not matter. The request must
+ * show that its sender has the key. *pem is the caller's to free; *number is the key's (of its hash).
+ * HAWK_EINVALID: the request is not good, or no certificate can carry the name. */
+#define CA_REQUEST_MAX 4096u
+HAWK_MUST_USE int ca_sign_request(const struct ca_root *r, const struct identity *who, const uint8_t *der,
+                                  size_t len, int64_t life_us, char **pem, uint64_t *number);
 
 #endif

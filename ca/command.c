@@ -1,28 +1,47 @@
 /* `hawk ca init DIR`, `hawk ca issue DIR`. */
 #include "ca/command.h"
 
+#include "base/entropy.h"
 #include "ca/ca.h"
+#include "ca/file.h"
+#include "ca/invitation.h"
 #include "cli/document.h"
+#include "net/addr.h"
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#define INVITATION_LIFE_US (3600 * US_PER_S)
 
 struct ca_options {
     const char *role, *name, *scopes, *out, *output;
+    const char *central;
+    uint32_t uses, slots;
     int64_t life_us;
 };
 
 const struct flag ca_flags[] = {
     FLAG(CHOICE, struct ca_options, role, "role", 0, "central|dist|worker|user",
-         "issue: whom the certificate is for"),
+         "issue, invite: whom the certificate is for"),
     FLAG(TEXT, struct ca_options, name, "name", 0, "NAME",
-         "issue: the node's name, as it joins under it, or the user's"),
+         "issue, invite: the node's name, as it joins under it, or the user's; invite: a pattern with one *, "
+         "too"),
     FLAG(TEXT, struct ca_options, scopes, "scopes", 0, "LIST",
          "issue: what the user may do, of read, submit, operate, admin; default: read,submit"),
     FLAG_ABOVE_0(struct ca_options, life_us, "for", 0, "TIME",
-                 "issue: how long the certificate is good; default: 14d, and 30d for users"),
-    FLAG(TEXT, struct ca_options, out, "out", 0, "DIR", "issue: where the files go; default: this directory"),
+                 "issue: how long the certificate is good; default: 14d, and 30d for users; invite: how long "
+                 "the invitation is; default: 1h"),
+    FLAG(TEXT, struct ca_options, central, "central", 0, "ADDRESS",
+         "invite: where central is; several centrals: all of theirs, comma separated"),
+    FLAG_NUMBER(struct ca_options, uses, "uses", 0, "N", "invite: how many nodes may use it; default: 1", 1,
+                INVITATION_USES_MAX),
+    FLAG_NUMBER(struct ca_options, slots, "slots", 0, "N",
+                "invite: the most slots that a worker may have; default: any number", 1, UINT32_MAX),
+    FLAG(TEXT, struct ca_options, out, "out", 0, "DIR",
+         "issue, invite: where the files go; default: this directory"),
     FLAG(CHOICE, struct ca_options, output, "output", 'o', "table|json", "form of the output"),
     {0},
 };
@@ -34,10 +53,15 @@ const char ca_details[] =
     "  DIR/roots.crt   both roots' certificates, for every machine (tls.roots, HAWK_TLS_ROOTS)\n"
     "issue writes NAME.crt and NAME.key. It replaces those of an earlier certificate of the same name and\n"
     "role, and daemons that use them notice that by themselves.\n"
+    "invite writes NAME.invitation, with which `hawk worker --join FILE` or `hawk dist --join FILE` gets a\n"
+    "certificate of central by itself, and renews it. Central must have been started with --ca. Whoever has\n"
+    "the file can use it.\n"
     "\nExit codes: 0 done, 1 a file could not be read or written, 2 the command line is wrong.\n"
     "\nexamples:\n"
     "  hawk ca init /etc/hawk/ca\n"
     "  hawk ca issue /etc/hawk/ca --role worker --name node7\n"
+    "  hawk ca invite /etc/hawk/ca --role worker --name node7 --for 1h --central 10.0.0.1:7070\n"
+    "  hawk ca invite /etc/hawk/ca --role worker --name 'hpc-*' --uses 40 --slots 64 --for 1d\n"
     "  hawk ca issue /etc/hawk/ca --role user --name ann --for 90d\n"
     "  hawk ca issue /etc/hawk/ca --role user --name olga --scopes read,submit,operate\n";
 
@@ -103,6 +127,81 @@ static int issue_one(const char *dir, const struct ca_options *o)
     return say_files(out, o->name, text);
 }
 
+/* ---- Invitations ---- */
+
+static int write_invitation(const char *dir, struct invitation *v, const char *out)
+{
+    char why[PATH_MAX + 200] = "", path[PATH_MAX], leaf[LIMIT_NAME_BYTES + 16], *text;
+    struct ca_root *root = NULL;
+    int err = ca_path(path, dir, "roots.crt", why, sizeof why) ? 0 : HAWK_EIO;
+
+    if (!err)
+        err = ca_read(path, &v->roots, why, sizeof why);
+    if (!err)
+        err = ca_root_open(&root, dir, why, sizeof why);
+    snprintf(leaf, sizeof leaf, "%s.invitation", v->name);
+    for (char *at = leaf; *at; at++)
+        if (*at == '*')
+            *at = '_'; /* a name that no shell takes for a pattern */
+    if (!err && ca_path(path, out, leaf, why, sizeof why)) {
+        text = invitation_write(v, root);
+        err = ca_write(path, 0600, text, strlen(text), why, sizeof why);
+        free(text);
+    }
+    ca_root_free(root);
+    if (err || *why)
+        return say_failure(err, why);
+    if (document_wanted())
+        document_print(json_pack("{s:s}", "invitation", path));
+    else
+        printf("%s: use it with `hawk %s --join FILE`\n", path, role_text(v->role));
+    return HAWK_EXIT_OK;
+}
+
+/* Whether every address of a comma separated list is one. */
+static bool addresses_good(const char *list, char *why, size_t size)
+{
+    char addr[ADDR_TEXT];
+
+    while (*list) {
+        list = addr_first(list, addr);
+        if (addr_check(addr, why, size) != 0)
+            return false;
+    }
+    return true;
+}
+
+static int invite(const char *dir, const struct ca_options *o)
+{
+    struct invitation v = {.uses = o->uses ? o->uses : 1, .slots = o->slots, .id = entropy()};
+    struct identity who;
+    int64_t life_us = o->life_us ? o->life_us : INVITATION_LIFE_US;
+    char why[512];
+    int code;
+
+    if (!o->role || !o->name)
+        return usage_error("ca invite needs --role and --name");
+    if (!identity_set_role(&who, o->role) || (who.role != ROLE_WORKER && who.role != ROLE_DIST))
+        return usage_error("ca invite: workers and dists can be invited; a central has its own --ca");
+    if (!invitation_pattern_good(o->name))
+        return usage_error("ca invite: a name has letters, digits, '-', '_' and '.', and at most one *");
+    if (o->slots && who.role != ROLE_WORKER)
+        return usage_error("ca invite: --slots are a worker's");
+    if (life_us < US_PER_S || life_us > INVITATION_LIFE_MAX_US)
+        return usage_error("ca invite: --for is 1s to 30d");
+    if (o->central &&
+        (strlen(o->central) >= sizeof v.central || !addresses_good(o->central, why, sizeof why)))
+        return usage_error("ca invite: --central: %s",
+                           strlen(o->central) >= sizeof v.central ? "these are too many addresses" : why);
+    v.role = who.role;
+    v.until_s = time(NULL) + life_us / US_PER_S;
+    snprintf(v.name, sizeof v.name, "%s", o->name);
+    snprintf(v.central, sizeof v.central, "%s", o->central ? o->central : "");
+    code = write_invitation(dir, &v, o->out ? o->out : ".");
+    invitation_free(&v);
+    return code;
+}
+
 int ca_main(int argc, char **argv)
 {
     struct ca_options o = {0};
@@ -114,6 +213,9 @@ int ca_main(int argc, char **argv)
         return make_roots(argv[first + 1]);
     if (argc - first == 2 && strcmp(argv[first], "issue") == 0)
         return issue_one(argv[first + 1], &o);
-    return usage_error("ca: write `hawk ca init DIR` or `hawk ca issue DIR --role ROLE --name NAME`; "
-                       "`hawk help ca` tells more");
+    if (argc - first == 2 && strcmp(argv[first], "invite") == 0)
+        return invite(argv[first + 1], &o);
+    return usage_error(
+        "ca: write `hawk ca init DIR`, `hawk ca issue DIR --role ROLE --name NAME` or `hawk ca "
+        "invite DIR --role ROLE --name NAME`; `hawk help ca` tells more");
 }

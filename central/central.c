@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "central/state.h"
+#include "central/admission.h"
 
 #include <stdlib.h>
 
@@ -48,6 +48,7 @@ void central_free(struct central *c)
     central_journal_free(c);
     central_nodes_free(c);
     central_apps_free(c);
+    central_admissions_free(c);
     members_drop(c->dist_list);
     members_drop(c->worker_list);
     waiting_free(&c->waiting);
@@ -101,6 +102,7 @@ static const struct {
     [MSG_SET_POLICY] = {central_on_set_policy, HERE},
     [MSG_CANCEL] = {central_on_cancel, HERE},
     [MSG_SET_DRAIN] = {central_on_set_drain, HERE},
+    [MSG_ADMIT] = {central_on_admit, HERE},
     [MSG_STOP_NODE] = {central_on_stop_node, HERE},
     [MSG_JOURNAL_DONE] = {central_on_journal_done, HERE},
     [MSG_STOP] = {central_on_stop, HERE},
@@ -113,6 +115,7 @@ static const struct {
     [MSG_JOURNAL_RELEASED] = {central_on_journal_released, JOURNAL},
     [MSG_JOURNAL_JOB_END] = {central_on_journal_job_end, JOURNAL},
     [MSG_JOURNAL_POLICY] = {central_on_journal_policy, JOURNAL},
+    [MSG_JOURNAL_ADMITTED] = {central_on_journal_admitted, JOURNAL},
     [MSG_HISTORY] = {central_on_history, JOURNAL},
     [MSG_RECOVERED] = {central_on_recovered, JOURNAL},
     [MSG_HEARTBEAT] = {central_on_heartbeat, NODE},

@@ -1,5 +1,5 @@
 /* Records that wait for the journal, in order, and records that could not be written. */
-#include "central/state.h"
+#include "central/admission.h"
 
 #include "base/ring.h"
 
@@ -141,6 +141,9 @@ void central_journal_put(struct central *c, enum record_kind kind, void *what)
     case RECORD_NOTE:
         write_task(c, what);
         break;
+    case RECORD_ADMISSION:
+        central_admission_write(c, what);
+        break;
     }
     ring_push(&c->pending, r);
 }
@@ -181,6 +184,9 @@ static void record_written(struct central *c, const struct record *r)
     case RECORD_RELEASED:
         central_jobs_released(c, &r->of_job, r->upto);
         break;
+    case RECORD_ADMISSION:
+        central_admission_answer(c, r->client, 0);
+        break;
     case RECORD_CLUSTER:
     case RECORD_UNDO:
     case RECORD_OWNER:
@@ -210,6 +216,8 @@ static void record_failed(struct central *c, const struct record *r, int32_t err
             c->retry_us = c->now_us + RETRY_US;
     } else if (r->kind == RECORD_CANCEL) {
         central_jobs_answer_cancel(c, (job_id_t){r->of_job.job}, r->client, err);
+    } else if (r->kind == RECORD_ADMISSION) {
+        central_admission_answer(c, r->client, err);
     }
 }
 

@@ -257,6 +257,7 @@ enum record_kind {
     RECORD_CANCEL,
     RECORD_OWNER,
     RECORD_NOTE, /* a task is launched again */
+    RECORD_ADMISSION,
 };
 
 /* A record that waits for the journal, or that could not be written and will be put out again. */
@@ -264,7 +265,7 @@ struct record {
     uint64_t token;
     enum record_kind kind;
     union {
-        /* RECORD_DRAIN, RECORD_CANCEL, RECORD_POLICY: the client that waits for it; 0: none. */
+        /* RECORD_DRAIN, RECORD_CANCEL, RECORD_POLICY, RECORD_ADMISSION: the client that waits for it; 0: none. */
         uint32_t client;
         uint32_t upto; /* RECORD_RELEASED */
     };
@@ -374,6 +375,9 @@ struct central {
         orphan_since_us; /* the orphans' clock, and when it was read; it runs while a dist is up */
     uint32_t dists_up, dists_suspect;
     uint32_t n_reporting; /* workers that were let in and have not reported the long tasks that they hold */
+
+    struct admission *admissions; /* uses of invitations, oldest first */
+    uint32_t admissions_n, admissions_cap;
 
     uint64_t token;
     struct records pending, failed;

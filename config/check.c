@@ -102,7 +102,10 @@ static void check_addresses(struct checker *k, const char *key, const char *list
 /* DESIGN 3.12: a daemon listens beyond loopback only with TLS or a token, or when the operator says so. */
 static void check_listens(struct checker *k, const char *key, const char *list)
 {
-    bool open = *k->c->cluster.token_file || k->c->cluster.insecure || *k->c->tls.certificate;
+    bool own = (strcmp(key, "central.listen") == 0 && *k->c->central.ca) ||
+               (strcmp(key, "dist.listen") == 0 && *k->c->dist.join) ||
+               (strcmp(key, "worker.listen") == 0 && *k->c->worker.join);
+    bool open = *k->c->cluster.token_file || k->c->cluster.insecure || *k->c->tls.certificate || own;
     char addr[ADDR_TEXT], why[512];
 
     if (!*list)

@@ -252,6 +252,13 @@ static void print_list(FILE *f, const char *text)
     fputc(']', f);
 }
 
+bool config_is_default(const struct config *c, const char *key)
+{
+    const char *dot = strchr(key, '.');
+    const struct setting *s = dot ? setting_find(key, (size_t)(dot - key), dot + 1) : NULL;
+    return s && strncmp(c->origins[s - settings].origin, "default", strlen("default")) == 0;
+}
+
 void config_show(const struct config *c, const char *section, FILE *f)
 {
     const char *last = "";

@@ -61,6 +61,9 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
       "sqlite|etcd: a file in state_dir, or etcd: then several centrals may run, one of them active")        \
     S(central, TEXT, state_dir, "",                                                                          \
       "where the journal and the history are kept; default: see `hawk config show`")                         \
+    S(central, TEXT, ca, "",                                                                                 \
+      "directory of `hawk ca init`, without its users/: central issues and renews nodes' certificates")      \
+    S(central, DURATION, certificate_life, "14d", "how long these certificates are good")                    \
     S(central, LIST, etcd, "127.0.0.1:2379", "addresses of etcd's members")                                  \
     S(central, TEXT, etcd_prefix, "hawk", "prefix of this cluster's keys in etcd")                           \
     S(central, DURATION, leader_lease, "2s",                                                                 \
@@ -111,6 +114,8 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(dist, TEXT, advertise, "", "address for other nodes; default: the first one of listen")                \
     S(dist, TEXT, metrics_listen, "", "where /metrics is served: HOST:PORT or unix:PATH; unset: nowhere")    \
     S(dist, LIST, central, "127.0.0.1:7070", "central's address; several centrals: all of theirs")           \
+    S(dist, TEXT, join, "",                                                                                  \
+      "file with an invitation, by which the dist gets a certificate once; -: standard input")               \
     S(dist, TEXT, state_dir, "", "where detached jobs are journalled; default: see `hawk config show`")      \
     S(dist, COUNT, jobs_max, "100000", "most unfinished jobs of this dist")                                  \
     S(dist, COUNT, tasks_max, "10000000", "most unfinished tasks of this dist")                              \
@@ -129,6 +134,8 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(worker, TEXT, advertise, "", "address for other nodes; default: the first one of listen")              \
     S(worker, TEXT, metrics_listen, "", "where /metrics is served: HOST:PORT or unix:PATH; unset: nowhere")  \
     S(worker, LIST, central, "127.0.0.1:7070", "central's address; several centrals: all of theirs")         \
+    S(worker, TEXT, join, "",                                                                                \
+      "file with an invitation, by which the worker gets a certificate once; -: standard input")             \
     S(worker, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core")                              \
     S(worker, CHOICE, queues, "per-worker",                                                                  \
       "per-worker|per-slot: one queue for all slots, or one per slot (the paper)")                           \
@@ -226,6 +233,8 @@ bool config_warning(const struct config *c, const char *section, char *text, siz
  * nothing changes, and why says what was expected. */
 HAWK_MUST_USE int config_set(struct config *c, const char *key, const char *text, const char *origin,
                              char *why, size_t size);
+/* Whether nobody has set the value of "section.name". */
+bool config_is_default(const struct config *c, const char *key);
 /* Prints YAML that config_load reads back, each value followed by where it came from. section NULL: all. */
 void config_show(const struct config *c, const char *section, FILE *f);
 /* The configuration as a list of objects: section, name, value, origin. */

@@ -9,10 +9,13 @@
 #include "base/entropy.h"
 #include "base/log.h"
 #include "daemon/commands.h"
+#include "daemon/enroll.h"
+#include "daemon/joining.h"
 #include "daemon/journal.h"
 #include "daemon/metrics_roles.h"
 #include "daemon/node.h"
 #include "daemon/process.h"
+#include "net/tls.h"
 #include "store/leader.h"
 
 #include <inttypes.h>
@@ -30,6 +33,8 @@ struct central_daemon {
     struct process process;
     struct leader *leader; /* NULL: this is the only central */
     struct api *api;
+    struct joining *joining;
+    struct renewal *renewal;
     /* While it is the active one; NULL otherwise. */
     struct central *role;
     struct node *node;
@@ -147,6 +152,9 @@ static void central_daemon_effect(void *arg, const struct msg *m)
         break;
     case MSG_JOB_ABANDONED:
         log_abandoned(&m->job_abandoned);
+        break;
+    case MSG_ADMITTED:
+        joining_admitted(d->joining, &m->admitted);
         break;
     case MSG_STOPPED:
         process_exit(&d->process, 0);
@@ -328,6 +336,7 @@ static int begin_reign(struct central_daemon *d, const struct leader_view *v)
     if (t.long_tasks > 0)
         log_unreported(d, "long tasks of the journal that have not ended");
     server_set_links(p->server, node_links(d->node));
+    joining_set_active(d->joining, true);
     return 0;
 }
 
@@ -335,6 +344,7 @@ static int begin_reign(struct central_daemon *d, const struct leader_view *v)
 static void end_reign(struct central_daemon *d)
 {
     server_set_links(d->process.server, NULL);
+    joining_set_active(d->joining, false);
     api_set_central(d->api, NULL, "this central is not the active one any more");
     if (d->node)
         node_break(d->node, "this central is not the active one any more");
@@ -446,6 +456,13 @@ static int central_daemon_start(struct central_daemon *d)
                               .stop_standbys = alone ? NULL : stop_standbys,
                               .standbys = alone ? NULL : list_standbys};
     d->api = api_new(p->loop, p->server, &roles, api_feed, d);
+    d->joining = joining_new(p->server, &(struct joining_config){.root = p->root,
+                                                                 .life_us = c->central.certificate_life,
+                                                                 .feed = central_daemon_feed,
+                                                                 .arg = d});
+    d->renewal = renewal_new(p, NULL, NULL);
+    if (p->root && p->tls)
+        tls_take_guests(p->tls);
     if (alone) {
         err = begin_reign(d, &d->seen);
     } else {
@@ -478,6 +495,8 @@ int central_main(int argc, char **argv)
     }
     process_metrics_stop(&d.process);
     server_stop(d.process.server);
+    renewal_free(d.renewal);
+    joining_free(d.joining);
     api_free_all(d.api);
     node_free(d.node);
     central_free(d.role);

@@ -5,6 +5,7 @@
 #include "base/entropy.h"
 #include "base/log.h"
 #include "daemon/commands.h"
+#include "daemon/enroll.h"
 #include "daemon/journal.h"
 #include "daemon/metrics_roles.h"
 #include "daemon/node.h"
@@ -20,6 +21,7 @@ struct dist_daemon {
     struct node *node;
     struct journal *journal;
     struct api *api;
+    struct renewal *renewal;
     char owner[LIMIT_NAME_BYTES + 8]; /* whom the journal names as its owner */
     bool role_made, ready;
     bool foreign; /* the journal holds what only central writes */
@@ -200,6 +202,7 @@ static int dist_daemon_start(struct dist_daemon *d)
         return err;
     server_set_links(p->server, node_links(d->node));
     server_start(p->server);
+    d->renewal = renewal_new(p, central_addr, d);
     node_start(d->node);
     return process_metrics(p, c->dist.metrics_listen, fill_metrics, d);
 }
@@ -218,6 +221,7 @@ int dist_main(int argc, char **argv)
     }
     process_metrics_stop(&d.process);
     server_stop(d.process.server);
+    renewal_free(d.renewal);
     api_free_all(d.api);
     node_free(d.node);
     if (d.role_made)

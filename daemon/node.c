@@ -367,6 +367,21 @@ static bool joins_as_another(const struct link *k, const struct msg *m)
            strcmp(m->join.name->data, link_peer_name(k)) != 0;
 }
 
+/* Whether a node that joins claims more than its certificate allows; its link is broken then. */
+static bool joins_too_big(const struct node *n, struct link *k, const struct msg *m)
+{
+    char why[120];
+
+    if (n->kind != ROLE_CENTRAL || m->type != MSG_JOIN || !link_slots_max(k) ||
+        m->join.slots <= link_slots_max(k))
+        return false;
+    snprintf(why, sizeof why, "it was invited with at most %u slots, and has %u: start it with --slots",
+             link_slots_max(k), m->join.slots);
+    log_warn("%s (%s) may not join: %s; its link is closed", link_peer_name(k), link_addr(k), why);
+    link_break(k, HAWK_EDENIED, why);
+    return true;
+}
+
 static void on_msg(void *arg, struct link *k, const struct msg *m)
 {
     struct node *n = arg;
@@ -383,6 +398,8 @@ static void on_msg(void *arg, struct link *k, const struct msg *m)
         link_break(k, HAWK_EDENIED, "a node joins under the name in its certificate");
         return;
     }
+    if (joins_too_big(n, k, m))
+        return;
     if (!s || !s->open)
         return;
     from.peer = peer_of(s);

@@ -4,9 +4,11 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "ca/ca.h"
 #include "cli/command.h"
 #include "cli/document.h"
 #include "daemon/commands.h"
+#include "daemon/enroll.h"
 #include "daemon/journal.h"
 #include "daemon/metrics.h"
 #include "net/addr.h"
@@ -68,10 +70,13 @@ bool process_init(struct process *p, const char *section, int argc, char **argv)
         result = config_from_args(&p->config, section, argc, argv);
     if (!result)
         result = version_read(&p->version);
-    if (!result)
-        result = validate_config(p);
-    p->exit_code = result == 1 ? HAWK_EXIT_OK : result;
+    p->exit_code = result == 1 ? HAWK_EXIT_OK : result; /* 1: the help was printed */
     if (result)
+        return false;
+    p->exit_code = enroll(p);
+    if (!p->exit_code)
+        p->exit_code = validate_config(p);
+    if (p->exit_code)
         return false;
     enum log_level level = LOG_INFO;
     CHECK(log_level_parse(p->config.log.level, &level) == 0); /* a CHOICE */
@@ -378,6 +383,8 @@ int process_free(struct process *p)
     process_metrics_stop(p);
     server_free(p->server);
     tls_free(p->tls);
+    ca_root_free(p->root);
+    free(p->kept);
     loop_free(p->loop);
     config_free(&p->config);
     free(p->token);

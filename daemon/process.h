@@ -21,6 +21,8 @@ struct process {
     char *token;           /* the clients'; NULL: none */
     char *node_token;      /* what this node opens links with; NULL: none */
     struct tls *tls;       /* key, certificate and roots; NULL: none */
+    char *kept; /* the directory of a certificate that this daemon renews (daemon/enroll.h); NULL: none */
+    struct ca_root *root; /* central's node root; NULL: it has none */
     struct loop *loop;
     struct server *server;
     void (*stop)(void *arg, bool now); /* a signal asked for it; now: the second time */

@@ -6,6 +6,7 @@
 #include "base/entropy.h"
 #include "base/log.h"
 #include "daemon/commands.h"
+#include "daemon/enroll.h"
 #include "daemon/journal.h"
 #include "daemon/metrics_roles.h"
 #include "daemon/node.h"
@@ -30,6 +31,7 @@ struct worker_daemon {
     struct attach *attach;
     struct api *api;
     struct retention_thread *retention;
+    struct renewal *renewal;
     char executors[PATH_MAX]; /* where they attach, "unix:PATH"; "": only where others reach this worker */
     bool role_made, ready;
     bool out;   /* of service, as was logged last */
@@ -281,6 +283,12 @@ static void take_over(struct worker_daemon *d)
                  n.running, n.unacked);
 }
 
+static const char *central_addr(void *arg)
+{
+    const struct worker_daemon *d = arg;
+    return node_central_addr(d->node);
+}
+
 /* The spawner is forked before gRPC starts its threads. */
 static int worker_daemon_start(struct worker_daemon *d)
 {
@@ -359,6 +367,7 @@ static int worker_daemon_start(struct worker_daemon *d)
     take_over(d);
     d->retention = retention_start(&(struct retention){
         .dir = c->worker.output_dir, .keep_us = c->worker.output_keep, .max_bytes = c->worker.output_max});
+    d->renewal = renewal_new(p, central_addr, d);
     node_start(d->node);
     return process_metrics(p, c->worker.metrics_listen, fill_metrics, d);
 }
@@ -380,6 +389,7 @@ int worker_main(int argc, char **argv)
     process_metrics_stop(&d.process);
     retention_stop(d.retention);
     server_stop(d.process.server);
+    renewal_free(d.renewal);
     api_free_all(d.api);
     if (d.runner)
         runner_set_apps(d.runner, NULL);

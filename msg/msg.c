@@ -328,6 +328,8 @@ static unsigned route_between(enum role from, enum role to)
         [ROLE_CENTRAL] = {[ROLE_DIST] = CENTRAL_DIST, [ROLE_WORKER] = CENTRAL_WORKER},
     };
 
+    if (from == ROLE_GUEST)
+        return to == ROLE_CENTRAL ? GUEST_CENTRAL : 0;
     return from < ROLE_COUNT && to < ROLE_COUNT ? routes[from][to] : 0;
 }
 

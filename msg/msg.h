@@ -129,6 +129,8 @@ enum route {
     USER_DIST = 1u << 8,
     USER_WORKER = 1u << 9,
     USER_ANY = USER_CENTRAL | USER_DIST | USER_WORKER,
+    /* A call of somebody without a certificate. */
+    GUEST_CENTRAL = 1u << 10,
 };
 #define WIRE_ROUTES(X)                                                                                       \
     X(JOIN, DIST_CENTRAL | WORKER_CENTRAL)                                                                   \
@@ -208,7 +210,9 @@ enum route {
     X("/hawk.v1.Hawk/Drain", USER_CENTRAL, SCOPE_OPERATE)                                                    \
     X("/hawk.v1.Hawk/Stop", USER_ANY, SCOPE_OPERATE)                                                         \
     X("/hawk.v1.Hawk/ReadOutput", USER_WORKER, SCOPE_READ)                                                   \
-    X("/hawk.v1.Executors/Attach", USER_WORKER, SCOPE_OPERATE)
+    X("/hawk.v1.Executors/Attach", USER_WORKER, SCOPE_OPERATE)                                               \
+    X("/hawk.v1.Nodes/Join", GUEST_CENTRAL, SCOPE_NONE)                                                      \
+    X("/hawk.v1.Nodes/Renew", DIST_CENTRAL | WORKER_CENTRAL, SCOPE_NONE)
 
 /* The protocol's versions; a node understands the two before its own (docs/protocol.md, section 0). New
  * messages are appended, so each version begins with a message. A node sends no message from there on to a
@@ -242,6 +246,8 @@ enum route {
     X(STOP_NODE, stop_node, 0)                                                                               \
     X(NODE_CHANGED, node_changed, 0)                                                                         \
     X(JOB_ABANDONED, job_abandoned, 0)                                                                       \
+    X(ADMIT, admit, 0)                                                                                       \
+    X(ADMITTED, admitted, 0)                                                                                 \
     /* executors */                                                                                          \
     X(EXEC_START, exec_start, 0)                                                                             \
     X(EXEC_KILL, exec_kill, 0)                                                                               \
@@ -271,7 +277,8 @@ enum route {
     X(HISTORY, history, 0)                                                                                   \
     X(RECOVERED, recovered, 0)                                                                               \
     X(JOURNAL_POLICY, journal_policy, 0)                                                                     \
-    X(JOURNAL_NUMBERS, journal_numbers, 0)
+    X(JOURNAL_NUMBERS, journal_numbers, 0)                                                                   \
+    X(JOURNAL_ADMITTED, journal_admitted, 0)
 
 /* ---- Fields, message by message ---- */
 #define FIELDS_join(F)                                                                                       \
@@ -390,6 +397,14 @@ enum route {
 #define FIELDS_policy_set(F) F(u32, client) F(i32, err)
 #define FIELDS_set_drain(F) F(node, node) F(u32, client) F(u8, drain)
 #define FIELDS_drain_set(F) F(node, node) F(u32, client) F(i32, err)
+/* Somebody wants a certificate by an invitation, which may be used `uses` times. use: a number of the invitation, the
+ * name and the key: whoever asks again, since the answer was lost, uses it once. several: the invitation is for more
+ * than one name. */
+#define FIELDS_admit(F)                                                                                      \
+    F(blob, name) F(u64, invitation) F(u64, use) F(u32, client) F(u32, uses) F(u8, role) F(u8, several)
+/* The use is durable; or it is refused: HAWK_ELIMIT (used often enough), HAWK_ENAME_TAKEN, HAWK_EBUSY (too many uses of
+ * all invitations), HAWK_EIO. */
+#define FIELDS_admitted(F) F(u32, client) F(i32, err)
 #define FIELDS_stop_node(F) F(node, node) F(u8, now)
 #define FIELDS_node_changed(F)                                                                               \
     F(blob, name)                                                                                            \
@@ -460,6 +475,8 @@ enum route {
 #define FIELDS_journal_policy(F) F(choice, choice) F(u64, token) F(u64, configured) F(i64, ago_us)
 /* A dist's: it may have given out the job numbers below `next`. */
 #define FIELDS_journal_numbers(F) F(u64, token) F(u64, next)
+#define FIELDS_journal_admitted(F)                                                                           \
+    F(blob, name) F(u64, token) F(u64, invitation) F(u64, use) F(i64, ago_us) F(u8, role)
 #define FIELDS_journal_done(F) F(u64, token) F(i32, err)
 #define FIELDS_history(F) F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class)
 #define FIELDS_recovered(F) F(none, reserved)
@@ -507,6 +524,8 @@ static inline bool msg_in_version(unsigned type, uint32_t version)
 
 /* Whether a node of one role may send a message of this type to a node of another (WIRE_ROUTES). */
 bool msg_may_pass(unsigned type, enum role from, enum role to);
+/* Somebody who has shown no certificate, in place of a role. */
+#define ROLE_GUEST ROLE_COUNT
 /* Whether somebody of one role may make a call of another (CALL_ROUTES). ROLE_NONE: a user. */
 bool call_may_pass(const char *path, enum role from, enum role to);
 /* The scope that a user needs for the call; SCOPE_NONE: none, or there is no such call. */

@@ -7,12 +7,14 @@
 #define IDS_node(p) k->id = (p)->node.v;
 #define IDS_job(p) k->id = (p)->job.v, k->epoch = (p)->epoch;
 #define IDS_task(p) k->id = (p)->id.job.v, k->epoch = (p)->id.epoch, k->part += (p)->id.task;
+#define IDS_use(p) k->id = (p)->use;
 
 #define BACK_none(p)
 #define BACK_next(p)
 #define BACK_node(p) (p)->node.v = (uint32_t)k->id;
 #define BACK_job(p) (p)->job.v = k->id, (p)->epoch = k->epoch;
 #define BACK_task(p) (p)->id = (struct try_id){{k->id}, k->part - PART_TASK, k->epoch, 0};
+#define BACK_use(p) (p)->use = k->id;
 
 /* Whether the rest of a key is good, given its table and part. */
 #define GOOD_none(first) (k->part == (first) && k->id == 0 && k->epoch == 0)
@@ -20,6 +22,7 @@
 #define GOOD_node(first) (k->part == (first) && k->id <= NODE_ID_MAX && k->epoch == 0)
 #define GOOD_job(first) (k->part == (first))
 #define GOOD_task(first) (k->part >= (first) && k->part < PART_TASK_END)
+#define GOOD_use(first) (k->part == (first) && k->epoch == 0)
 
 bool record_key_of(const struct msg *m, struct record_key *k)
 {

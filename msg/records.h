@@ -22,7 +22,8 @@
     T(CLUSTER, "cluster/former", 0)                                                                          \
     T(NUMBERS, "numbers/next", 0)                                                                            \
     T(NODE, "node/", 8)                                                                                      \
-    T(JOB, "job/", 16)
+    T(JOB, "job/", 16)                                                                                       \
+    T(ADMITTED, "admitted/", 16)
 
 enum record_table {
 #define T(TABLE, text, digits) TABLE_##TABLE,
@@ -61,7 +62,8 @@ _Static_assert((int)PART_TASK_END <= (int)PART_FIRST,
  *   next          a number that grows with every such record; it is the store's
  *   node          the node
  *   job           the job and its epoch
- *   task          the try without its attempt */
+ *   task          the try without its attempt
+ *   use           the use of an invitation */
 #define JOURNAL_RECORDS(R)                                                                                   \
     R(JOURNAL_POLICY, journal_policy, POLICY, none, JOB)                                                     \
     R(JOURNAL_CLUSTER, journal_cluster, CLUSTER, none, JOB)                                                  \
@@ -72,7 +74,8 @@ _Static_assert((int)PART_TASK_END <= (int)PART_FIRST,
     R(JOURNAL_CANCEL, journal_cancel, JOB, job, CANCEL)                                                      \
     R(JOURNAL_ENDED, journal_ended, JOB, job, ENDED)                                                         \
     R(JOURNAL_OWNER, journal_owner, JOB, job, OWNER)                                                         \
-    R(JOURNAL_RELEASED, journal_released, JOB, job, RELEASED)
+    R(JOURNAL_RELEASED, journal_released, JOB, job, RELEASED)                                                \
+    R(JOURNAL_ADMITTED, journal_admitted, ADMITTED, use, JOB)
 #define RECORDS(R) R(HISTORY, history, HISTORY, next, JOB) JOURNAL_RECORDS(R)
 
 /* V(kind, name, value, max): kinds are those of net/fields.h and of store/records.c. A number is within
@@ -135,6 +138,11 @@ _Static_assert((int)PART_TASK_END <= (int)PART_FIRST,
     V(u32, left_out, p->left_out, LIMIT_TASKS_PER_JOB)                                                       \
     V(u8, state, p->state, JOB_STATE_COUNT - 1)                                                              \
     V(u8, promoted, p->promoted, 1)
+#define VALUES_journal_admitted(V)                                                                           \
+    V(blob, name, p->name, LIMIT_NAME_BYTES)                                                                 \
+    V(varint, invitation, p->invitation, UINT64_MAX)                                                         \
+    V(u8, role, p->role, ROLE_COUNT - 1)                                                                     \
+    V(at, at_us, *ago_us, -)
 #define VALUES_journal_owner(V) V(u16, owner, p->owner, UINT16_MAX)
 #define VALUES_journal_released(V) V(u32, upto, p->upto, LIMIT_TASKS_PER_JOB)
 

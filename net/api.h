@@ -340,6 +340,21 @@ struct api_output_chunk {
     bool cut_short;
 };
 
+struct api_join_request {
+    const char *invitation, *name;
+    const uint8_t *request;
+    uint32_t request_n;
+};
+struct api_renew_request {
+    const uint8_t *request;
+    uint32_t request_n;
+};
+struct api_join_reply {
+    const char *certificate;
+};
+#define API_JOIN_METHOD "/hawk.v1.Nodes/Join"
+#define API_RENEW_METHOD "/hawk.v1.Nodes/Renew"
+
 /* ---- Wire form ---- */
 
 /* X(name, Message): api_name_type describes struct api_name. The struct's members have the names and types
@@ -358,7 +373,8 @@ struct api_output_chunk {
     X(read_output_request, ReadOutputRequest) X(output_chunk, OutputChunk) \
     X(session_submit, SessionSubmit) X(session_cancel, SessionCancel) X(session_request, SessionRequest) \
     X(session_job, SessionJob) X(session_refused, SessionRefused) X(session_task, SessionTask) \
-    X(session_end, SessionEnd) X(session_event, SessionEvent)
+    X(session_end, SessionEnd) X(session_event, SessionEvent) \
+    X(join_request, JoinRequest) X(renew_request, RenewRequest) X(join_reply, JoinReply)
 /* clang-format on */
 #define X(name, Message) extern const struct api_type api_##name##_type;
 API_MESSAGES(X)

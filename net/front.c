@@ -148,7 +148,8 @@ void front_prove(struct front_conn *c)
 {
     struct address *a = c->exempt ? NULL : addresses_get(&c->front->addresses, c->net);
 
-    if (c->proven)
+    if (c->proven ||
+        c->who.role == ROLE_GUEST) /* a guest has proven nothing, and gets the time of a stranger */
         return;
     if (!c->cut)
         leave_address(c);

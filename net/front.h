@@ -88,8 +88,8 @@ void front_free(struct front *f);
 /* Finds the connection of a call by its peer, as gRPC names it. NULL: the connection is gone. */
 struct front_conn *front_find(struct front *f, const char *peer);
 void front_prove(struct front_conn *c);
-/* A call of the connection had a wrong token. */
-void front_failed(struct front_conn *c);
+/* A call of the connection had a wrong token, or something else that is no good; `what` says so in the log. */
+void front_failed(struct front_conn *c, const char *what);
 /* Logs that a call of the connection asked for what its caller may not do; `why` says what. */
 void front_forbidden(struct front_conn *c, const char *why);
 /* Whom its certificate is for. NULL: it needs none. */

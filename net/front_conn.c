@@ -32,7 +32,7 @@ void front_call_ended(struct front_conn *c, bool lasting)
         front_tick_on(c->front); /* which forgets it */
 }
 
-void front_failed(struct front_conn *c)
+void front_failed(struct front_conn *c, const char *what)
 {
     struct front *f = c->front;
     struct address *a = c->exempt ? NULL : addresses_get(&f->addresses, c->net);
@@ -41,13 +41,11 @@ void front_failed(struct front_conn *c)
     if (a)
         address_failed(a, loop_now(f->loop));
     if (c->failed == 1)
-        say(f, &f->denied, "a call with a wrong token",
-            "a call from %s was refused: its token is missing or wrong", c->peer);
+        say(f, &f->denied, "a call with a wrong token", "a call from %s was refused: %s", c->peer, what);
     else if (c->failed == FRONT_FAILED_MAX)
         say(f, &f->denied, "a call with a wrong token",
-            "a call from %s was refused: its token is missing or wrong, the %uth call of it; the connection "
-            "is closed",
-            c->peer, c->failed);
+            "a call from %s was refused: %s, the %uth call of it; the connection is closed", c->peer, what,
+            c->failed);
     else
         log_kind_leave_out(&f->denied);
     if (c->failed == FRONT_FAILED_MAX && !c->closed) {

@@ -6,7 +6,7 @@
 
 const char *identity_role(const struct identity *who)
 {
-    return who->role == ROLE_NONE ? IDENTITY_USER : role_text(who->role);
+    return who->role == ROLE_NONE ? IDENTITY_USER : who->role == ROLE_GUEST ? "guest" : role_text(who->role);
 }
 
 bool identity_set_role(struct identity *who, const char *role)

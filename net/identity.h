@@ -6,13 +6,14 @@
  *
  * A user's certificate may have scopes besides, as URIs: hawk:scope:read, hawk:scope:operate. Without any, the user has
  * SCOPES_OF_USERS.
+ * A worker's may have the URI hawk:slots:64 besides: it may have no more slots.
  *
  * So any TLS library checks a role by what it knows as the host's name. No I/O. Private to net/ and ca/. */
 #ifndef HAWK_NET_IDENTITY_H
 #define HAWK_NET_IDENTITY_H
 
+#include "msg/msg.h"
 #include "msg/scope.h"
-#include "msg/types.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,6 +22,8 @@
 #define IDENTITY_DOMAIN "hawk"
 #define IDENTITY_SCHEDULER "scheduler.hawk"
 #define IDENTITY_SCOPE "hawk:scope:"
+#define IDENTITY_SLOTS                                                                                       \
+    "hawk:slots:" /* a worker's certificate may have this URI: the most slots it may have */
 /* Room for any of an identity's names. */
 #define IDENTITY_TEXT (LIMIT_NAME_BYTES + 20)
 #define IDENTITY_NAMES_MAX 3
@@ -30,8 +33,14 @@ struct identity {
     enum role role; /* ROLE_NONE: a user */
     char name[LIMIT_NAME_BYTES + 1];
     unsigned scopes; /* users: enum scope; nodes have none */
+    uint32_t slots;  /* a worker's: it may have no more; 0: any number */
 };
 
+/* Somebody who has shown no certificate. */
+static inline struct identity identity_guest(void)
+{
+    return (struct identity){.role = ROLE_GUEST, .name = "somebody without a certificate"};
+}
 static inline bool identity_is_set(const struct identity *who) { return who->name[0] != '\0'; }
 /* "worker", "user" */
 const char *identity_role(const struct identity *who);

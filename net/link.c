@@ -474,7 +474,8 @@ const char *links_refuse(struct links *ls, const grpc_metadata_array *md, const 
     return NULL;
 }
 
-void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *metadata, bool certified)
+void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *metadata,
+                  const struct identity *who)
 {
     struct link *k = link_new(ls);
     grpc_metadata md[LINK_HELLO_MAX];
@@ -485,7 +486,8 @@ void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *
     k->addr = xstrdup(peer);
     gpr_free(peer);
     CHECK(link_parse_hello(ls, metadata, k));
-    k->certified = certified;
+    k->certified = who != NULL;
+    k->slots_max = who ? who->slots : 0;
     stream_init(k, call);
     cq_tag_init(&k->open_tag, on_done, k);
     open.data.send_initial_metadata.metadata = md;
@@ -595,6 +597,7 @@ enum role link_peer_role(const struct link *k) { return k->role; }
 node_id_t link_peer_node(const struct link *k) { return k->node_id; }
 const char *link_peer_name(const struct link *k) { return k->name; }
 bool link_is_certified(const struct link *k) { return k->certified; }
+uint32_t link_slots_max(const struct link *k) { return k->slots_max; }
 uint32_t link_version(const struct link *k) { return k->version; }
 void link_set_user(struct link *k, void *user) { k->user = user; }
 void *link_user(const struct link *k) { return k->user; }

@@ -130,6 +130,8 @@ node_id_t link_peer_node(const struct link *k);
 const char *link_peer_name(const struct link *k);
 /* Whether the peer has shown a certificate for this role and name. */
 bool link_is_certified(const struct link *k);
+/* Of an accepted link: the most slots that its certificate allows; 0: any number. */
+uint32_t link_slots_max(const struct link *k);
 /* The version that the link speaks: the lower of both sides' versions. link_send silently drops a message
  * that this version lacks. A caller that depends on such a message asks here first. */
 uint32_t link_version(const struct link *k);

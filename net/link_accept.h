@@ -13,7 +13,8 @@ struct identity;
  * connection is for; NULL: it needs none. */
 const char *links_refuse(struct links *ls, const grpc_metadata_array *md, const struct identity *who,
                          grpc_status_code *status);
-/* Makes a link of a call that links_refuse did not refuse, and takes the call over. certified: it had a `who`. */
-void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *metadata, bool certified);
+/* Makes a link of a call that links_refuse did not refuse, with this `who`, and takes the call over. */
+void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *metadata,
+                  const struct identity *who);
 
 #endif

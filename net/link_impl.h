@@ -41,6 +41,7 @@ struct link {
     uint32_t version; /* the lower of its and ours */
     char name[LIMIT_NAME_BYTES + 1];
     bool certified; /* its certificate says so, too */
+    uint32_t slots_max;
 
     /* dialled */
     grpc_channel *channel;

@@ -192,7 +192,7 @@ static void dispatch_link(struct server *s, struct accept *a)
     } else {
         if (a->conn)
             front_prove(a->conn);
-        links_accept(s->links, a->call, &a->metadata, who != NULL);
+        links_accept(s->links, a->call, &a->metadata, who);
     }
 }
 
@@ -255,12 +255,13 @@ static bool calls_full(const struct server *s, const struct front_conn *c, const
 }
 
 /* Why the caller may not make this call; NULL: it may. A client's token opens no link: only nodes have the
- * token that does. */
-static const char *why_not_allowed(const struct server *s, const grpc_metadata_array *md, bool link)
+ * token that does. Whoever is invited has none. */
+static const char *why_not_allowed(const struct server *s, const grpc_metadata_array *md, bool link,
+                                   bool for_guests)
 {
     const char *nodes = s->node_token ? s->node_token : s->token;
 
-    if (!s->token || net_token_matches(md, nodes) || (!link && net_token_matches(md, s->token)))
+    if (!s->token || for_guests || net_token_matches(md, nodes) || (!link && net_token_matches(md, s->token)))
         return NULL;
     return link ? "the nodes' token is missing or wrong: set cluster.node_token_file as on this daemon's "
                   "machine"
@@ -323,10 +324,11 @@ static void dispatch_call(struct server *s, struct accept *a)
 
     if (s->calls.stopping) {
         refuse_call(s, a, GRPC_STATUS_UNAVAILABLE, SERVER_STOPPING_TEXT);
-    } else if ((why = why_not_allowed(s, &a->metadata, link)) != NULL) {
+    } else if ((why = why_not_allowed(s, &a->metadata, link,
+                                      m && call_may_pass(m->path, ROLE_GUEST, s->role))) != NULL) {
         refuse_call(s, a, GRPC_STATUS_UNAUTHENTICATED, why);
         if (a->conn)
-            front_failed(a->conn);
+            front_failed(a->conn, "its token is missing or wrong");
     } else if (refuse_stranger(s, a,
                                link ? LINK_METHOD
                                : m  ? m->path

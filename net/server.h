@@ -131,6 +131,11 @@ void rpc_receive(struct rpc_call *c,
                  void (*message)(void *arg, struct rpc_call *c, const uint8_t *data, size_t len), void *arg);
 /* Takes no more messages from the client until hold is false again: they stay with the client. */
 void rpc_hold(struct rpc_call *c, bool hold);
+/* Whom the certificate of the call's connection is for. NULL: it needs none, or is gone. */
+struct identity;
+const struct identity *rpc_identity(const struct rpc_call *c);
+/* What the call showed is no good (an invitation): counts for its connection and its address as a wrong token does. */
+void rpc_distrust(struct rpc_call *c, const char *what);
 /* The client's address, for logs. */
 const char *rpc_peer(const struct rpc_call *c);
 /* Who makes the call. Valid as long as the call. */

@@ -277,6 +277,14 @@ const struct caller *rpc_caller(const struct rpc_call *c)
     return c->conn ? front_caller(c->conn) : &gone;
 }
 
+const struct identity *rpc_identity(const struct rpc_call *c) { return c->conn ? front_peer(c->conn) : NULL; }
+
+void rpc_distrust(struct rpc_call *c, const char *what)
+{
+    if (c->conn)
+        front_failed(c->conn, what);
+}
+
 /* ---- Receiving ---- */
 
 static void receive_message(struct rpc_call *c)

@@ -45,6 +45,7 @@ struct tls {
     uint32_t materials; /* times that something was read */
     bool bad;           /* the last attempt failed */
     bool told;          /* and the log says so */
+    bool guests;        /* may come in */
 };
 
 /* ---- Files ---- */
@@ -106,10 +107,26 @@ static bool add_scope(const ASN1_STRING *uri, unsigned *scopes)
     return true;
 }
 
+/* The number of slots that a URI says; 0: it says none. */
+static uint32_t read_slots(const ASN1_STRING *uri)
+{
+    char text[40];
+    uint64_t slots;
+
+    if ((size_t)ASN1_STRING_length(uri) >= sizeof text)
+        return 0;
+    snprintf(text, sizeof text, "%.*s", ASN1_STRING_length(uri), (const char *)ASN1_STRING_get0_data(uri));
+    if (strncmp(text, IDENTITY_SLOTS, strlen(IDENTITY_SLOTS)) != 0 ||
+        u64_parse(text + strlen(IDENTITY_SLOTS), 1, UINT32_MAX, &slots) != 0)
+        return 0;
+    return (uint32_t)slots;
+}
+
 bool tls_certificate_names(X509 *certificate, struct identity *who)
 {
     GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
     unsigned found = 0, scopes = 0;
+    uint32_t slots = 0;
     bool scoped = false;
 
     *who = (struct identity){0};
@@ -123,12 +140,16 @@ bool tls_certificate_names(X509 *certificate, struct identity *who)
         }
         if (name->type == GEN_URI && add_scope(name->d.uniformResourceIdentifier, &scopes))
             scoped = true;
+        if (name->type == GEN_URI && slots == 0)
+            slots = read_slots(name->d.uniformResourceIdentifier);
     }
     GENERAL_NAMES_free(names);
     if (found != 1)
         *who = (struct identity){0};
-    else if (scoped && who->role == ROLE_NONE)
+    if (scoped && who->role == ROLE_NONE)
         who->scopes = scopes;
+    if (who->role == ROLE_WORKER)
+        who->slots = slots;
     return found == 1;
 }
 
@@ -249,6 +270,11 @@ static bool material_use(struct material *m, char *const path[FILES], char why[T
     return true;
 }
 
+static void let_guests_in(const struct material *m)
+{
+    SSL_CTX_set_verify(m->accepting, SSL_VERIFY_PEER, NULL);
+}
+
 static bool material_read(struct material *m, char *const path[FILES], char why[TLS_WHY])
 {
     bool good = true;
@@ -281,6 +307,24 @@ struct tls *tls_new(const struct tls_files *f, char why[TLS_WHY])
     return NULL;
 }
 
+struct tls *tls_new_guest(const char *roots)
+{
+    struct tls *t = xcalloc(1, sizeof *t);
+
+    t->now.accepting = context_new();
+    t->now.text[ROOTS] = xstrdup(roots);
+    if (use_roots(t->now.accepting, roots))
+        return t;
+    tls_free(t);
+    return NULL;
+}
+
+void tls_take_guests(struct tls *t)
+{
+    t->guests = true;
+    let_guests_in(&t->now);
+}
+
 void tls_free(struct tls *t)
 {
     if (!t)
@@ -305,6 +349,8 @@ static bool read_anew(struct tls *t, char why[TLS_WHY])
         material_free(&m);
         return false;
     }
+    if (t->guests)
+        let_guests_in(&m);
     material_free(&t->now);
     t->now = m;
     t->materials++;
@@ -316,7 +362,7 @@ void tls_refresh(struct tls *t, int64_t now_us)
     char why[TLS_WHY];
     bool changed = false;
 
-    if (t->looked_us && now_us - t->looked_us < TLS_LOOK_US)
+    if (!t->path[ROOTS] || (t->looked_us && now_us - t->looked_us < TLS_LOOK_US))
         return;
     t->looked_us = now_us;
     for (int i = 0; i < FILES; i++) {
@@ -353,7 +399,8 @@ grpc_channel_credentials *tls_dialling(struct tls *t)
     grpc_ssl_pem_key_cert_pair pair = {.private_key = m->text[KEY], .cert_chain = m->text[CERTIFICATE]};
 
     if (!m->dialling)
-        m->dialling = grpc_ssl_credentials_create(m->text[ROOTS], &pair, NULL, NULL);
+        m->dialling =
+            grpc_ssl_credentials_create(m->text[ROOTS], pair.private_key ? &pair : NULL, NULL, NULL);
     CHECK(m->dialling);
     return m->dialling;
 }

@@ -41,6 +41,10 @@ void tls_free(struct tls *t); /* NULL is fine; what it has given out stays good 
 /* Reads files that have changed, at most once in TLS_LOOK_US. What cannot be read changes nothing; the log says
  * so, once, when that lasts. Call it before a connection begins. */
 void tls_refresh(struct tls *t, int64_t now_us);
+/* From now on accepted connections need no certificate: whoever shows none is ROLE_GUEST. */
+void tls_take_guests(struct tls *t);
+/* For dialling without a certificate. roots: PEM. NULL: no certificate of a root is in it. */
+struct tls *tls_new_guest(const char *roots);
 /* A number that changes with what the files hold. */
 uint32_t tls_material(const struct tls *t);
 /* Whom this process' certificate is for. */

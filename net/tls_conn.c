@@ -177,7 +177,9 @@ static ssize_t conn_ready(struct tls_conn *c)
     X509 *certificate = SSL_get0_peer_certificate(c->ssl);
     size_t n = 0;
 
-    if (!certificate || !tls_certificate_names(certificate, &c->peer))
+    if (!certificate) /* which the handshake has allowed */
+        c->peer = identity_guest();
+    else if (!tls_certificate_names(certificate, &c->peer))
         return conn_fail(
             c, "its certificate is for nobody: none of its names (DNS) has the form NAME.ROLE.hawk, "
                "or several have");

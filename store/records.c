@@ -219,6 +219,8 @@ int record_decode(const struct record_key *k, struct span value, struct msg *m, 
         m->journal_policy.ago_us = *ago_us;
     else if (m->type == MSG_JOURNAL_ENDED)
         m->journal_ended.ago_us = *ago_us;
+    else if (m->type == MSG_JOURNAL_ADMITTED)
+        m->journal_admitted.ago_us = *ago_us;
     return 0;
 }
 

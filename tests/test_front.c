@@ -241,7 +241,7 @@ static void guess(unsigned n)
     struct front_conn *c = newest();
 
     for (unsigned i = 0; i < n; i++)
-        front_failed(c);
+        front_failed(c, "its token is missing or wrong");
 }
 
 /* ---- Its own listener ---- */

@@ -480,18 +480,27 @@ static const char *const calls[] = {CALL_ROUTES(CALL_PATH)};
 static void test_who_calls_what(void **state)
 {
     for (size_t i = 0; i < COUNT(calls); i++) {
-        bool link = strstr(calls[i], "Peer/Link");
+        bool link = strstr(calls[i], "Peer/Link"), node = strstr(calls[i], "/hawk.v1.Nodes/");
         for (int from = 0; from < ROLE_COUNT; from++)
             for (int to = 0; to < ROLE_COUNT; to++) {
-                if (link || from != ROLE_NONE) /* nodes open links, and make no calls of users */
+                if (!node && (link || from != ROLE_NONE)) /* nodes open links, and make no calls of users */
                     assert_int_equal(call_may_pass(calls[i], (enum role)from, (enum role)to),
                                      link && role_may_dial((enum role)from, (enum role)to));
             }
-        assert_true(link || call_may_pass(calls[i], ROLE_NONE, ROLE_CENTRAL) ||
+        for (int to = 0; to < ROLE_COUNT;
+             to++) /* somebody without a certificate may join, and nothing else */
+            assert_int_equal(call_may_pass(calls[i], ROLE_GUEST, (enum role)to),
+                             to == ROLE_CENTRAL && strstr(calls[i], "/Join"));
+        assert_true(link || node || call_may_pass(calls[i], ROLE_NONE, ROLE_CENTRAL) ||
                     call_may_pass(calls[i], ROLE_NONE, ROLE_DIST) ||
                     call_may_pass(calls[i], ROLE_NONE, ROLE_WORKER));
         assert_false(call_may_pass(calls[i], ROLE_NONE, ROLE_NONE));
     }
+    assert_true(call_may_pass("/hawk.v1.Nodes/Renew", ROLE_WORKER, ROLE_CENTRAL));
+    assert_true(call_may_pass("/hawk.v1.Nodes/Renew", ROLE_DIST, ROLE_CENTRAL));
+    assert_false(call_may_pass("/hawk.v1.Nodes/Renew", ROLE_NONE, ROLE_CENTRAL));
+    assert_false(call_may_pass("/hawk.v1.Nodes/Renew", ROLE_DIST, ROLE_WORKER));
+    assert_false(call_may_pass("/hawk.v1.Nodes/Join", ROLE_WORKER, ROLE_CENTRAL));
     assert_false(call_may_pass("/hawk.v1.Hawk/Fly", ROLE_NONE, ROLE_DIST));
     assert_true(call_may_pass("/hawk.v1.Hawk/Submit", ROLE_NONE, ROLE_DIST));
     assert_false(call_may_pass("/hawk.v1.Hawk/Submit", ROLE_NONE, ROLE_CENTRAL));

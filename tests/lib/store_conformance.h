@@ -420,6 +420,36 @@ static void test_job_numbers(void **state)
     free(t.text);
 }
 
+/* The use of an invitation. */
+static void test_admissions(void **state)
+{
+    struct fixture *f = *state;
+    struct msg m = {.type = MSG_JOURNAL_ADMITTED,
+                    .journal_admitted = {.token = 1,
+                                         .invitation = UINT64_MAX,
+                                         .use = UINT64_MAX - 1,
+                                         .role = ROLE_WORKER,
+                                         .name = blob_str("hpc-7")}};
+    struct told t;
+
+    assert_int_equal(open_store(f), 0);
+    assert_int_equal(store_write(f->s, &m), 0);
+    m.journal_admitted.token = 2; /* the same use again */
+    assert_int_equal(store_write(f->s, &m), 0);
+    m.journal_admitted.token = 3;
+    m.journal_admitted.use = 5;
+    assert_int_equal(store_write(f->s, &m), 0);
+    wait_token(f, 3);
+    reopen(f);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_JOURNAL_ADMITTED], 2);
+    assert_non_null(
+        strstr(t.text, "JOURNAL_ADMITTED name=\"hpc-7\" token=0 invitation=18446744073709551615 use=5 "));
+    assert_non_null(strstr(t.text, "use=18446744073709551614 "));
+    free(t.text);
+    msg_drop(&m);
+}
+
 static void draining_of_7(void *arg, const struct msg *m)
 {
     if (m->type == MSG_JOURNAL_NODE && m->journal_node.node.v == 7)
@@ -457,7 +487,7 @@ static void test_a_drained_node_stays_drained(void **state)
     TEST(test_round_trip), TEST(test_a_job_is_replaced_and_ends), TEST(test_epochs_of_a_job_are_kept_apart), \
         TEST(test_commits_are_told_in_order_and_in_groups), TEST(test_other_messages_are_refused),           \
         TEST(test_closing_commits_what_is_queued), TEST(test_history_keeps_the_last), TEST(test_numbers),    \
-        TEST(test_job_numbers_of_a_dist), TEST(test_job_numbers),                                            \
+        TEST(test_job_numbers_of_a_dist), TEST(test_job_numbers), TEST(test_admissions),                     \
         TEST(test_the_last_choice_of_policy_is_kept), TEST(test_numbers_at_both_ends_of_their_ranges),       \
         TEST(test_a_job_is_changed_without_its_description),                                                 \
         TEST(test_a_job_that_goes_on_keeps_its_environment), TEST(test_a_drained_node_stays_drained)

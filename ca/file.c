@@ -1,0 +1,90 @@
+/* See file.h. */
+#include "ca/file.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int ca_complain(char *why, size_t size, int err, const char *path, const char *what)
+{
+    snprintf(why, size, "%s: %s", path, what);
+    return err;
+}
+
+bool ca_path(char path[PATH_MAX], const char *dir, const char *name, char *why, size_t size)
+{
+    int n = snprintf(path, PATH_MAX - sizeof ".new", "%s/%s", dir, name);
+
+    if (n >= 0 && n < PATH_MAX - (int)sizeof ".new")
+        return true;
+    ca_complain(why, size, HAWK_EIO, dir, strerror(ENAMETOOLONG));
+    return false;
+}
+
+/* A file that was moved is there after a power loss only once its directory is. */
+static bool sync_dir(const char *path)
+{
+    char dir[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    int fd;
+    bool good;
+
+    snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    good = fd >= 0 && fsync(fd) == 0;
+    if (fd >= 0)
+        close(fd);
+    return good;
+}
+
+int ca_write(const char *path, mode_t mode, const void *data, size_t len, char *why, size_t size)
+{
+    char beside[PATH_MAX];
+    int fd;
+    bool good;
+
+    CHECK(snprintf(beside, sizeof beside, "%s.new", path) < (int)sizeof beside);
+    unlink(beside);
+    fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    good = fd >= 0 && write(fd, data, len) == (ssize_t)len && fsync(fd) == 0;
+    if (fd >= 0 && close(fd) != 0)
+        good = false;
+    good = good && rename(beside, path) == 0 && sync_dir(path);
+    return good ? 0 : ca_complain(why, size, HAWK_EIO, path, strerror(errno));
+}
+
+int ca_read(const char *path, char **text, char *why, size_t size)
+{
+    bool standard = strcmp(path, "-") == 0;
+    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    size_t len = 0;
+    ssize_t n = 0;
+    int err = 0;
+
+    *text = NULL;
+    if (fd < 0)
+        return ca_complain(why, size, errno == ENOENT ? HAWK_ENOT_FOUND : HAWK_EIO, path, strerror(errno));
+    *text = xcalloc(1, CA_FILE_MAX + 1);
+    while (len < CA_FILE_MAX && (n = read(fd, *text + len, CA_FILE_MAX - len)) > 0)
+        len += (size_t)n;
+    if (n < 0)
+        err = ca_complain(why, size, HAWK_EIO, standard ? "standard input" : path, strerror(errno));
+    else if (len == CA_FILE_MAX || memchr(*text, '\0', len))
+        err = ca_complain(why, size, HAWK_EINVALID, standard ? "standard input" : path,
+                          "it is no text of at most 64 KiB");
+    if (!standard)
+        close(fd);
+    if (err) {
+        free(*text);
+        *text = NULL;
+    }
+    return err;
+}

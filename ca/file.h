@@ -1,0 +1,24 @@
+/* Small files of keys and certificates: written beside their place and then moved there. Private to ca/. */
+#ifndef HAWK_CA_FILE_H
+#define HAWK_CA_FILE_H
+
+#include "base/err.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#define CA_FILE_MAX (64u << 10) /* bytes of one that is read */
+
+/* Writes "PATH: what" to why, and returns err. */
+int ca_complain(char *why, size_t size, int err, const char *path, const char *what);
+/* Joins two names. False, with why: they are too long. */
+bool ca_path(char path[PATH_MAX], const char *dir, const char *name, char *why, size_t size);
+/* Durable when it returns 0. */
+HAWK_MUST_USE int ca_write(const char *path, mode_t mode, const void *data, size_t len, char *why,
+                           size_t size);
+/* Sets *text to what the file holds, the caller's to free. "-": standard input. HAWK_ENOT_FOUND, HAWK_EIO. */
+HAWK_MUST_USE int ca_read(const char *path, char **text, char *why, size_t size);
+
+#endif

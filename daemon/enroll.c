@@ -1,0 +1,414 @@
+/* See enroll.h. */
+#include "daemon/enroll.h"
+
+#include "base/mem.h"
+#include "ca/file.h"
+#include "ca/invitation.h"
+#include "ca/kept.h"
+#include "cli/command.h"
+#include "cli/document.h"
+#include "daemon/journal.h"
+#include "net/addr.h"
+#include "net/api.h"
+#include "net/rpc.h"
+#include "net/tls.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CALL_US (10 * US_PER_S)
+#define AGAIN_US US_PER_S
+#define DIR_NAME "tls"
+#define JOINED "joined" /* a worker's name, in state_dir, where the invitation said it */
+#define USAGE 2
+
+/* What the sections of nodes have in common. */
+struct place {
+    const char *section;
+    enum role role;
+    const char *join, *state_dir;
+    char **name, **central; /* of the configuration */
+    char dir[PATH_MAX];
+};
+
+static int set_setting(struct process *p, const char *name, const char *value, const char *origin)
+{
+    char key[64], why[512];
+
+    snprintf(key, sizeof key, "%s.%s", p->section, name);
+    if (config_set(&p->config, strchr(name, '.') ? name : key, value, origin, why, sizeof why) == 0)
+        return 0;
+    say_error(p->section, "%s: %s", origin, why);
+    return PROCESS_FAILED;
+}
+
+static bool is_unset(const struct process *p, const char *name)
+{
+    char key[64];
+
+    snprintf(key, sizeof key, "%s.%s", p->section, name);
+    return config_is_default(&p->config, key);
+}
+
+static int use_kept(struct process *p, const char *dir)
+{
+    static const char *const files[][2] = {
+        {"tls.certificate", KEPT_CERTIFICATE}, {"tls.key", KEPT_KEY}, {"tls.roots", KEPT_ROOTS}};
+    char path[PATH_MAX], why[PATH_MAX + 100];
+
+    for (int i = 0; i < 3; i++)
+        if (!ca_path(path, dir, files[i][1], why, sizeof why) ||
+            set_setting(p, files[i][0], path, "kept in state_dir"))
+            return PROCESS_FAILED;
+    free(p->kept);
+    p->kept = xstrdup(dir);
+    return 0;
+}
+
+/* ---- Joining, in a process of its own: gRPC starts threads ---- */
+
+struct joining_node {
+    const char *section, *dir, *name, *central, *text;
+    const struct invitation *v;
+};
+
+static int take_answer(const struct joining_node *n, const uint8_t *reply, size_t len, char *why, size_t size)
+{
+    struct identity who = {.role = n->v->role};
+    struct api_join_reply r;
+    char id[24];
+    int err = api_decode(&api_join_reply_type, reply, len, &r, why, size);
+
+    if (err)
+        return err;
+    snprintf(who.name, sizeof who.name, "%s", n->name);
+    snprintf(id, sizeof id, "%016llx", (unsigned long long)n->v->id);
+    err = kept_put(n->dir, KEPT_ROOTS, n->v->roots, why, size);
+    if (!err)
+        err = kept_put(n->dir, KEPT_CENTRAL, n->central, why, size);
+    if (!err)
+        err = kept_take(n->dir, &who, r.certificate, why, size);
+    if (!err)
+        err = kept_put(n->dir, KEPT_INVITATION, id, why, size);
+    api_free(&api_join_reply_type, &r);
+    return err;
+}
+
+/* One call of one central. HAWK_EUNAVAILABLE: it may help to try again. */
+static int ask_once(const struct joining_node *n, struct loop *l, struct tls *tls, const char *addr,
+                    const uint8_t *request, size_t len, char *why, size_t size)
+{
+    struct channel *ch = channel_new_tls(l, addr, NULL, tls, ROLE_CENTRAL);
+    uint8_t *reply = NULL;
+    size_t reply_len;
+    char *text = NULL;
+    int err =
+        rpc_call_sync(l, ch, API_JOIN_METHOD, request, len, CALL_US, false, &reply, &reply_len, NULL, &text);
+
+    if (err)
+        snprintf(why, size, "%s", text);
+    else
+        err = take_answer(n, reply, reply_len, why, size);
+    free(reply);
+    free(text);
+    channel_free(ch);
+    return err == HAWK_ETIMEOUT ? HAWK_EUNAVAILABLE : err;
+}
+
+/* Asks all centrals, until one has answered. */
+static int ask_centrals(const struct joining_node *n, struct loop *l, struct tls *tls, const uint8_t *request,
+                        size_t len)
+{
+    char addr[ADDR_TEXT], why[PATH_MAX + 512];
+    bool told = false;
+
+    for (const char *next = n->central;;) {
+        next = addr_first(next, addr);
+        int err = ask_once(n, l, tls, addr, request, len, why, sizeof why);
+        if (err != HAWK_EUNAVAILABLE) {
+            if (err)
+                say_error(n->section, "central at %s did not let %s join: %s", addr, n->name, why);
+            return err ? PROCESS_FAILED : 0;
+        }
+        if (!told)
+            say_error(n->section,
+                      "cannot join yet: central at %s: %s; trying again (only a central with --ca, the "
+                      "directory of `hawk "
+                      "ca init`, lets nodes join)",
+                      addr, why);
+        told = true;
+        if (!*next) {
+            next = n->central;
+            usleep(AGAIN_US);
+        }
+    }
+}
+
+static int join_cluster(const struct joining_node *n)
+{
+    char why[PATH_MAX + 512];
+    struct api_join_request r = {.invitation = n->text, .name = n->name};
+    uint8_t *der = NULL, *data;
+    size_t der_len = 0, len;
+    int code = kept_request(n->dir, &der, &der_len, why, sizeof why);
+    struct tls *tls = code ? NULL : tls_new_guest(n->v->roots);
+
+    if (!tls) {
+        say_error(n->section, "%s", code ? why : "the invitation holds no certificate of a root");
+        free(der);
+        return PROCESS_FAILED;
+    }
+    r.request = der;
+    r.request_n = (uint32_t)der_len;
+    api_encode(&api_join_request_type, &r, &data, &len);
+    struct loop *l = loop_new(LOOP_NET);
+    code = ask_centrals(n, l, tls, data, len);
+    tls_free(tls);
+    loop_free(l);
+    free(data);
+    free(der);
+    return code;
+}
+
+static int join_in_child(const struct joining_node *n)
+{
+    pid_t parent = getpid(), pid = fork();
+    int status;
+
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(PROCESS_FAILED);
+        exit(join_cluster(n));
+    }
+    while (pid > 0 && waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return PROCESS_FAILED;
+    return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : PROCESS_FAILED;
+}
+
+/* ---- Nodes ---- */
+
+/* Reads the configured invitation. *text NULL: there is none, or its file is gone after it was used. */
+static int read_invitation(const struct process *p, const struct place *at, bool kept, char **text,
+                           struct invitation *v)
+{
+    char why[PATH_MAX + 200];
+    int err;
+
+    *text = NULL;
+    if (!*at->join)
+        return 0;
+    err = ca_read(at->join, text, why, sizeof why);
+    if (err == HAWK_ENOT_FOUND && kept)
+        return 0;
+    if (!err)
+        err = invitation_read(v, *text, NULL, why, sizeof why);
+    if (!err && v->role != at->role) {
+        snprintf(why, sizeof why, "the invitation is for a %s", role_text(v->role));
+        err = HAWK_EINVALID;
+    }
+    if (err)
+        say_error(p->section, "%s.join: %s", p->section, why);
+    return err ? USAGE : 0;
+}
+
+static void set_place(struct place *at, struct process *p)
+{
+    struct config *c = &p->config;
+    bool worker = strcmp(p->section, "worker") == 0;
+
+    *at = worker ? (struct place){.role = ROLE_WORKER,
+                                  .join = c->worker.join,
+                                  .state_dir = c->worker.state_dir,
+                                  .name = (char **)&c->worker.name,
+                                  .central = (char **)&c->worker.central}
+                 : (struct place){.role = ROLE_DIST,
+                                  .join = c->dist.join,
+                                  .state_dir = c->dist.state_dir,
+                                  .name = (char **)&c->dist.name,
+                                  .central = (char **)&c->dist.central};
+    at->section = p->section;
+}
+
+/* The directory of the kept files: several workers share one state_dir. */
+static bool set_dir(struct place *at)
+{
+    int n = at->role == ROLE_WORKER
+                ? snprintf(at->dir, sizeof at->dir, "%s/%s/" DIR_NAME, at->state_dir, *at->name)
+                : snprintf(at->dir, sizeof at->dir, "%s/" DIR_NAME, at->state_dir);
+
+    return n > 0 && n < (int)sizeof at->dir;
+}
+
+/* The name that an earlier invitation said, where nobody says one. */
+static int recall_name(struct process *p, struct place *at)
+{
+    struct kept_certificate kept;
+    char *name = NULL;
+    int code = 0;
+
+    if (at->role == ROLE_WORKER)
+        name = kept_get(at->state_dir, JOINED);
+    else if (set_dir(at) && kept_look(at->dir, &kept))
+        name = xstrdup(kept.who.name);
+    if (name && *name)
+        code = set_setting(p, "name", name, "joined under it");
+    free(name);
+    return code;
+}
+
+static int join_once(struct process *p, struct place *at, const struct invitation *v, const char *text,
+                     bool invited)
+{
+    char why[PATH_MAX + 512];
+    struct joining_node n = {.section = p->section,
+                             .dir = at->dir,
+                             .name = *at->name,
+                             .central = *v->central && is_unset(p, "central") ? v->central : *at->central,
+                             .text = text,
+                             .v = v};
+    int code;
+
+    if (!invitation_fits(v, n.name)) {
+        say_error(p->section, "%s.join: the invitation is for %s, and this %s is %s: start it with --name",
+                  p->section, v->name, p->section, n.name);
+        return USAGE;
+    }
+    if (dir_make(at->dir, 0700, why, sizeof why)) {
+        say_error(p->section, "%s.state_dir: %s", p->section, why);
+        return PROCESS_FAILED;
+    }
+    code = join_in_child(&n);
+    if (!code && invited && at->role == ROLE_WORKER &&
+        kept_put(at->state_dir, JOINED, n.name, why, sizeof why)) {
+        say_error(p->section, "%s", why);
+        return PROCESS_FAILED;
+    }
+    return code;
+}
+
+/* Whether the invitation is to be used: another one was, or none, or the certificate is good no more. */
+static bool is_new(const struct place *at, const struct invitation *v)
+{
+    struct kept_certificate kept;
+    char *id, own[24];
+    bool new;
+
+    if (!kept_look(at->dir, &kept) || kept.until_s <= time(NULL))
+        return true;
+    snprintf(own, sizeof own, "%016llx", (unsigned long long)v->id);
+    id = kept_get(at->dir, KEPT_INVITATION);
+    new = strcmp(id, own) != 0;
+    free(id);
+    return new;
+}
+
+static int enroll_node(struct process *p)
+{
+    struct place at;
+    struct invitation v = {0};
+    struct kept_certificate kept;
+    bool unset = is_unset(p, "name"), invited;
+    char *text = NULL, *central;
+    int code;
+
+    set_place(&at, p);
+    code = unset ? recall_name(p, &at) : 0;
+    set_place(&at, p);
+    if (!code)
+        code = read_invitation(p, &at, set_dir(&at) && kept_look(at.dir, &kept), &text, &v);
+    invited = unset && text && !invitation_has_pattern(&v);
+    if (!code && invited)
+        code = set_setting(p, "name", v.name, "the invitation's");
+    set_place(&at, p);
+    if (!code && text && set_dir(&at) && is_new(&at, &v))
+        code = join_once(p, &at, &v, text, invited);
+    if (!code && set_dir(&at) && kept_look(at.dir, &kept)) {
+        code = use_kept(p, at.dir);
+        central = kept_get(at.dir, KEPT_CENTRAL);
+        if (!code && *central && is_unset(p, "central"))
+            code = set_setting(p, "central", central, "the invitation's");
+        free(central);
+    }
+    free(text);
+    invitation_free(&v);
+    return code;
+}
+
+/* ---- Central ---- */
+
+int enroll_central(struct process *p, char *why, size_t size)
+{
+    struct identity who = {.role = ROLE_CENTRAL};
+    uint8_t *der = NULL;
+    size_t len;
+    char *pem = NULL;
+    int err;
+
+    if (gethostname(who.name, sizeof who.name - 1) != 0 || !identity_name_fits(who.name))
+        snprintf(who.name, sizeof who.name, "central");
+    err = kept_request(p->kept, &der, &len, why, size);
+    if (!err)
+        err = ca_sign_request(p->root, &who, der, len, p->config.central.certificate_life, &pem,
+                              &(uint64_t){0});
+    if (!err)
+        err = kept_take(p->kept, &who, pem, why, size);
+    free(der);
+    free(pem);
+    return err;
+}
+
+static int copy_roots(const char *ca, const char *dir, char *why, size_t size)
+{
+    char path[PATH_MAX], *roots = NULL;
+    int err = ca_path(path, ca, "roots.crt", why, size) ? ca_read(path, &roots, why, size) : HAWK_EIO;
+
+    if (!err)
+        err = kept_put(dir, KEPT_ROOTS, roots, why, size);
+    free(roots);
+    return err;
+}
+
+static int enroll_own(struct process *p)
+{
+    const struct config *c = &p->config;
+    char dir[PATH_MAX], why[PATH_MAX + 512];
+    int err = ca_root_open(&p->root, c->central.ca, why, sizeof why);
+
+    if (err) {
+        say_error(p->section, "central.ca: %s", why);
+        return USAGE;
+    }
+    if (*c->tls.certificate)
+        return 0;
+    if (!ca_path(dir, c->central.state_dir, DIR_NAME, why, sizeof why) ||
+        dir_make(dir, 0700, why, sizeof why))
+        err = HAWK_EIO;
+    p->kept = xstrdup(dir);
+    if (!err)
+        err = copy_roots(c->central.ca, dir, why, sizeof why);
+    if (!err)
+        err = enroll_central(p, why, sizeof why);
+    if (err) {
+        say_error(p->section, "central.ca: %s", why);
+        return PROCESS_FAILED;
+    }
+    return use_kept(p, dir);
+}
+
+int enroll(struct process *p)
+{
+    if (strcmp(p->section, "central") == 0 && *p->config.central.ca)
+        return enroll_own(p);
+    if ((strcmp(p->section, "worker") == 0 || strcmp(p->section, "dist") == 0) && !*p->config.tls.certificate)
+        return enroll_node(p);
+    return 0;
+}

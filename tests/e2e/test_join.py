@@ -1,0 +1,220 @@
+"""Joining by invitation: a node gets its certificate from central once, keeps it, and renews it."""
+import os
+import re
+import subprocess
+import sys
+
+from tlstest import Roots, SecureCaller, certificate_at, secure_channel
+
+import grpc
+
+from grpctest import pb, refused
+from hawktest import BOUND, HAWK, Cluster, Daemon, run_tests, wait_for
+from linktest import Link, wire
+
+DENIED = grpc.StatusCode.PERMISSION_DENIED
+
+
+class JoinCluster(Cluster):
+    """Central has the node root; nobody else has been given a certificate but ann."""
+
+    def __init__(self, central=(), **more):
+        self.ca = Roots()
+        self.ca.issue("user", "ann")
+        super().__init__(central=("--ca", self.ca.dir, *central), dists=0, workers=0, **more)
+
+    def hawk(self, *args, env=None, **more):
+        return super().hawk(*args, env={**self.ca.environment("ann"), **(env or {})}, **more)
+
+    def invite(self, role, name, *more, central=True):
+        self.ca.run("invite", self.ca.dir, "--role", role, "--name", name, "--out", self.dir, *more,
+                    *(("--central", self.central_addr) if central else ()))
+        return f"{self.dir}/{name.replace('*', '_')}.invitation"
+
+    def node(self, role, *flags, ready=True):
+        """A dist or worker that knows what its invitation says."""
+        more = ("--output-dir", f"{self.dir}/out", "--slots", "2", "--agent-grace", "2s") if role == "worker" else ("--listen", "127.0.0.1:0")
+        d = Daemon(role, "--state-dir", f"{self.dir}/{role}", *more, *flags)
+        (self.workers if role == "worker" else self.dists).append(d)
+        if ready:
+            addr = d.ready()
+            if role == "dist":
+                self.dist_addrs.append(addr)
+        return d
+
+    def refusal(self, role, *flags):
+        d = self.node(role, *flags, ready=False)
+        d.wait()
+        assert d.p.returncode, d.text()
+        (self.workers if role == "worker" else self.dists).remove(d)
+        return d.text()
+
+    def names(self):
+        return sorted(n["name"] for n in self.json("nodes")["nodes"])
+
+
+def test_nodes_join_by_invitation_and_come_back_without():
+    with JoinCluster() as c:
+        w = c.node("worker", "--join", c.invite("worker", "node7", "--for", "1h"))
+        d = c.node("dist", "--join", c.invite("dist", "d1"))
+        c.wait_nodes(1)
+        assert c.names() == ["central", "d1", "node7"], c.names()
+        assert c.hawk("submit", "--wait", "--", "true").returncode == 0
+        kept = f"{c.dir}/worker/node7/tls"
+        for name in ("node.key", "node.crt", "roots.crt"):
+            assert os.stat(f"{kept}/{name}").st_mode & 0o777 == 0o600, name
+        # The file of the invitation is not needed any more, nor is any flag.
+        os.remove(f"{c.dir}/node7.invitation")
+        key = open(f"{kept}/node.key", encoding="ascii").read()
+        w.stop()
+        w = c.node("worker")
+        assert "node7" in c.names()
+        w.stop()
+        w = c.node("worker", "--join", f"{c.dir}/node7.invitation")
+        assert key == open(f"{kept}/node.key", encoding="ascii").read()
+        # With the file, too: a used invitation is not used again.
+        d.stop()
+        d = c.node("dist", "--join", f"{c.dir}/d1.invitation")
+        assert "has a certificate" in c.central.text() and c.central.text().count("has a certificate") == 2
+
+
+def test_an_invitation_is_used_once_also_after_a_restart():
+    with JoinCluster() as c:
+        path = c.invite("worker", "node7")
+        c.node("worker", "--join", path).stop()
+        other = ("--state-dir", f"{c.dir}/other", "--join", path)
+        assert "used as often as it may be" in c.refusal("worker", *other)
+        listen = c.central_addr
+        c.central.stop()
+        c.start_central(listen)
+        assert "used as often as it may be" in c.refusal("worker", *other)
+        assert "its invitation cannot be used again" in c.central.text()
+        # The same node may ask again with its key, since an answer may be lost.
+        os.remove(f"{c.dir}/worker/node7/tls/node.crt")
+        c.node("worker", "--join", path)
+
+
+def test_what_an_invitation_does_not_allow():
+    with JoinCluster() as c:
+        many = c.invite("worker", "hpc-*", "--uses", "2", "--slots", "2")
+        assert "is for hpc-*" in c.refusal("worker", "--name", "other-1", "--join", many)
+        c.node("worker", "--name", "hpc-1", "--join", many)
+        # Nobody takes the name of a node by an invitation for several.
+        assert "has this name already" in c.refusal("worker", "--name", "hpc-1", "--state-dir", f"{c.dir}/x", "--join", many)
+        w = c.node("worker", "--name", "hpc-2", "--join", many, "--slots", "3", ready=False)
+        wait_for("central to refuse its slots", lambda: "invited with at most 2 slots, and has 3" in c.central.text())
+        w.stop()
+        assert "used as often" in c.refusal("worker", "--name", "hpc-3", "--join", many)
+        assert "the invitation is for a worker" in c.refusal("dist", "--join", many)
+
+        with open(c.invite("worker", "w1"), encoding="ascii") as f:
+            good = f.read()
+
+        def altered(what, by):
+            assert what in good
+            with open(f"{c.dir}/altered", "w", encoding="ascii") as out:
+                out.write(good.replace(what, by))
+            return c.refusal("worker", "--name", "w1", "--join", f"{c.dir}/altered")
+
+        assert "its signature does not fit" in altered("slots: 0", "slots: 9")
+        assert "is none, or not whole" in altered("hawk invitation 1", "hawk invitation 2")
+        assert "is none, or not whole" in altered("signature: ", "")
+        # Of another cluster: its own root is not whom central is certified by.
+        strangers = Roots()
+        strangers.run("invite", strangers.dir, "--role", "worker", "--name", "w1", "--out", strangers.dir, "--central", c.central_addr)
+        w = c.node("worker", "--name", "w1", "--join", f"{strangers.dir}/w1.invitation", ready=False)
+        wait_for("it to know central by its root", lambda: "cannot join yet: central at" in w.text())
+        w.kill()
+        # Asked of central itself, without its node root's signature.
+        call = SecureCaller(c.central_addr, c.ca, None, expected="central.hawk")
+        join = call.channel.unary_unary("/hawk.v1.Nodes/Join", request_serializer=lambda m: m.SerializeToString(),
+                                        response_deserializer=pb.JoinReply.FromString)
+        with open(f"{strangers.dir}/w1.invitation", encoding="ascii") as f:
+            foreign = f.read()
+        for text in (foreign, "", good.replace("slots: 0", "slots: 9")):
+            refused(DENIED, lambda t=text: join(pb.JoinRequest(invitation=t, name="w1", request=b"x"), timeout=BOUND))
+        refused(grpc.StatusCode.INVALID_ARGUMENT, lambda: join(pb.JoinRequest(invitation=good, name="w1", request=b"x"), timeout=BOUND))
+        assert "is not signed by this cluster's node root" in c.central.text(), c.central.text()
+        # A guest makes no other call.
+        why = refused(DENIED, lambda: call("ListNodes", pb.ListNodesRequest(), pb.ListNodesReply))
+        assert "somebody without a certificate" in why, why
+
+
+def test_an_invitation_expires():
+    with JoinCluster() as c:
+        path = c.invite("worker", "w1", "--for", "1s")
+
+        def expired():
+            d = c.node("worker", "--name", "w1", "--state-dir", f"{c.dir}/fresh{len(c.workers)}", "--join", path, ready=False)
+            gone = wait_for("an answer", lambda: d.p.poll() is not None and "end" or any(x for x in d.log if x and "is ready" in x))
+            d.stop()
+            if gone == "end":
+                c.workers.remove(d)
+            return "has expired" in d.text()
+
+        wait_for("it to expire", expired)
+
+
+def test_a_central_without_the_root_lets_nobody_join():
+    with JoinCluster() as c:
+        path = c.invite("worker", "w1")
+        c.ca.issue("central", "c1")
+        listen = c.central_addr
+        c.central.stop()
+        c.central_flags = list(c.ca.files("c1"))
+        c.start_central(listen)
+        w = c.node("worker", "--join", path, ready=False)
+        wait_for("it to say so", lambda: "only a central with --ca" in w.text())
+        # It goes on by itself once central has the root.
+        c.central.stop()
+        c.central_flags = ["--ca", c.ca.dir]
+        c.start_central(listen)
+        w.ready()
+
+
+def test_the_invitation_comes_by_standard_input():
+    with JoinCluster() as c:
+        path = c.invite("worker", "w1")
+        with open(path, "rb") as f:
+            w = subprocess.Popen([HAWK, "worker", "--join", "-", "--state-dir", f"{c.dir}/s", "--output-dir", f"{c.dir}/out",
+                                  "--slots", "1", "--agent-grace", "2s"], stdin=f, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert w.stdout.readline().startswith("ready w1 ")
+        w.terminate()
+        w.communicate(timeout=BOUND)
+
+
+def test_certificates_are_renewed_while_daemons_run():
+    with JoinCluster(central=("--certificate-life", "9s")) as c:
+        c.node("worker", "--join", c.invite("worker", "w1"))
+        c.node("dist", "--join", c.invite("dist", "d1"))
+        c.wait_nodes(1)
+        addrs = {"central": c.central_addr, "dist": c.dist_addrs[0], "worker": next(
+            n["address"] for n in c.json("nodes")["nodes"] if n["name"] == "w1")}
+        before = {role: certificate_at(addr, c.ca, "ann") for role, addr in addrs.items()}
+        for role, addr in addrs.items():
+            wait_for(f"the new certificate of the {role}", lambda a=addr, r=role: certificate_at(a, c.ca, "ann") != before[r])
+        assert "w1.worker.hawk has renewed its certificate" in c.central.text()
+        assert c.hawk("submit", "--wait", "--", "true").returncode == 0
+        # The cap on slots and the name stay.
+        text = subprocess.run(["openssl", "x509", "-noout", "-text", "-in", f"{c.dir}/worker/w1/tls/node.crt"], check=True,
+                              capture_output=True, text=True).stdout
+        assert "DNS:w1.worker.hawk" in text, text
+
+
+def test_the_commands_say_what_is_wrong():
+    ca = Roots()
+
+    def usage(*args):
+        r = subprocess.run([HAWK, "ca", "invite", ca.dir, *args], capture_output=True, text=True, timeout=BOUND)
+        assert r.returncode == 2, r
+        return r.stderr
+
+    assert "needs --role and --name" in usage("--role", "worker")
+    assert "workers and dists can be invited" in usage("--role", "central", "--name", "c")
+    assert "at most one *" in usage("--role", "worker", "--name", "a*b*")
+    assert "a worker's" in usage("--role", "dist", "--name", "d", "--slots", "3")
+    assert "1s to 30d" in usage("--role", "worker", "--name", "w", "--for", "31d")
+    assert "--central" in usage("--role", "worker", "--name", "w", "--central", "nowhere")
+
+
+run_tests(sys.modules[__name__])
