@@ -146,7 +146,7 @@ bool tls_certificate_names(X509 *certificate, struct identity *who)
     GENERAL_NAMES_free(names);
     if (found != 1)
         *who = (struct identity){0};
-    if (scoped && who->role == ROLE_NONE)
+    if (found == 1 && scoped && who->role == ROLE_NONE)
         who->scopes = scopes;
     if (who->role == ROLE_WORKER)
         who->slots = slots;
