@@ -232,7 +232,7 @@ demo: all
 	$(Q)HAWK=$(abspath $(B)/hawk) tools/demo
 # Against the published simulator's results, in $$HAWK_SHARED (../shared); several minutes.
 calibrate: all
-	$(Q)tools/calibrate $(abspath $(B)/hawk) --write docs/calibration.md
+	$(Q)tools/calibrate $(abspath $(B)/hawk) --write docs/notebook/calibration.md
 
 # Random clusters with random faults, on all cores, from a seed that no run had before.
 SECONDS ?= 60
@@ -371,7 +371,7 @@ help:
 	@echo "make mutate [RENEW=1]  breaks the code on purpose, and shows which invariant of the swarm finds it"
 	@echo "make proof [SHORT=1] [PART=NAME]  all proofs of this commit, to docs/proof.md: a day; SHORT=1: an hour. Continues where"
 	@echo "                       it stopped. Parts: seeds soak fuzz mutations benchmarks calibration prototype"
-	@echo "make calibrate         the simulator against the published one (docs/calibration.md)"
+	@echo "make calibrate         the simulator against the published one (docs/notebook/calibration.md)"
 	@echo "make check             format, warnings, lint, structure and purity"
 	@echo "make format            rewrite the sources with clang-format"
 	@echo "make deps              install the Debian packages in tools/packages.txt that are missing"

@@ -146,7 +146,7 @@ const char sim_details[] =
     "\n" SIM_FAULTS_DETAILS "\n"
     "--compat reproduces the published simulator of the Hawk and Eagle papers: whole seconds, and its "
     "policies'\n"
-    "assumptions, each of which is a flag of the policy (docs/calibration.md).\n";
+    "assumptions, each of which is a flag of the policy (docs/notebook/calibration.md).\n";
 
 /* "1.25" as 1250. */
 static int parse_milli(const char *text, const char *what, uint32_t *milli)

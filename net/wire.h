@@ -2,7 +2,7 @@
  *
  * DEVIATES (DESIGN 6): this does not use nanopb's primitives. They call a function through a pointer for
  * every byte that is written and every number that is read, which took most of an envelope's time. The
- * tests compare both. */
+ * tests compare both. README.md ("Libraries") says what nanopb does and what is ours. */
 #ifndef HAWK_NET_WIRE_H
 #define HAWK_NET_WIRE_H
 

@@ -47,7 +47,7 @@ struct sim_config {
     int64_t delay_min_us, delay_max_us; /* of a message, one way; each pair has its own delay in this range */
     int64_t scheduler_cost_us, worker_cost_us; /* of every message that an endpoint receives or sends */
 
-    /* The published simulator's world (docs/calibration.md): whole seconds; submissions of the same moment 10
+    /* The published simulator's world (docs/notebook/calibration.md): whole seconds; submissions of the same moment 10
      * ms apart; delays only where it has them. sim_compat_policy() gives its policy. */
     bool compat;
     bool check;        /* check every role's invariants after every step: slow */

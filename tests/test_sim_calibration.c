@@ -153,8 +153,8 @@ static double figure_of(const struct sim_result *r, const char *class, const cha
            1e6;
 }
 
-/* The mean over our seeds is that of the model's: to 3 % (as in docs/calibration.md), or to four standard errors of the
- * difference. */
+/* The mean over our seeds is that of the model's: to 3 % (as in docs/notebook/calibration.md), or to
+ * four standard errors of the difference. */
 static void expect_figure(const struct sim_result *runs, const char *of, const char *class,
                           const char *figure, double wanted, double sd)
 {
