@@ -162,8 +162,8 @@ void cluster_attach(struct cluster *c, uint32_t worker, bool on)
 
 /* ---- What an executor says ---- */
 
-static void answer(struct cluster *c, struct cluster_worker *w, uint64_t id, int32_t code,
-                   const struct blob *result)
+static void answer_run(struct cluster *c, struct cluster_worker *w, uint64_t id, int32_t code,
+                       const struct blob *result)
 {
     const char *data = result ? result->data : NULL;
     size_t len = result ? result->len : 0;
@@ -181,7 +181,7 @@ void cluster_executor_ends(struct cluster *c, struct cluster_worker *w, struct c
 
     t->ends += !r->cancelled;
     r->app_id = 0;
-    answer(c, w, id, code, result);
+    answer_run(c, w, id, code, result);
     blob_drop(result);
 }
 
@@ -248,7 +248,7 @@ static void happen(struct cluster *c, struct cluster_worker *w, const struct nex
         uint64_t id = w->unanswered[n->unanswered - 1].id;
 
         w->unanswered[n->unanswered - 1] = w->unanswered[--w->unanswered_n];
-        answer(c, w, id, 15, NULL);
+        answer_run(c, w, id, 15, NULL);
     } else {
         apps_on_timeout(w->apps, bus_now(c->bus));
     }
