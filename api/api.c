@@ -160,7 +160,7 @@ void api_refusal(const struct api *a, int err, char *text, size_t size)
 static void on_submitted(struct api *a, const struct msg_submitted *m)
 {
     struct rpc_call *c = take_call(a, m->client);
-    char text[512];
+    char text[512], id[JOB_ID_TEXT];
     if (!c)
         return;
     if (m->err) {
@@ -172,6 +172,9 @@ static void on_submitted(struct api *a, const struct msg_submitted *m)
     struct job_view v = {0};
     if (j)
         dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
+    if (j)
+        rpc_audit(c, "submit of job %s, %u tasks, '%s'", job_id_format(id, m->job), v.desc->tasks,
+                  v.desc->name->data);
     api_reply(c, API_SUBMIT,
               &(struct api_submit_reply){.job = m->job, .class = m->class, .why = m->why, .state = v.state});
 }
@@ -197,8 +200,14 @@ static void policy_set(struct api *a, const struct msg_policy_set *m)
                                       "again; look at its disk, and at `hawk policy`)"
                                     : "the policy was not changed: %s",
                  hawk_strerror(m->err));
-    else if (c)
+    else if (c) {
+        struct api_policy_text t;
+        char line[API_NOTE_BYTES];
+        api_policy_view(a->roles.central, loop_now(a->loop), &t);
+        api_policy_line(&t.policy, line, sizeof line);
+        rpc_audit(c, "policy set, now %s", line);
         api_get_policy(a, c, NULL);
+    }
 }
 
 bool api_effect(struct api *a, const struct msg *m)

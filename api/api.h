@@ -22,9 +22,9 @@ struct api_roles {
     struct links *links; /* of a dist or worker, for its link counters; NULL: it has none */
     /* A dist's: returns central's address. Called with the api's arg. */
     const char *(*central_addr)(void *arg);
-    /* A worker's: finds the file with a task's output, as runner_output. Called with the api's arg. */
+    /* A worker's: finds the file with a task's output, and whose it is, as runner_output. Called with the api's arg. */
     int (*output)(void *arg, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream, char *path,
-                  bool *running);
+                  char *user, bool *running);
     const char *name, *addr; /* this node's, for ListNodes; borrowed */
     /* Lists the centrals that stand by for this one. Called with the api's arg; NULL: there are none. */
     void (*standbys)(void *arg, struct leader_standbys *s);

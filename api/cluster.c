@@ -365,6 +365,7 @@ void api_set_policy(struct api *a, struct rpc_call *c, void *request)
     const struct api_set_policy_request *r = request;
     struct policy_choice *choice = NULL;
     char why[512]; /* all names of flags */
+    rpc_audit(c, "policy set");
     int err = api_policy_choice(&choice, r, why, sizeof why);
     if (err) {
         api_fail(c, err, "%s", why);

@@ -45,11 +45,27 @@ static node_id_t *find_all(const struct api *a, struct rpc_call *c, const char *
     return nodes;
 }
 
+/* For the audit log: what is done to which nodes. */
+static void audit_nodes(struct rpc_call *c, const char *what, const char *const *names, uint32_t n)
+{
+    char text[512];
+    size_t len = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < n && len < sizeof text; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, " %s", names[i]);
+    rpc_audit(c, "%s%s", what, n ? text : " this process");
+}
+
 /* ---- Drain ---- */
 
 void api_drain(struct api *a, struct rpc_call *c, void *request)
 {
     const struct api_drain_request *r = request;
+    audit_nodes(c,
+                r->undrain         ? "undrain"
+                : r->until_restart ? "drain until restart"
+                                   : "drain",
+                r->nodes, r->nodes_n);
     if (r->nodes_n == 0 || r->nodes_n > API_PAGE_MAX) {
         api_fail(c, HAWK_EINVALID, "name 1 to %u nodes", API_PAGE_MAX);
         return;
@@ -153,6 +169,7 @@ void api_stop(struct api *a, struct rpc_call *c, void *request)
 {
     const struct api_stop_request *r = request;
     struct api_stop_reply reply = {0};
+    audit_nodes(c, r->now ? "stop now" : "stop", r->nodes, r->nodes_n);
     bool central = r->nodes_n == 1 && strcmp(r->nodes[0], role_text(ROLE_CENTRAL)) == 0;
     if (r->nodes_n == 0 || (central && a->roles.central)) {
         api_reply(c, API_STOP, &reply);

@@ -79,6 +79,7 @@ void api_submit(struct api *a, struct rpc_call *c, void *request)
         api_fail(c, err, "%s", why);
         return;
     }
+    rpc_audit(c, "submit of %u tasks, '%s'", r->job->tasks, r->job->name->data);
     m.submit.client = api_wait(a, c, API_SUBMIT);
     a->feed(a->arg, ROLE_DIST, &m);
     resubmit_drop(m.submit.resubmit);
@@ -103,14 +104,49 @@ const struct dist_job *api_find_job(struct api *a, struct rpc_call *c, job_id_t 
     return NULL;
 }
 
+static bool is_callers(const struct caller *who, const char *user)
+{
+    return caller_may(who, SCOPE_OPERATE) || (*user && strcmp(who->name, user) == 0);
+}
+
+void api_hide_from_others(const struct rpc_call *c, struct api_job *job)
+{
+    if (!is_callers(rpc_caller(c), job->user))
+        job->name = ""; /* by default it is the command's */
+}
+
+bool api_may_touch(struct rpc_call *c, job_id_t job, const char *user)
+{
+    const struct caller *who = rpc_caller(c);
+    char name[CALLER_TEXT], id[JOB_ID_TEXT];
+    if (is_callers(who, user))
+        return true;
+    api_fail(c, HAWK_EDENIED, "you are %s: job %s is %s%s, and others need scope operate for this",
+             caller_text(who, name), job_id_format(id, job),
+             *user ? "of user " : "nobody's that is known here", user);
+    return false;
+}
+
+const struct dist_job *api_find_own_job(struct api *a, struct rpc_call *c, job_id_t id)
+{
+    const struct dist_job *j = api_find_job(a, c, id);
+    struct job_view v;
+    if (!j)
+        return NULL;
+    dist_job_view(a->roles.dist, j, 0, &v);
+    return api_may_touch(c, id, v.desc->user->data) ? j : NULL;
+}
+
 void api_cancel(struct api *a, struct rpc_call *c, void *request)
 {
     const struct api_cancel_request *r = request;
+    char id[JOB_ID_TEXT];
+    rpc_audit(c, "cancel of job %s", job_id_format(id, r->job));
     if (!a->roles.dist) {
         api_long_cancel(a, c, r->job);
         return;
     }
-    const struct dist_job *j = api_find_job(a, c, r->job);
+    const struct dist_job *j = api_find_own_job(a, c, r->job);
     struct job_view v;
     if (!j)
         return;
@@ -183,6 +219,7 @@ void api_list_jobs(struct api *a, struct rpc_call *c, void *request)
             break;
         }
         vec_grow(reply.jobs, reply.jobs_n, cap);
+        api_hide_from_others(c, &job);
         reply.jobs[reply.jobs_n++] = job;
     }
     api_reply(c, API_LIST_JOBS, &reply);
@@ -233,7 +270,7 @@ void api_get_job(struct api *a, struct rpc_call *c, void *request)
         api_long_get(a, c, r);
         return;
     }
-    const struct dist_job *j = api_find_job(a, c, r->job);
+    const struct dist_job *j = api_find_own_job(a, c, r->job);
     if (!j)
         return;
     struct api_get_job_reply reply = {0};

@@ -4,13 +4,18 @@
 
 #include <stdlib.h>
 
+/* NULL, after failing the call: it is not there, or another user's. */
 static const struct long_job *find_job(struct api *a, struct rpc_call *c, job_id_t id)
 {
     char text[JOB_ID_TEXT];
     const struct long_job *j = central_find_job(a->roles.central, id);
-    if (!j)
+    struct job_view v;
+    if (!j) {
         api_fail(c, HAWK_ENOT_FOUND, "central has no long job %s", job_id_format(text, id));
-    return j;
+        return NULL;
+    }
+    central_job_view(a->roles.central, j, 0, &v);
+    return api_may_touch(c, id, v.desc->user->data) ? j : NULL;
 }
 
 static const char *worker_name(const struct api *a, node_id_t worker)
@@ -66,7 +71,8 @@ void api_long_list(struct api *a, struct rpc_call *c, const struct api_list_jobs
             break;
         }
         vec_grow(reply.jobs, reply.jobs_n, cap);
-        api_job_from_view(&reply.jobs[reply.jobs_n++], &v);
+        api_job_from_view(&reply.jobs[reply.jobs_n], &v);
+        api_hide_from_others(c, &reply.jobs[reply.jobs_n++]);
     }
     api_reply(c, API_LIST_JOBS, &reply);
     free(reply.jobs);

@@ -39,7 +39,8 @@ static bool still_runs(const struct api_tail *t)
     char path[EXEC_PATH_MAX];
     bool running = false;
     const struct api_read_output_request *r = &t->request;
-    return t->api->roles.output(t->api->arg, r->job, r->task, r->attempt, r->stderr, path, &running) == 0 &&
+    return t->api->roles.output(t->api->arg, r->job, r->task, r->attempt, r->stderr, path, NULL, &running) ==
+               0 &&
            running;
 }
 
@@ -150,11 +151,15 @@ void api_read_output(struct api *a, struct rpc_call *c, void *request)
     t->offset = t->request.offset;
     list_init(&t->in_tails);
     bool running = false;
-    char id[JOB_ID_TEXT];
+    char id[JOB_ID_TEXT], user[LIMIT_NAME_BYTES + 1];
     if (a->roles.output(a->arg, t->request.job, t->request.task, t->request.attempt, t->request.stderr,
-                        t->path, &running)) {
+                        t->path, user, &running)) {
         api_fail(c, HAWK_ENOT_FOUND, "task %u of job %s left no %s here", t->request.task,
                  job_id_format(id, t->request.job), t->request.stderr ? "stderr" : "stdout");
+        tail_end(t);
+        return;
+    }
+    if (!api_may_touch(c, t->request.job, user)) {
         tail_end(t);
         return;
     }

@@ -304,6 +304,7 @@ static void session_free(struct session *s)
 
 static void on_cancelled(void *arg, struct rpc_call *c)
 {
+    session_audit(arg);
     rpc_finish(c);
     session_free(arg);
 }
@@ -350,6 +351,7 @@ static void send_event(struct session *s)
 static void flush_session(struct session *s)
 {
     if (s->full_up) {
+        session_audit(s);
         api_fail(s->call, HAWK_ELIMIT,
                  "the client has not read %u MiB of what became of its jobs, the limit, or most of %u MiB "
                  "that all clients of this dist have not read: read faster, or submit less at a time",
@@ -360,6 +362,7 @@ static void flush_session(struct session *s)
     send_event(s);
     hold_session(s);
     if (s->all_sent && !s->jobs && s->bytes == 0 && !s->full_up) {
+        session_audit(s);
         rpc_finish(s->call);
         session_free(s);
     }
@@ -442,6 +445,9 @@ static int take_request(struct session *s, const struct api_session_request *r, 
     }
     for (uint32_t i = 0; i < r->cancel_n; i++)
         cancel_job(s, r->cancel[i].tag);
+    s->submitted += r->submit_n;
+    s->cancelled += r->cancel_n;
+    session_audit_soon(s);
     return 0;
 }
 
@@ -462,6 +468,7 @@ static void on_message(void *arg, struct rpc_call *c, const uint8_t *data, size_
     }
     if (!err)
         return;
+    session_audit(s);
     api_fail(c, err == HAWK_EMALFORMED ? HAWK_EINVALID : err, "%s: %s", api_methods[API_SESSION].path, why);
     session_free(s);
 }
@@ -488,6 +495,7 @@ static void on_beat(void *arg)
     int64_t now = loop_now(a->loop);
     list_foreach(&a->sessions.all, l, next) {
         struct session *s = container_of(l, struct session, in_all);
+        session_audit_soon(s);
         if (s->beats && s->bytes == 0 && now - s->sent_us >= API_BEAT_US / 2)
             session_queue_event(s, &(struct api_session_event){.beat_us = API_BEAT_US});
     }
@@ -514,6 +522,7 @@ void api_session_free(struct api *a)
     list_foreach(&a->sessions.all, l, next) {
         struct session *s = container_of(l, struct session, in_all);
         send_event(s); /* sends the known news if possible */
+        session_audit(s);
         api_fail(s->call, HAWK_EUNAVAILABLE, "%s " API_GOING_TEXT, a->roles.name);
         session_free(s);
     }

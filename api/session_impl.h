@@ -31,6 +31,9 @@ struct session {
     uint32_t late_first, late_n, late_cap;
     size_t bytes;    /* of all these */
     int64_t sent_us; /* the last event */
+    /* For the audit log: what the client asked for since the last line, and what of it was refused. */
+    uint32_t submitted, cancelled, refused;
+    int64_t audit_us; /* the last line */
     bool beats, held, soon;
     bool all_sent; /* the client has ended its side: the call ends with the last job */
     bool full_up;  /* too much waits for it unread; its stream ends */
@@ -61,6 +64,11 @@ struct late {
 
 /* ---- session_news.c ---- */
 
+/* A session has at most one line of the audit log in this time. */
+#define SESSION_AUDIT_US US_PER_S
+void session_audit_soon(struct session *s);
+/* Writes what is left to say, before the call ends. */
+void session_audit(struct session *s);
 /* Its event leaves at the end of the turn. */
 void session_mark_dirty(struct session *s);
 /* The timer of news that may wait SESSION_SOON_US. `arg` is the struct api. */

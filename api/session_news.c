@@ -1,10 +1,29 @@
 /* News for a session's client. Events grow here until the stream takes them, within limits for one client
  * and for all. */
 #include "api/session_impl.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "net/rpc.h"
 
 #include <stdlib.h>
+
+void session_audit(struct session *s)
+{
+    char who[CALLER_TEXT];
+    if (s->submitted + s->cancelled + s->refused == 0)
+        return;
+    log_audit("audit: %s, from %s: on a session: submit of %u jobs, cancel of %u: %u refused",
+              caller_text(rpc_caller(s->call), who), rpc_peer(s->call), s->submitted, s->cancelled,
+              s->refused);
+    s->submitted = s->cancelled = s->refused = 0;
+    s->audit_us = loop_now(s->api->loop);
+}
+
+void session_audit_soon(struct session *s)
+{
+    if (loop_now(s->api->loop) - s->audit_us >= SESSION_AUDIT_US)
+        session_audit(s);
+}
 
 void session_mark_dirty(struct session *s)
 {
@@ -115,6 +134,7 @@ void session_add_late(struct session *s, struct late l)
 
 void session_tell_refused(struct session *s, uint64_t tag, int err, const char *text)
 {
+    s->refused++;
     struct api_session_refused r = {.tag = tag, .status = rpc_err_to_status(err), .error = text};
     session_queue_event(s, &(struct api_session_event){.refused = &r, .refused_n = 1});
 }

@@ -283,7 +283,7 @@ void api_watch(struct api *a, struct rpc_call *c, void *request)
         w->full = put_event(w, &(struct api_event){0}) == HAWK_ELIMIT;
         return;
     }
-    const struct dist_job *j = api_find_job(a, c, r->job);
+    const struct dist_job *j = api_find_own_job(a, c, r->job);
     if (!j)
         return;
     if (r->epoch > EPOCH_LAST) {

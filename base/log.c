@@ -19,6 +19,7 @@ enum log_level log_level = LOG_INFO;
 static const char *log_who = "hawk";
 static bool log_json;
 static uint32_t log_rate;
+static int audit_fd = -1;
 static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
 #define LEVELS (sizeof level_names / sizeof level_names[0])
 
@@ -56,7 +57,7 @@ static struct kind {
 } kinds[KINDS];
 static bool kinds_busy;
 
-static void write_line(enum log_level level, const char *text, size_t n);
+static void write_line(int fd, enum log_level level, const char *text, size_t n);
 
 /* Says what was left out of kinds whose second is over. */
 static void report_left_out(int64_t second)
@@ -70,7 +71,7 @@ static void report_left_out(int64_t second)
         int n = snprintf(line, sizeof line, "%u more lines were left out (log.rate) like: %.200s",
                          k->left_out, k->fmt);
         k->left_out = 0;
-        write_line(LOG_WARN, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
+        write_line(STDERR_FILENO, LOG_WARN, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
     }
 }
 
@@ -140,7 +141,7 @@ static size_t write_json_text(char *to, size_t room, const char *text)
 }
 
 /* One line with the text, which is tame, as text or as JSON, by one write(2). */
-static void write_line(enum log_level level, const char *text, size_t len)
+static void write_line(int fd, enum log_level level, const char *text, size_t len)
 {
     char line[2 * LINE_MAX_BYTES + 400];
     size_t n, room = sizeof line - 80, id_len;
@@ -161,24 +162,16 @@ static void write_line(enum log_level level, const char *text, size_t len)
                               (int)len, text);
     }
     /* When the log cannot be written there is nowhere to report that. */
-    ssize_t ignored = write(STDERR_FILENO, line, n);
+    ssize_t ignored = write(fd, line, n);
     (void)ignored;
 }
 
-void log_write(enum log_level level, const char *fmt, ...)
+/* Makes the text tame, and writes it. */
+static void write_text(int fd, enum log_level level, const char *fmt, va_list args)
 {
     char text[LINE_MAX_BYTES];
-    int saved_errno = errno;
-    va_list args;
-
-    if (too_many(level, fmt)) {
-        errno = saved_errno;
-        return;
-    }
-    va_start(args, fmt);
-    errno = saved_errno; /* for %m */
     int n = vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
+
     if (n < 0)
         n = 0;
     if ((size_t)n >= sizeof text) { /* cut, and says so */
@@ -190,6 +183,34 @@ void log_write(enum log_level level, const char *fmt, ...)
     /* A name that a peer or user chose may be in the line. It must not be able to forge another line. */
     n = (int)utf8_tame(text, (size_t)n);
     text[n] = '\0';
-    write_line(level, text, (size_t)n);
+    write_line(fd, level, text, (size_t)n);
+}
+
+void log_write(enum log_level level, const char *fmt, ...)
+{
+    int saved_errno = errno;
+    va_list args;
+
+    if (too_many(level, fmt)) {
+        errno = saved_errno;
+        return;
+    }
+    va_start(args, fmt);
+    errno = saved_errno; /* for %m */
+    write_text(STDERR_FILENO, level, fmt, args);
+    va_end(args);
     errno = saved_errno;
+}
+
+void log_audit_to(int fd) { audit_fd = fd; }
+
+void log_audit(const char *fmt, ...)
+{
+    va_list args;
+
+    if (audit_fd < 0 && log_level < LOG_INFO)
+        return;
+    va_start(args, fmt);
+    write_text(audit_fd < 0 ? STDERR_FILENO : audit_fd, LOG_INFO, fmt, args);
+    va_end(args);
 }

@@ -184,7 +184,8 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
 #define LOG_SETTINGS(S)                                                                                      \
     S(log, CHOICE, level, "info", "error|warn|info|debug|trace")                                             \
     S(log, CHOICE, format, "text", "text|json: one object per line")                                         \
-    S(log, NUMBER, rate, "100", "most lines of one kind a second; 0: no limit")
+    S(log, NUMBER, rate, "100", "most lines of one kind a second; 0: no limit")                              \
+    S(log, TEXT, audit, "", "file for the lines that say who changed what; default: the log, at level info")
 
 #define SECTIONS(X)                                                                                          \
     X(cluster, CLUSTER_SETTINGS)                                                                             \

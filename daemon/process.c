@@ -82,6 +82,15 @@ bool process_init(struct process *p, const char *section, int argc, char **argv)
     CHECK(log_level_parse(p->config.log.level, &level) == 0); /* a CHOICE */
     log_init(section, level);
     log_form(strcmp(p->config.log.format, "json") == 0, p->config.log.rate);
+    const char *audit = p->config.log.audit;
+    int audit_fd = *audit ? open(audit, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600) : -1;
+    if (audit_fd >= 0)
+        log_audit_to(audit_fd);
+    else if (*audit) {
+        log_error("log.audit: %s cannot be opened: %s", audit, strerror(errno));
+        p->exit_code = PROCESS_FAILED;
+        return false;
+    }
     char warning[CONFIG_WARNING];
     if (config_warning(&p->config, section, warning, sizeof warning))
         log_warn("%s", warning);

@@ -24,6 +24,7 @@ struct output {
     uint32_t run;
     bool running;
     char *paths[2]; /* stdout, stderr */
+    char *user;     /* counts where no file beside them says it; NULL: not known */
     struct list age;
     UT_hash_handle hh, hh_run; /* by key; while it runs, by run */
 };
@@ -66,6 +67,7 @@ static void output_drop(struct runner *r, struct output *o)
     list_remove(&o->age);
     free(o->paths[0]);
     free(o->paths[1]);
+    free(o->user);
     free(o);
     r->outputs_n--;
 }
@@ -109,15 +111,21 @@ static void output_remember(struct runner *r, const struct msg_exec_start *m, co
         exec_input(m->desc, m->id.task, m->arg ? m->arg->data : NULL, m->arg ? m->arg->len : 0);
     if (worker)
         config.worker = worker;
+    o->user = xstrdup(m->desc->user->data);
     for (int i = 0; i < 2; i++)
         if (exec_output_path(&config, &m->id, m->desc, &in, i + 1, path, sizeof path) == 0)
             o->paths[i] = xstrdup(path);
 }
 
 int runner_output(const struct runner *r, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream,
-                  char *path, bool *running)
+                  char *path, char *user, bool *running)
 {
     const struct output *o = output_find(r, job, task);
+    /* A run that was refused, because the output is another user's, is remembered as well. */
+    if (user)
+        exec_output_user(&r->config, job, user);
+    if (user && !*user && o && o->user)
+        snprintf(user, LIMIT_NAME_BYTES + 1, "%s", o->user);
     if (o && (attempt == 0 || attempt == o->attempt)) {
         if (!o->paths[err_stream])
             return HAWK_ENOT_FOUND;

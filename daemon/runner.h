@@ -22,10 +22,11 @@ void runner_set_apps(struct runner *r, struct apps *a);
 /* EXEC_START, EXEC_KILL, EXEC_FORGET or EXEC_LEASE; worker: whose it is where several share the runner, NULL:
  * the config's. */
 void runner_effect(struct runner *r, const struct msg *m, const char *worker);
-/* Where a task's output went: the path (EXEC_PATH_MAX bytes) and whether the task still runs. attempt 0: the
- * latest this worker ran. HAWK_ENOT_FOUND when this worker does not remember it. */
+/* Where a task's output went: the path (EXEC_PATH_MAX bytes), whose it is (LIMIT_NAME_BYTES + 1; "": nobody knows;
+ * may be NULL) and whether the task still runs. attempt 0: the latest this worker ran. HAWK_ENOT_FOUND when this worker
+ * does not remember it. */
 HAWK_MUST_USE int runner_output(const struct runner *r, job_id_t job, uint32_t task, uint32_t attempt,
-                                bool err_stream, char *path, bool *running);
+                                bool err_stream, char *path, char *user, bool *running);
 /* True once the spawner has died: the worker should stop. */
 bool runner_broken(const struct runner *r);
 /* Ends every task and the spawner; leave: leaves them to the next agent. NULL is fine. */

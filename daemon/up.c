@@ -62,10 +62,10 @@ static void fill_metrics(void *arg, FILE *page)
 }
 
 static int task_output(void *arg, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream, char *path,
-                       bool *running)
+                       char *user, bool *running)
 {
     const struct up *u = arg;
-    return runner_output(embedded_runner(u->cluster), job, task, attempt, err_stream, path, running);
+    return runner_output(embedded_runner(u->cluster), job, task, attempt, err_stream, path, user, running);
 }
 
 static void up_stop(void *arg, bool now)

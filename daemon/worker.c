@@ -100,10 +100,10 @@ static void on_upgrade(void *arg, int signo)
 }
 
 static int task_output(void *arg, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream, char *path,
-                       bool *running)
+                       char *user, bool *running)
 {
     const struct worker_daemon *d = arg;
-    return runner_output(d->runner, job, task, attempt, err_stream, path, running);
+    return runner_output(d->runner, job, task, attempt, err_stream, path, user, running);
 }
 
 /* An operator says whether to wait. */

@@ -259,6 +259,7 @@ static struct sent_spec *send_spec(struct exec *e, struct job_desc *d)
     put_u32(&e->out, d->columns);
     put_data(&e->out, d->each_env.data, d->each_env.bytes);
     put_u32(&e->out, d->flags);
+    put_blob(&e->out, d->user);
     record_end(&e->out, begun);
     return s;
 }

@@ -192,6 +192,9 @@ HAWK_MUST_USE int exec_output_path(const struct exec_config *c, const struct try
                                    const struct job_desc *d, const struct template_input *in, int which,
                                    char *buf, size_t size);
 
+/* Whose output of the job lies below output_dir, as a user's name; "": nobody's. buf has LIMIT_NAME_BYTES + 1 bytes. */
+void exec_output_user(const struct exec_config *c, job_id_t job, char *buf);
+
 /* Whether dir's disk has hardly any room, so that output of tasks below dir may be cut short. */
 bool exec_disk_full(const char *dir);
 

@@ -332,8 +332,22 @@ static int output_path(const struct launcher *l, const struct spec *s, const str
     return exec_output_path(&c, &t->id, s->d, &in, (int)which, path, EXEC_PATH_MAX);
 }
 
-static int open_one(struct launcher *l, const struct spec *s, const struct task *t, enum output which,
-                    char *path, int *fd, struct launched *out)
+/* Notes whose the output is, at a job's first task here. */
+static int claim_output(const struct launcher *l, struct spec *s, const struct task *t, enum output which,
+                        const char *path)
+{
+    int err;
+
+    if (s->d->user->len == 0 || !output_is_default(s->d, which) || s->claimed == t->id.job.v)
+        return 0;
+    err = output_claim(path, s->d->user, output_mode(s->d, which, l->config.group_reads));
+    if (!err)
+        s->claimed = t->id.job.v;
+    return err;
+}
+
+static int open_one(struct launcher *l, struct spec *s, const struct task *t, enum output which, char *path,
+                    int *fd, struct launched *out)
 {
     const char *name = which == OUTPUT_STDOUT ? "stdout" : "stderr";
     int err = output_path(l, s, t, which, path);
@@ -342,7 +356,11 @@ static int open_one(struct launcher *l, const struct spec *s, const struct task 
         return cannot(out, LAUNCH_CANNOT, "bad name of the %s file: %s", name,
                       err == HAWK_EINVALID ? "no such placeholder (there are %J %j %t %a %w %n %%)"
                                            : hawk_strerror(err));
-    *fd = output_open(path, output_is_own(s->d, which), output_mode(s->d, which, l->config.group_reads));
+    *fd = claim_output(l, s, t, which, path);
+    if (*fd == -EPERM)
+        return cannot(out, LAUNCH_CANNOT, "%s is below the output of another user's job", path);
+    if (*fd == 0)
+        *fd = output_open(path, output_is_own(s->d, which), output_mode(s->d, which, l->config.group_reads));
     if (*fd >= 0 && output_is_default(s->d, which))
         (void)flock(*fd, LOCK_SH | LOCK_NB); /* held as long as the task has it: retention sees that */
     if (*fd < 0 && !output_is_default(s->d, which) && !lacks_means(-*fd))
@@ -353,7 +371,7 @@ static int open_one(struct launcher *l, const struct spec *s, const struct task 
     return 0;
 }
 
-static int open_files(struct launcher *l, const struct spec *s, const struct task *t, struct plan *p,
+static int open_files(struct launcher *l, struct spec *s, const struct task *t, struct plan *p,
                       struct launched *out)
 {
     char input[32];

@@ -23,6 +23,7 @@ struct spec {
     uint32_t id;
     int input; /* a sealed memfd that every task reads as stdin, or -1 */
     struct job_desc *d;
+    uint64_t claimed;   /* the job whose output is noted as its user's; 0: none */
     char *own;          /* texts of the variables that are the same for all tasks */
     const char **env;   /* first room for a run's variables, then own, then the job's, then NULL */
     const char *search; /* the job's PATH: finds programs */

@@ -221,27 +221,74 @@ static int make_parents(const char *path, mode_t mode)
     return 0;
 }
 
-int output_open(const char *path, bool truncate, struct output_mode mode)
+/* open(), which makes the directories that are missing. Returns the descriptor or -errno. */
+static int open_below(const char *path, int flags, struct output_mode mode)
 {
-    /* O_NONBLOCK only for open(): the spawner must not hang on a FIFO without a reader. */
-    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (truncate ? O_TRUNC : 0);
     int fd = open(path, flags, mode.file);
-    int err;
 
     if (fd < 0 && errno == ENOENT) {
-        err = make_parents(path, mode.dir);
+        int err = make_parents(path, mode.dir);
         if (err)
             return err;
         fd = open(path, flags, mode.file);
     }
+    return fd < 0 ? -errno : fd;
+}
+
+int output_open(const char *path, bool truncate, struct output_mode mode)
+{
+    /* O_NONBLOCK only for open(): the spawner must not hang on a FIFO without a reader. */
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (truncate ? O_TRUNC : 0);
+    int fd = open_below(path, flags, mode);
+    int err;
+
     if (fd < 0)
-        return -errno;
+        return fd;
     if (fcntl(fd, F_SETFL, O_APPEND) < 0) {
         err = -errno;
         close(fd);
         return err;
     }
     return fd;
+}
+
+/* The file in a job's directory that has its user's name. */
+#define USER_FILE "/.user"
+
+/* Reads a user's name from a file; "": there is none. */
+static void read_user(const char *path, char name[LIMIT_NAME_BYTES + 1])
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    ssize_t n = fd >= 0 ? read(fd, name, LIMIT_NAME_BYTES) : 0;
+
+    name[n > 0 ? n : 0] = '\0';
+    if (fd >= 0)
+        close(fd);
+}
+
+int output_claim(const char *path, const struct blob *user, struct output_mode mode)
+{
+    char file[EXEC_PATH_MAX + sizeof USER_FILE], name[LIMIT_NAME_BYTES + 1];
+    int fd;
+
+    snprintf(file, sizeof file, "%.*s" USER_FILE, (int)(strrchr(path, '/') - path), path);
+    read_user(file, name);
+    if (name[0])
+        return strcmp(name, user->data) == 0 ? 0 : -EPERM;
+    fd = open_below(file, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode);
+    if (fd < 0)
+        return fd;
+    bool good = write(fd, user->data, user->len) == (ssize_t)user->len;
+    close(fd);
+    return good ? 0 : -EIO;
+}
+
+void exec_output_user(const struct exec_config *c, job_id_t job, char *buf)
+{
+    char file[EXEC_PATH_MAX + sizeof USER_FILE], id[JOB_ID_TEXT];
+
+    snprintf(file, sizeof file, "%s/%s" USER_FILE, c->output_dir, job_id_format(id, job));
+    read_user(file, buf);
 }
 
 void output_mark_cut(const char *path)

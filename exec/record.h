@@ -21,7 +21,8 @@ enum record_type {
     RECORD_SPEC = 1,  /* u32 spec, u32 tasks, u32 first_index, i64 time_limit_us, bytes: name, argv, env, cwd,
                          stdout, stderr, input (argv and env as in struct strings; absent where NULL); u32 umask
                          (as in job_desc), bytes: ancestors (ancestors_format, with the NUL); u32 columns,
-                         bytes: each_env; u32 flags (enum job_flag); these not from older agents */
+                         bytes: each_env; u32 flags (enum job_flag); bytes: user; these not from older
+                         agents */
     RECORD_SPEC_DROP, /* u32 spec: it has no run any more */
     RECORD_RUN,    /* u32 run, u32 spec, u64 job, u32 task, u32 epoch, u32 attempt, u32 owner, u32 flags (enum
                          run_flag), bytes: argument, worker */

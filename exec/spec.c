@@ -68,6 +68,11 @@ static struct job_desc *get_desc(struct record *r)
         get_strings(r, &d->each_env);
         d->flags = get_u32(r);
     }
+    struct blob *user = r->p < r->end ? get_blob(r) : NULL;
+    if (user) {
+        blob_drop(d->user);
+        d->user = user;
+    }
     if (r->bad || d->argv.n == 0) {
         job_desc_drop(d);
         return NULL;

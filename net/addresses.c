@@ -39,6 +39,13 @@ void address_net(const union sockaddr_any *peer, uint8_t net[ADDRESS_NET_BYTES],
         memcpy(net, loopback, ADDRESS_NET_BYTES);
 }
 
+void address_of_uid(uint32_t uid, uint8_t net[ADDRESS_NET_BYTES])
+{
+    memset(net, 0, ADDRESS_NET_BYTES);
+    memcpy(net, &uid, sizeof uid);
+    net[15] = 1; /* no IP address has this */
+}
+
 struct address *addresses_find(const struct addresses *as, const uint8_t net[ADDRESS_NET_BYTES])
 {
     struct address *a;

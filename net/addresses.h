@@ -26,8 +26,8 @@
 
 #define ADDRESS_NET_BYTES 16u
 
-/* Calls with a handler that one address has under way. This machine's connections are counted for
- * loopback, and for unix sockets. */
+/* Calls with a handler that one address has under way. This machine's connections are counted for loopback, and for
+ * unix sockets: there for each user, root's and this process's own together. */
 struct address_load {
     uint32_t calls;
     uint32_t lasting; /* of them those that last until the client ends them */
@@ -54,6 +54,8 @@ struct addresses {
  * is written as IPv6 counts as IPv4. All loopback addresses count as one. local: the peer is on this
  * machine. */
 void address_net(const union sockaddr_any *peer, uint8_t net[ADDRESS_NET_BYTES], bool *local);
+/* The same for a user of this machine behind a unix socket. */
+void address_of_uid(uint32_t uid, uint8_t net[ADDRESS_NET_BYTES]);
 /* Finds the address, or makes it. */
 struct address *addresses_get(struct addresses *as, const uint8_t net[ADDRESS_NET_BYTES]);
 /* NULL: nothing is remembered of it. */

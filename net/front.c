@@ -402,6 +402,10 @@ static void take_in(struct listener *l, int fd, union sockaddr_any *sa, socklen_
     listen_peer_text(fd, sa, c->peer, sizeof c->peer);
     c->local_socket = sa->sa.sa_family == AF_UNIX;
     c->uid = c->local_socket ? listen_peer_uid(fd) : CALLER_NO_UID;
+    if (c->local_socket && c->uid != 0 && c->uid != geteuid()) {
+        address_of_uid(c->uid, c->net);
+        c->exempt = false;
+    }
     const char *why = why_refused(f, c);
     const struct address *a = addresses_find(&f->addresses, c->net);
     /* Our own probe speaks plain HTTP/2: its address cannot be another's while it is open. */

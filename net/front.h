@@ -54,7 +54,8 @@ struct front_conn {
     struct front *front;
     struct guard *guard;
     int fd;
-    bool exempt; /* of this machine: its address may have any number of connections */
+    bool
+        exempt; /* of this machine, and by a unix socket of root or our user: its address may have any number */
     bool proven;
     bool tls;                       /* the client must show a certificate */
     bool own;                       /* a probe's */

@@ -138,6 +138,9 @@ const struct identity *rpc_identity(const struct rpc_call *c);
 void rpc_distrust(struct rpc_call *c, const char *what);
 /* The client's address, for logs. */
 const char *rpc_peer(const struct rpc_call *c);
+/* When the call ends, a line of the audit log says who called, from where, this text, and the answer. The last text
+ * counts. */
+void rpc_audit(struct rpc_call *c, const char *fmt, ...) HAWK_PRINTF(2, 3);
 /* Who makes the call. Valid as long as the call. */
 const struct caller *rpc_caller(const struct rpc_call *c);
 

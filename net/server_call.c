@@ -6,6 +6,7 @@
 #include "net/server_impl.h"
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 #include <stdarg.h>
@@ -48,6 +49,7 @@ struct rpc_call {
     bool have_status, status_sent;
     grpc_status_code status;
     grpc_slice details;
+    char *audit; /* NULL: the call changes nothing */
 };
 
 static void drop_queue(struct rpc_call *c)
@@ -117,6 +119,7 @@ static void call_free(struct rpc_call *c)
     conn_leave(c);
     grpc_slice_unref(c->details);
     free(c->queue);
+    free(c->audit);
     free(c);
 }
 
@@ -203,12 +206,27 @@ static void push_message(struct rpc_call *c, const void *data, size_t len)
     c->server->bytes += len;
 }
 
+void rpc_audit(struct rpc_call *c, const char *fmt, ...)
+{
+    va_list ap;
+
+    free(c->audit);
+    va_start(ap, fmt);
+    CHECK(vasprintf(&c->audit, fmt, ap) >= 0);
+    va_end(ap);
+}
+
 static void end_call(struct rpc_call *c, grpc_status_code status, const char *text)
 {
+    char who[CALLER_TEXT];
+
     CHECK(!c->ended);
     c->ended = true;
     if (status != GRPC_STATUS_OK && (unsigned)status < SERVER_CODES)
         c->server->failed[status]++;
+    if (c->audit)
+        log_audit("audit: %s, from %s: %s: %s", caller_text(rpc_caller(c), who), rpc_peer(c), c->audit,
+                  status == GRPC_STATUS_OK ? "done" : text);
     c->have_status = true;
     c->status = status;
     c->details = grpc_slice_from_copied_string(text);

@@ -1,5 +1,7 @@
 """Several users: who calls is known, jobs are their users', and who may not do something hears why."""
+import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -9,7 +11,7 @@ import grpc
 from grpctest import pb, refused
 from hawktest import Daemon, run_tests, wait_for
 from tlstest import SecureCaller, TlsCluster
-from userstest import ANN, BOB, UserCluster, caller_as, others_exist
+from userstest import ANN, BOB, UserCluster, being, caller_as, others_exist
 
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 
@@ -123,6 +125,130 @@ def test_a_certificate_has_its_users_scopes():
                 assert e.returncode == 2, e
             else:
                 raise AssertionError(wrong)
+
+
+def test_jobs_are_their_users():
+    if not others_exist():
+        return
+    with UserCluster(workers=1, slots=2) as c:
+        job = c.as_user(ANN, "submit", "--name", "secret", "--", "sh", "-c", "echo ann; sleep 600").stdout.strip()
+        tall = c.as_user(ANN, "submit", "--class", "long", "--", "sleep", "600").stdout.strip()
+        wait_for("both to run", lambda: all(j["running"] for j in c.json("jobs")["jobs"]))
+        for args in (("job", job), ("cancel", job), ("cat", job), ("explain", job), ("wait", job), ("job", tall),
+                     ("cancel", tall), ("explain", tall)):
+            r = c.as_user(BOB, *args, check=None)
+            assert r.returncode != 0, args
+            assert (f"you are {BOB} (uid {BOB}, by the unix socket; scopes read,submit): job {args[1]} is of user {ANN}, "
+                    "and others need scope operate for this") in r.stderr, (args, r.stderr)
+        # Central and the worker know it as well, whatever way one asks.
+        for addr, method, request, reply in (
+                (c.central_addr, "Cancel", pb.CancelRequest(job=tall), pb.CancelReply),
+                (c.central_addr, "GetJob", pb.GetJobRequest(job=tall, spec=True), pb.GetJobReply)):
+            assert f"is of user {ANN}" in refused(DENIED, lambda: caller_as(BOB, addr)(method, request, reply))
+        worker = f"unix:{c.dir}/w1.sock"
+
+        def read_output(uid, of=job):
+            return b"".join(x.data for x in caller_as(uid, worker).stream(
+                "ReadOutput", pb.ReadOutputRequest(job=of), pb.OutputChunk))
+
+        assert f"is of user {ANN}" in refused(DENIED, lambda: read_output(BOB))
+        wait_for("what it wrote", lambda: read_output(ANN) == b"ann\n")
+        assert read_output(0) == b"ann\n"
+        # `all` and `last` are one's own; lists have everybody's, without what was run.
+        assert "nothing to cancel" in c.as_user(BOB, "cancel", "all").stdout
+        mine = json.loads(c.as_user(BOB, "jobs", "--mine", "--output", "json").stdout)["jobs"]
+        assert mine == []
+        of_ann = json.loads(c.as_user(BOB, "jobs", "--user", str(ANN), "--output", "json").stdout)["jobs"]
+        assert {j["job"] for j in of_ann} == {job, tall} and {j["user"] for j in of_ann} == {str(ANN)}
+        assert {j["name"] for j in of_ann} == {""} and "secret" in c.as_user(ANN, "jobs").stdout
+        # An operator may; so may its user.
+        c.hawk("job", job)
+        c.hawk("cancel", tall)
+        assert {x.split()[0] for x in c.as_user(ANN, "cancel", "all").stdout.splitlines()} <= {job, tall}
+        wait_for("both to end", lambda: {j["state"] for j in c.json("jobs")["jobs"]} == {"cancelled"})
+
+
+def test_kept_output_is_its_users():
+    """A restarted worker remembers no task."""
+    if not others_exist():
+        return
+    with UserCluster(workers=1) as c:
+        job = c.as_user(ANN, "submit", "--wait", "--", "echo", "ann").stdout.strip()
+        nobodys = c.hawk("submit", "--wait", "--", "echo", "root").stdout.strip()
+        c.workers.pop().stop()
+        os.unlink(f"{c.dir}/out-w1/{nobodys}/.user")  # as an earlier version has left it
+        c.start_worker("w1")
+
+        def read_output(uid, of):
+            return b"".join(x.data for x in caller_as(uid, f"unix:{c.dir}/w1.sock").stream(
+                "ReadOutput", pb.ReadOutputRequest(job=of), pb.OutputChunk))
+
+        assert read_output(ANN, job) == b"ann\n"
+        assert read_output(0, nobodys) == b"root\n"
+        assert f"job {job} is of user {ANN}" in refused(DENIED, lambda: read_output(BOB, job))
+        assert f"job {nobodys} is nobody's that is known here" in refused(DENIED, lambda: read_output(BOB, nobodys))
+        # Nobody writes there under a job id that is another's.
+        move = pb.Resubmit(job=job, epoch=3)
+        c.start_dist("d2")
+        bob = caller_as(BOB, c.dist_addrs[-1])
+        wait_for("it to know the worker", lambda: any(n.name == "w1" and n.state == "up" for n in bob(
+            "ListNodes", pb.ListNodesRequest(), pb.ListNodesReply).nodes))
+        bob("Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=1, argv=["echo", "bob"]), key=3, resubmit=move),
+            pb.SubmitReply)
+        events = list(bob.stream("Watch", pb.WatchRequest(job=job, tasks=True), pb.Event))
+        task = events[-1].tasks[0]
+        assert task.state == pb.TASK_FAILED and "another user's job" in task.message, events
+        assert read_output(ANN, job) == b"ann\n"
+
+
+def test_what_is_changed_is_said():
+    if not others_exist():
+        return
+    with tempfile.TemporaryDirectory() as d:
+        with UserCluster(workers=1, central=["--set", f"log.audit={d}/audit"]) as c:
+            job = c.as_user(ANN, "submit", "--name", "a\nb", "--", "sleep", "600").stdout.strip()
+            c.as_user(BOB, "cancel", job, check=3)
+            c.as_user(ANN, "cancel", job)
+            bob = caller_as(BOB, c.dist_addrs[0])
+            refused(DENIED, lambda: bob("Stop", pb.StopRequest(), pb.StopReply))
+            batch = pb.SessionRequest(submit=[pb.SessionSubmit(tag=i, job=spec()) for i in range(100)])
+            list(bob.both("Session", iter([batch]), pb.SessionEvent))
+            ann, him = (f"{u} (uid {u}, by the unix socket; scopes read,submit), from process " for u in (ANN, BOB))
+            log = [line.split(" audit: ", 1)[1] for line in c.dists[0].text().splitlines() if " audit: " in line]
+            for who, what in ((ann, f"submit of job {job}, 1 tasks, 'a?b': done"),
+                              (him, f"cancel of job {job}: you are {BOB} "), (ann, f"cancel of job {job}: done"),
+                              (him, "on a session: submit of 100 jobs, cancel of 0: 0 refused")):
+                assert any(x.startswith(who) and what in x for x in log), (who, what, log)
+            assert len(log) <= 5, log
+            assert f"a call from process" in c.dists[0].text() and "Stop needs scope operate" in c.dists[0].text()
+            c.hawk("drain", "w1")
+            c.hawk("undrain", "w1")
+            c.hawk("policy", "set", "sparrow")
+            c.hawk("policy", "set", "nosuch", check=None)
+            assert " audit: " not in c.central.text()
+            with open(f"{d}/audit", encoding="utf-8") as f:
+                said = f.read()
+            assert os.stat(f"{d}/audit").st_mode & 0o777 == 0o600
+            for what in ("drain w1: done", "undrain w1: done", "policy set, now policy sparrow"):
+                assert f": {what}" in said, (what, said)
+            assert all("audit: root (uid 0, by the unix socket; scopes read,submit,operate,admin), from process " in x
+                       for x in said.splitlines()), said
+
+
+def test_one_user_cannot_take_all_connections():
+    """Each user of a machine is an address of his own: of connections without a call he has as many as one."""
+    if not others_exist():
+        return
+    with UserCluster(workers=1, dist=["--unproven-per-address", "20"]) as c:
+        path = c.dist_addrs[0].removeprefix("unix:")
+        with being(BOB):
+            held = [socket.socket(socket.AF_UNIX) for _ in range(60)]
+            for s in held:
+                s.connect(path)
+        wait_for("the dist to say so", lambda: "cut off to make room" in c.dists[0].text())
+        c.as_user(ANN, "submit", "--wait", "--", "true")
+        for s in held:
+            s.close()
 
 
 run_tests(sys.modules[__name__])
