@@ -229,6 +229,44 @@ uint32_t api_partition_note(const struct central *c, char *buf, size_t size)
     return percent;
 }
 
+/* What an automatic cutoff and share follow from, in words. */
+struct auto_notes {
+    char cutoff[160], share[160];
+};
+
+static void note_autos(const struct central *c, struct auto_notes *n)
+{
+    const struct history *h = central_history(c);
+    const struct history_config *hc = &h->cfg;
+    char percentile[16], least[32], greatest[32], value[32];
+    bool set = central_policy_number_origin(c, POLICY_NUMBER_CUTOFF) == POLICY_FROM_SET;
+
+    if (!hc->cutoff_fixed && !set && !h->cutoff_computed)
+        snprintf(n->cutoff, sizeof n->cutoff, "auto: %s until the history has %u jobs; it has %u",
+                 duration_format(value, sizeof value, hc->cutoff_us), hc->min_jobs, h->n);
+    else if (!hc->cutoff_fixed && !set)
+        snprintf(n->cutoff, sizeof n->cutoff,
+                 "auto: the %s percentile of the mean task run times of %u jobs, within %s and %s",
+                 share_format(percentile, sizeof percentile, hc->cutoff_percentile_ppm), h->n,
+                 duration_format(least, sizeof least, hc->cutoff_min_us),
+                 duration_format(greatest, sizeof greatest, hc->cutoff_max_us));
+    if (hc->share_fixed || !policy_has(central_policy(c), POLICY_PARTITION) ||
+        central_policy_number_origin(c, POLICY_NUMBER_SHARE) == POLICY_FROM_SET)
+        return;
+    if (policy_has(central_policy(c), POLICY_LATE_LONG))
+        snprintf(n->share, sizeof n->share,
+                 "auto: what the last %u short jobs kept busy and a quarter more, less what pauses give",
+                 h->demand.n);
+    else if (!h->share_computed)
+        snprintf(n->share, sizeof n->share, "auto: %s until the history has %u jobs; it has %u",
+                 share_format(value, sizeof value, hc->share_ppm), hc->min_jobs, h->n);
+    else
+        snprintf(n->share, sizeof n->share,
+                 "auto: the short jobs' part of the task-seconds of %u jobs, within %s and %s", h->n,
+                 share_format(least, sizeof least, hc->share_min_ppm),
+                 share_format(greatest, sizeof greatest, hc->share_max_ppm));
+}
+
 /* Fills in the cutoff and the share in force and where they come from, as GetPolicy shows them. */
 static void stats_of_policy(const struct central *c, struct api_get_stats_reply *r, char *note,
                             size_t note_size)
@@ -284,12 +322,16 @@ static void stats_of_central(const struct api *a, struct api_get_stats_reply *r,
 
 void api_get_stats(struct api *a, struct rpc_call *c, void *request)
 {
-    struct api_get_stats_reply reply = {.short_partition_note = ""};
+    struct api_get_stats_reply reply = {.short_partition_note = "", .cutoff_note = "", .share_note = ""};
+    struct auto_notes autos = {0};
     uint64_t total[COUNTER_COUNT] = {0};
     uint32_t cap = 0;
     char note[API_NOTE_BYTES];
     if (a->roles.central) {
         stats_of_central(a, &reply, &cap, total, note, sizeof note);
+        note_autos(a->roles.central, &autos);
+        reply.cutoff_note = autos.cutoff;
+        reply.share_note = autos.share;
     } else {
         uint64_t own[COUNTER_COUNT];
         for (int i = 0; i < COUNTER_COUNT; i++)

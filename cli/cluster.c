@@ -171,7 +171,8 @@ static void print_stats_json(const struct api_get_stats_reply *r)
                                                counters_json(n->counters, n->counters_n)));
     }
     document_print(json_pack(
-        "{s:o, s:o, s:I, s:b, s:I, s:b, s:o, s:I, s:I, s:I, s:o, s:o}", "cutoff_from",
+        "{s:o, s:o, s:o, s:o, s:I, s:b, s:I, s:b, s:o, s:I, s:I, s:I, s:o, s:o}", "cutoff_note",
+        json_text(r->cutoff_note), "share_note", json_text(r->share_note), "cutoff_from",
         json_text(stats_from(r->cutoff_from, r->cutoff_computed)), "share_from",
         json_text(stats_from(r->share_from, r->share_computed)), "cutoff_us", (json_int_t)r->cutoff_us,
         "cutoff_computed", (int)r->cutoff_computed, "short_share_ppm", (json_int_t)r->short_share_ppm,
@@ -201,8 +202,12 @@ static void print_stats(const struct api_get_stats_reply *r, bool nodes)
 
     printf("cutoff           %s (%s; the history has %u job%s)\n", DURATION(r->cutoff_us),
            CLEAN(stats_from(r->cutoff_from, r->cutoff_computed)), r->history_jobs, PLURAL(r->history_jobs));
+    if (*r->cutoff_note)
+        printf("                 %s\n", CLEAN(r->cutoff_note));
     printf("short partition  %s of the slots (%s)\n", share_format(share, sizeof share, r->short_share_ppm),
            CLEAN(stats_from(r->share_from, r->share_computed)));
+    if (*r->share_note)
+        printf("                 %s\n", CLEAN(r->share_note));
     if (*r->short_partition_note)
         printf("                 %s\n", CLEAN(r->short_partition_note));
     printf("long work        %u job%s, %u task%s not ended\n\n", r->long_jobs_unfinished,

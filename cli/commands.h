@@ -18,8 +18,9 @@ int policy_main(int argc, char **argv);
 int drain_main(int argc, char **argv);
 int undrain_main(int argc, char **argv);
 int down_main(int argc, char **argv);
+int history_main(int argc, char **argv);
 
 extern const struct flag submit_flags[], wait_flags[], jobs_flags[], job_flags[], cat_flags[], result_flags[],
-    stats_flags[], policy_flags[], drain_flags[], down_flags[];
+    stats_flags[], policy_flags[], drain_flags[], down_flags[], history_flags[];
 
 #endif

@@ -272,9 +272,24 @@ static void executor_socket(struct checker *k, const char *path)
         complain_of_value(k, "worker.executor_socket", "'%s' is no absolute path, nor none", path);
 }
 
+int config_end_time(const struct config *c, int64_t now_us, int64_t *left_us)
+{
+    const char *text = c->worker.end_time;
+    uint64_t s;
+
+    *left_us = TIME_NEVER;
+    if (!*text)
+        return 0;
+    if (u64_parse(text, 0, LIMIT_TIME_US / US_PER_S * 10, &s))
+        return duration_parse(text, left_us);
+    *left_us = (int64_t)s * US_PER_S - now_us;
+    return 0;
+}
+
 static void check_worker(struct checker *k)
 {
     const struct config *c = k->c;
+    int64_t left_us;
 
     check_name(k, "worker.name", c->worker.name);
     check_listens(k, "worker.listen", c->worker.listen);
@@ -291,6 +306,9 @@ static void check_worker(struct checker *k)
     if (c->worker.park_max < c->worker.park_min)
         complain_of_value(k, "worker.park_max", "it is less than worker.park_min");
     check_positive(k, "worker.pause_longest", c->worker.pause_longest);
+    if (config_end_time(c, 0, &left_us))
+        complain_of_value(k, "worker.end_time",
+                          "it must be a time from the start, like 2h, or seconds since 1970");
 }
 
 /* DESIGN 3.9: the tasks of a dead agent must be gone before they run again elsewhere. A worker's own file

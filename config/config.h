@@ -168,6 +168,10 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
       "auto|cgroup2|cgroup1|signal|off: how a long task is paused; auto: the first of these that "           \
       "works")                                                                                               \
     S(worker, SIZE, pause_free_mem, "256MiB", "with less available memory, no task is paused")               \
+    S(worker, DURATION, idle_exit, "0s", "stop after so long without any work; 0s: never")                   \
+    S(worker, TEXT, end_time, "",                                                                            \
+      "when this machine is gone: a time from the start, like 2h, or seconds since 1970; the worker takes "  \
+      "no work in the last minute, or tenth, and its tasks end in time")                                     \
     S(worker, DURATION, agent_grace, "20s",                                                                  \
       "how long tasks run on without their worker, while it is upgraded or after it died")
 
@@ -230,6 +234,9 @@ HAWK_MUST_USE int config_tls(const struct config *c, const char *section, struct
  * of one section's daemon or (NULL) of all. False: there is nothing to say. */
 #define CONFIG_WARNING 400
 bool config_warning(const struct config *c, const char *section, char *text, size_t size);
+/* worker.end_time in microseconds from now_us, seconds since 1970 in microseconds too; TIME_NEVER: none. HAWK_EINVALID:
+ * it is neither form. */
+HAWK_MUST_USE int config_end_time(const struct config *c, int64_t now_us, int64_t *left_us);
 /* Sets one value from text: key is "section.name". It copies `origin` ("flag --slots"). On an error
  * nothing changes, and why says what was expected. */
 HAWK_MUST_USE int config_set(struct config *c, const char *key, const char *text, const char *origin,

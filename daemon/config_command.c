@@ -5,11 +5,14 @@
 #include "daemon/commands.h"
 #include "exec/exec.h"
 #include "net/tls.h"
+#include "net/token.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 const char config_details[] =
@@ -17,7 +20,8 @@ const char config_details[] =
     "and\n"
     "line: unknown settings, wrong types, values out of range, settings that contradict each other, and "
     "files\n"
-    "of tokens or of TLS that are missing or bad. Exit code 0: they accept it, 2: they do not.\n"
+    "of tokens or of TLS, and directories, that are missing or bad. Exit code 0: they accept it, 2: they do "
+    "not.\n"
     "show prints every setting in effect and where its value came from: a default, a line of the file\n"
     "($HAWK_CONFIG, then /etc/hawk/hawk.yaml unless --config names one), or a flag.\n"
     "SECTION is one of cluster, tls, central, dist, worker, up, log.\n";
@@ -55,6 +59,44 @@ static bool tokens_ok(const struct config *c, FILE *err)
     return ok;
 }
 
+static bool metrics_ok(const struct config *c, FILE *err)
+{
+    const char *path = c->cluster.metrics_token_file;
+    char why[PATH_MAX + 400], *token = NULL;
+
+    if (!*path || is_hidden(path))
+        return true;
+    bool ok = token_read(path, true, &token, why, sizeof why) == 0;
+    if (!ok)
+        fprintf(err, "cluster.metrics_token_file: %s\n", why);
+    free(token);
+    return ok;
+}
+
+/* Daemons make directories that are missing. What is there must be one. */
+static bool directories_ok(const struct config *c, FILE *err)
+{
+    const struct {
+        const char *key, *path;
+    } dirs[] = {{"central.state_dir", c->central.state_dir},
+                {"dist.state_dir", c->dist.state_dir},
+                {"worker.state_dir", c->worker.state_dir},
+                {"worker.output_dir", c->worker.output_dir},
+                {"up.output_dir", c->up.output_dir}};
+    bool ok = true;
+    struct stat st;
+
+    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
+        if (stat(dirs[i].path, &st) == 0 ? !S_ISDIR(st.st_mode) : errno == ENOTDIR) {
+            fprintf(err, "%s: %s is no directory\n", dirs[i].key, dirs[i].path);
+            ok = false;
+        }
+    if (*c->worker.output_group && !getgrnam(c->worker.output_group))
+        say_warning("config", "worker.output_group: there is no group %s on this machine",
+                    c->worker.output_group);
+    return ok;
+}
+
 static bool tls_ok(const struct config *c, FILE *err)
 {
     struct tls *tls;
@@ -77,7 +119,7 @@ static int check_config(const char *path)
     int read = err ? config_load(&c, path, err) : HAWK_ENOMEM;
     /* Other mistakes do not keep us from checking the values that were read. */
     bool ok = (read == 0 || read == HAWK_EINVALID) && config_validate(&c, NULL, err) == 0 && read == 0 &&
-              tokens_ok(&c, err) && tls_ok(&c, err);
+              tokens_ok(&c, err) & tls_ok(&c, err) & metrics_ok(&c, err) & directories_ok(&c, err);
     char warning[CONFIG_WARNING] = "";
     if (ok && config_warning(&c, NULL, warning, sizeof warning))
         say_warning("config", "%s", warning);

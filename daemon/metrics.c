@@ -157,8 +157,8 @@ static bool may_read(const struct metrics *m, struct MHD_Connection *c)
     return differs == 0 && n == want;
 }
 
-static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, char *text, size_t len,
-                              const char *type)
+static enum MHD_Result answer_with(struct MHD_Connection *c, unsigned status, char *text, size_t len,
+                                   const char *type)
 {
     struct MHD_Response *r = MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE);
     enum MHD_Result result = MHD_NO;
@@ -177,7 +177,7 @@ static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, char *t
 
 static enum MHD_Result answer_text(struct MHD_Connection *c, unsigned status, const char *text)
 {
-    return answer(c, status, xstrdup(text), strlen(text), "text/plain");
+    return answer_with(c, status, xstrdup(text), strlen(text), "text/plain");
 }
 
 /* Only this thread knows how old the page is: a loop that stands still writes no other. */
@@ -216,7 +216,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
     if (strcmp(url, "/metrics") != 0)
         return answer_text(c, MHD_HTTP_NOT_FOUND, "there is /metrics, and nothing else\n");
     char *page = copy_page(m, &len);
-    return answer(c, MHD_HTTP_OK, page, len, CONTENT_TYPE);
+    return answer_with(c, MHD_HTTP_OK, page, len, CONTENT_TYPE);
 }
 
 /* ---- Life ---- */

@@ -140,6 +140,23 @@ const struct command client_commands[] = {
         .run = explain_main,
     },
     {
+        .name = "history",
+        .help = "show how the ended jobs fared that dists still know, or write them as a trace",
+        .synopsis = "[FLAGS]",
+        .details =
+            "A trace has a line per job with its time of submission, and the run times of its tasks that are "
+            "done. Jobs\n"
+            "without such a task are left out. Dists keep as many ended jobs as dist.finished_kept says.\n"
+            "\n"
+            "examples:\n"
+            "  hawk history\n"
+            "  hawk history --trace --out ours.tr && hawk sim --trace ours.tr --workers 20 --sweep "
+            "cutoff=5s,30s\n",
+        .flags = history_flags,
+        .common = common_flags,
+        .run = history_main,
+    },
+    {
         .name = "nodes",
         .help = "list the cluster's members",
         .synopsis = "[FLAGS]",

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 struct worker_daemon {
@@ -32,6 +33,9 @@ struct worker_daemon {
     struct api *api;
     struct retention_thread *retention;
     struct renewal *renewal;
+    struct loop_timer life;   /* worker.idle_exit and end_time */
+    int64_t busy_us;          /* when it was last seen with work */
+    int64_t last_us, end_us;  /* when to take no more work, and when to end tasks; TIME_NEVER */
     char executors[PATH_MAX]; /* where they attach, "unix:PATH"; "": only where others reach this worker */
     bool role_made, ready;
     bool out;   /* of service, as was logged last */
@@ -97,6 +101,56 @@ static void on_upgrade(void *arg, int signo)
              duration_format(grace, sizeof grace, d->process.config.worker.agent_grace));
     d->leave = true;
     process_exit(&d->process, HAWK_EXIT_OK);
+}
+
+/* ---- worker.idle_exit and end_time ---- */
+
+#define LIFE_LOOK_US (500 * US_PER_MS)
+#define LAST_WORK_US (60 * US_PER_S) /* so long before its end a worker takes no work */
+
+static void look_at_life(void *arg)
+{
+    struct worker_daemon *d = arg;
+    int64_t now_us = loop_now(d->process.loop), idle_us = d->process.config.worker.idle_exit;
+    char text[32];
+    if (!worker_quiet(&d->role))
+        d->busy_us = now_us;
+    if (now_us >= d->end_us && d->process.signals < 2) {
+        log_info("worker.end_time has come: ending the tasks that still run");
+        d->process.signals = 2;
+        worker_daemon_stop(d, true);
+    } else if (!d->process.signals && now_us >= d->last_us) {
+        log_info("worker.end_time comes: no more work is taken");
+        d->process.signals = 1;
+        worker_daemon_feed(d, &(struct msg){.type = MSG_STOP});
+    } else if (!d->process.signals && idle_us && now_us - d->busy_us >= idle_us) {
+        log_info("nothing to do for %s (worker.idle_exit): stopping",
+                 duration_format(text, sizeof text, idle_us));
+        d->process.signals = 1;
+        worker_daemon_feed(d, &(struct msg){.type = MSG_STOP});
+    }
+    loop_timer_set(d->process.loop, &d->life, now_us + LIFE_LOOK_US);
+}
+
+static void begin_life(struct worker_daemon *d)
+{
+    const struct config *c = &d->process.config;
+    struct timespec wall;
+    int64_t left_us, before_us;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    d->busy_us = loop_now(d->process.loop);
+    d->last_us = d->end_us = TIME_NEVER;
+    if (config_end_time(c, wall.tv_sec * US_PER_S + wall.tv_nsec / 1000, &left_us) == 0 &&
+        left_us != TIME_NEVER) {
+        before_us = left_us / 10 < LAST_WORK_US ? left_us / 10 : LAST_WORK_US;
+        d->end_us = d->busy_us + left_us - c->worker.kill_grace - US_PER_S;
+        d->last_us = d->busy_us + left_us - before_us;
+        if (d->last_us > d->end_us)
+            d->last_us = d->end_us;
+    }
+    loop_timer_init(&d->life, look_at_life, d);
+    if (c->worker.idle_exit || d->end_us != TIME_NEVER)
+        look_at_life(d);
 }
 
 static int task_output(void *arg, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream, char *path,
@@ -365,6 +419,7 @@ static int worker_daemon_start(struct worker_daemon *d)
     server_set_links(p->server, node_links(d->node));
     server_start(p->server);
     take_over(d);
+    begin_life(d);
     d->retention = retention_start(&(struct retention){
         .dir = c->worker.output_dir, .keep_us = c->worker.output_keep, .max_bytes = c->worker.output_max});
     d->renewal = renewal_new(p, central_addr, d);

@@ -295,7 +295,7 @@ struct api_get_stats_reply {
     uint32_t short_share_ppm;
     bool share_computed;
     uint32_t history_jobs;
-    const char *short_partition_note, *cutoff_from, *share_from;
+    const char *short_partition_note, *cutoff_from, *share_from, *cutoff_note, *share_note;
 };
 
 struct api_get_policy_request {

@@ -1,0 +1,207 @@
+/* hawk history: how the jobs fared that dists still know, by name; and as a trace for hawk sim and hawk replay. */
+#include "cli/commands.h"
+#include "cli/print.h"
+#include "cli/session.h"
+#include "cli/show.h"
+
+#include "base/mem.h"
+#include "base/trace.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct history_options {
+    struct common_options common;
+    const char *name, *user, *out;
+    bool trace;
+};
+
+const struct flag history_flags[] = {
+    FLAG(BOOL, struct history_options, trace, "trace", 0, NULL,
+         "write the jobs as a trace, for `hawk sim --trace FILE --sweep ...` and `hawk replay`"),
+    FLAG(TEXT, struct history_options, out, "out", 0, "FILE",
+         "where the trace goes; default: standard output"),
+    FLAG(TEXT, struct history_options, name, "name", 'n', "NAME", "only jobs with this name"),
+    FLAG(TEXT, struct history_options, user, "user", 'u', "USER", "only jobs of this user"),
+    {0},
+};
+
+/* ---- The trace ---- */
+
+struct durations {
+    int64_t *us; /* of the tasks that are done */
+    uint32_t n, cap;
+    double sum;
+};
+
+static int gather_durations(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
+{
+    struct durations *d = ctx;
+    for (uint32_t i = 0; i < page->tasks_n; i++) {
+        const struct api_task *t = &page->tasks[i];
+        if (t->state != TASK_DONE || t->run_us < 0)
+            continue;
+        vec_grow(d->us, d->n, d->cap);
+        d->us[d->n++] = t->run_us;
+        d->sum += (double)t->run_us;
+    }
+    return 0;
+}
+
+static void put_seconds(FILE *f, int64_t us)
+{
+    fprintf(f, " %" PRId64 ".%06" PRId64, us / US_PER_S, us % US_PER_S);
+}
+
+/* One line: its submission after the first job's, its tasks that are done, their mean and each one's time. */
+static int put_job(FILE *f, struct session *s, const struct api_job *j, int64_t first_age_us,
+                   uint32_t *left_out)
+{
+    struct durations d = {0};
+    int err = job_pages(s->client, j->job, 0, UINT32_MAX, gather_durations, &d);
+    int64_t submit_us = first_age_us - j->age_us;
+    if (!err && d.n && d.n <= TRACE_TASKS_MAX) {
+        fprintf(f, "%" PRId64 ".%06" PRId64 " %u", submit_us / US_PER_S, submit_us % US_PER_S, d.n);
+        put_seconds(f, (int64_t)(d.sum / d.n));
+        for (uint32_t i = 0; i < d.n; i++)
+            put_seconds(f, d.us[i]);
+        fputc('\n', f);
+    } else if (!err) {
+        ++*left_out;
+    }
+    free(d.us);
+    return err;
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const struct api_job *x = a, *y = b;
+    return x->age_us < y->age_us ? 1 : x->age_us > y->age_us ? -1 : 0;
+}
+
+static int put_trace(FILE *f, struct session *s, struct api_list_jobs_reply *reply)
+{
+    uint32_t left_out = 0, n = 0;
+    if (reply->jobs_n)
+        qsort(reply->jobs, reply->jobs_n, sizeof *reply->jobs, by_age);
+    for (uint32_t i = 0; i < reply->jobs_n; i++) {
+        const struct api_job *j = &reply->jobs[i];
+        if (!job_state_final(j->state))
+            continue;
+        int err = put_job(f, s, j, reply->jobs[0].age_us, &left_out);
+        if (err == HAWK_ENOT_FOUND) /* forgotten meanwhile */
+            left_out++;
+        else if (err)
+            return session_failed(s);
+        n++;
+    }
+    fprintf(stderr, "%u job%s; left out: %u of which no task is done, and %u that have not ended\n",
+            n - left_out, PLURAL(n - left_out), left_out, reply->jobs_n - n);
+    return HAWK_EXIT_OK;
+}
+
+static int write_trace(const struct history_options *o, struct session *s, struct api_list_jobs_reply *reply)
+{
+    FILE *f = o->out ? fopen(o->out, "we") : stdout;
+    int code = f ? put_trace(f, s, reply) : HAWK_EXIT_FAILED;
+    bool bad = !f || ferror(f) || (o->out && fclose(f) != 0);
+    if (bad)
+        say_error("history", "%s: %s", o->out ? o->out : "standard output", strerror(errno));
+    return bad ? HAWK_EXIT_FAILED : code;
+}
+
+/* ---- The table ---- */
+
+/* Jobs of one name and class. */
+struct group {
+    const char *name;
+    uint32_t class, jobs, failed;
+    uint64_t tasks;
+    double response_us;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    const struct api_job *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : (int)x->class - (int)y->class;
+}
+
+static void put_group(struct text_table *t, json_t *list, const struct group *g)
+{
+    int64_t mean_us = g->jobs ? (int64_t)(g->response_us / g->jobs) : 0;
+    json_array_append_new(list, json_pack("{s:o, s:s, s:I, s:I, s:I, s:I}", "name", json_text(g->name),
+                                          "class", show_class(g->class), "jobs", (json_int_t)g->jobs,
+                                          "failed", (json_int_t)g->failed, "tasks", (json_int_t)g->tasks,
+                                          "mean_response_us", (json_int_t)mean_us));
+    table_cell(t, "%s", CLEAN(g->name));
+    table_cell(t, "%s", show_class(g->class));
+    table_cell(t, "%u", g->jobs);
+    table_cell(t, "%u", g->failed);
+    table_cell(t, "%" PRIu64, g->tasks);
+    table_cell(t, "%s", DURATION(mean_us));
+}
+
+static void print_table(struct session *s, struct api_list_jobs_reply *reply)
+{
+    struct text_table t = {0};
+    struct group g = {0};
+    json_t *list = json_array();
+    table_columns(&t, "NAME", "CLASS", ">JOBS", ">FAILED", ">TASKS", ">MEAN-RESPONSE", NULL);
+    if (reply->jobs_n)
+        qsort(reply->jobs, reply->jobs_n, sizeof *reply->jobs, by_name);
+    for (uint32_t i = 0; i < reply->jobs_n; i++) {
+        const struct api_job *j = &reply->jobs[i];
+        if (!job_state_final(j->state) || j->response_us < 0)
+            continue;
+        if (g.jobs && (strcmp(g.name, j->name) != 0 || g.class != j->class)) {
+            put_group(&t, list, &g);
+            g = (struct group){0};
+        }
+        g.name = j->name;
+        g.class = j->class;
+        g.jobs++;
+        g.failed += j->state == JOB_FAILED;
+        g.tasks += j->tasks;
+        g.response_us += (double)j->response_us;
+    }
+    if (g.jobs)
+        put_group(&t, list, &g);
+    if (s->mode == OUTPUT_JSON)
+        document_print(json_pack("{s:O}", "names", list));
+    json_decref(list);
+    if (s->mode == OUTPUT_TABLE)
+        table_print(&t, "no ended jobs");
+    else
+        table_free(&t);
+}
+
+int history_main(int argc, char **argv)
+{
+    struct history_options o = {0};
+    struct session s;
+    struct api_list_jobs_reply reply;
+    int first = flags_parse(argv[0], history_flags, common_flags, false, argc, argv, &o);
+    if (first < 0)
+        return -first;
+    if (first < argc)
+        return usage_error("history takes no argument '%s'", argv[first]);
+    if (o.out && !o.trace)
+        return usage_error("history: --out is where a trace goes: add --trace");
+    struct client_job_query q = {.name = o.name, .user = o.user};
+    int exit_code = session_open(&s, argv[0], &o.common);
+    if (!exit_code) {
+        if (client_list_jobs(s.client, &q, &reply))
+            exit_code = session_failed(&s);
+        session_warn(&s);
+        if (!exit_code && o.trace)
+            exit_code = write_trace(&o, &s, &reply);
+        else if (!exit_code)
+            print_table(&s, &reply);
+        api_free(&api_list_jobs_reply_type, &reply);
+    }
+    session_close(&s);
+    return exit_code;
+}

@@ -1,0 +1,123 @@
+#!/usr/bin/python3
+"""What operators ask of a cluster: its history as a trace, workers that end by themselves, files named by a
+configuration, what `auto` came to, logs as JSON."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+from hawktest import BOUND, HAWK, Cluster, Daemon, run_tests, wait_for
+
+
+def hawk(*args, check=0):
+    r = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND)
+    assert r.returncode == check, (args, r)
+    return r
+
+
+def test_history_is_a_trace_that_sim_sweeps():
+    with Cluster(workers=1, slots=4) as c, tempfile.TemporaryDirectory() as d:
+        for i in range(3):
+            c.hawk("submit", "--wait", "--name", "a", "--array", "1-4", "--", "sleep", "0.1")
+        c.hawk("submit", "--wait", "--name", "b", "--class", "long", "--", "sleep", "0.3")
+        c.hawk("submit", "--wait", "--name", "c", "--", "false", check=1)
+        running = c.submit("--", "sleep", "600")
+        r = c.hawk("history", "--trace", "--out", f"{d}/ours.tr")
+        assert "4 jobs; left out: 1 of which no task is done, and 1 that have not ended" in r.stderr, r.stderr
+        with open(f"{d}/ours.tr", encoding="utf-8") as f:
+            jobs = [[float(x) for x in line.split()] for line in f]
+        assert [j[1] for j in jobs] == [4, 4, 4, 1] and jobs == sorted(jobs), jobs
+        for j in jobs:
+            assert len(j) == 3 + j[1] and min(j[3:]) >= 0.09 and abs(sum(j[3:]) / j[1] - j[2]) < 1e-4, j
+        assert 0 <= jobs[0][0] < 1 and jobs[3][0] > jobs[0][0] + 0.3, jobs
+        assert c.hawk("history", "--trace", "-n", "b").stdout.count("\n") == 1
+        swept = hawk("sim", "--trace", f"{d}/ours.tr", "--workers", "4", "--sweep", "cutoff=100ms,1s").stdout
+        assert "       0.1 s" in swept and "         1 s" in swept, swept
+        names = {(n["name"], n["class"]): n for n in c.json("history")["names"]}
+        assert names["a", "short"]["jobs"] == 3 and names["a", "short"]["tasks"] == 12, names
+        assert names["c", "short"]["failed"] == 1 and names["b", "long"]["mean_response_us"] >= 300000, names
+        assert "MEAN-RESPONSE" in c.hawk("history").stdout
+        c.hawk("history", "--out", "x", check=2)
+        c.hawk("cancel", running)
+
+
+def test_a_worker_without_work_stops():
+    with Cluster(workers=1) as c:
+        w = c.start_worker("w2", flags=("--idle-exit", "2s"))
+        c.wait_nodes(2)
+        job = c.submit("--array", "1-2", "--", "sleep", "3")
+        wait_for("both workers to work", lambda: c.job(job)["running"] == 2)
+        start = time.monotonic()
+        c.hawk("wait", job)
+        assert w.p.poll() is None and time.monotonic() - start < 10, "it did not stop while it had work"
+        assert w.wait() == 0 and "worker.idle_exit" in w.text(), w.text()
+        assert c.workers[0].p.poll() is None
+
+
+def test_a_worker_is_done_at_its_end_time():
+    with Cluster(workers=1) as c:
+        end = time.time() + 8
+        w = c.start_worker("w2", flags=("--end-time", str(int(end)), "--kill-grace", "1s"))
+        c.wait_nodes(2)
+        job = c.submit("--array", "1-2", "--", "sh", "-c", "test $HAWK_ATTEMPT = 2 && exit; exec sleep 600")
+        wait_for("a task on both", lambda: c.job(job)["running"] == 2)
+        assert w.wait() == 0 and time.time() <= end + 1, (time.time() - end, w.text())
+        assert "worker.end_time" in w.text()
+        wait_for("its task to be waiting for another worker", lambda: c.job(job)["waiting"] == 1)
+        c.hawk("cancel", job)
+    for text in ("soon", "2h3x", "-5"):
+        assert "worker.end_time" in hawk("worker", f"--end-time={text}", check=2).stderr
+
+
+def test_config_check_opens_what_the_file_names():
+    with tempfile.TemporaryDirectory() as d:
+        with open(f"{d}/file", "w", encoding="utf-8") as f:
+            f.write("x\n")
+        os.chmod(f"{d}/file", 0o600)
+        with open(f"{d}/hawk.yaml", "w", encoding="utf-8") as f:
+            f.write(f"cluster:\n  metrics_token_file: {d}/nowhere\nworker:\n  output_dir: {d}/file\n"
+                    f"dist:\n  state_dir: {d}/file/below\n")
+        shown = hawk("config", "check", f"{d}/hawk.yaml", check=2).stderr
+        for wanted in ("cluster.metrics_token_file", f"{d}/nowhere", "worker.output_dir", "dist.state_dir"):
+            assert wanted in shown, shown
+        with open(f"{d}/token", "w", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as f:
+            f.write("m" * 20 + "\n")
+        with open(f"{d}/hawk.yaml", "w", encoding="utf-8") as f:
+            f.write(f"cluster:\n  metrics_token_file: {d}/token\nworker:\n  output_dir: {d}/new\n  output_group: nosuchgroup\n")
+        r = hawk("config", "check", f"{d}/hawk.yaml")
+        assert r.stdout.endswith("ok\n") and "nosuchgroup" in r.stderr, r
+
+
+def test_stats_say_what_auto_came_to():
+    with Cluster(workers=2, central=("--history-min-jobs", "3")) as c:
+        before = c.json("stats")
+        assert before["cutoff_note"] == "auto: 10s until the history has 3 jobs; it has 0", before
+        for _ in range(4):
+            c.hawk("submit", "--wait", "--", "true")
+        after = wait_for("a computed cutoff", lambda: (s := c.json("stats"))["cutoff_computed"] and s)
+        assert after["cutoff_note"].startswith("auto: the 90% percentile of the mean task run times of "), after
+        assert "auto: what the last" in after["share_note"], after
+        shown = c.hawk("stats").stdout
+        assert after["share_note"] in shown and "percentile" in shown, shown
+        line = c.hawk("policy", "set", "--cutoff", "30s", "--short-partition", "50%").stdout
+        assert line.count("\n") == 1 and "cutoff 30s" in line, line
+        after = c.json("stats")
+        assert after["cutoff_note"] == after["share_note"] == "", after
+
+
+def test_the_log_as_json():
+    with tempfile.TemporaryDirectory() as d:
+        c = Daemon("central", "--listen", "127.0.0.1:0", "--state-dir", f"{d}/s", "--log-format", "json")
+        try:
+            c.ready()
+            wait_for("a line", lambda: len(c.log) > 1)
+        finally:
+            c.stop()
+        for line in c.text().splitlines():
+            entry = json.loads(line)
+            assert {"time", "level", "role", "message"} <= set(entry) and entry["role"] == "central", entry
+
+
+run_tests(sys.modules[__name__])
