@@ -111,8 +111,9 @@ void central_task_view(const struct central *c, const struct long_job *j, uint32
     *v = (struct task_view){
         .task = j->set ? j->set->v[i] : i,
         .state = t->state,
-        .outcome = t->outcome,
+        .outcome = final ? t->outcome : OUTCOME_NONE,
         .attempt = t->attempt,
+        .failures = t->failures,
         .code = final ? t->code : 0,
         .worker = {t->state == TASK_WAITING ? 0 : t->worker.v},
         .wait_us = task_wait_us(t),

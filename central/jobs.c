@@ -453,9 +453,11 @@ void central_on_journal_task(struct central *c, const struct msg *in)
     if (m->id.attempt > t->attempt)
         t->attempt = m->id.attempt;
     if (!task_state_final(m->state)) {
-        t->losses = (uint16_t)(t->attempt - 1);
+        t->failures = m->failures;
+        t->losses = t->attempt > t->failures ? (uint16_t)(t->attempt - 1 - t->failures) : 0;
         return;
     }
+    t->failures = m->failures;
     t->run_us = m->run_us;
     t->code = m->code;
     t->outcome = m->outcome;

@@ -150,10 +150,11 @@ struct long_task {
     uint32_t seen;      /* node.joins of its worker when the worker last had it */
     uint16_t attempt;   /* of the latest launch; 0: none yet */
     uint16_t losses;    /* tries that were lost after they had started */
+    uint16_t failures;  /* tries that failed, and were followed by another */
     uint16_t unstarted; /* launches that workers could not start */
     uint8_t state;      /* enum task_state */
     uint8_t place;      /* enum task_place */
-    uint8_t outcome;
+    uint8_t outcome;    /* not final: of the last try, if it failed and is to run again */
     bool durable : 1;   /* final, and journalled */
     bool cancelled : 1; /* it must be cancelled; its worker was told */
     bool unsure : 1;    /* from the journal: later attempts than `attempt` may exist */

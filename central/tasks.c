@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "owner/jobs.h"
+#include "owner/retries.h"
 
 /* ---- States and places ---- */
 
@@ -144,7 +145,7 @@ void central_task_send(struct central *c, const struct long_task *t, const struc
     m->long_task.run_us = t->run_us;
     m->long_task.code = t->code;
     m->long_task.state = t->state;
-    m->long_task.outcome = t->outcome;
+    m->long_task.outcome = task_state_final(t->state) ? t->outcome : OUTCOME_NONE;
 }
 
 void central_task_tell(struct central *c, const struct long_task *t)
@@ -294,6 +295,7 @@ static void place_at(struct central *c, struct long_task *t, struct node *n)
 {
     t->attempt++;
     t->unsure = t->recalled = false;
+    t->outcome = OUTCOME_NONE;
     t->wait_us = waiting_at(&n->waiting, c->now_us);
     t->worker = n->id;
     t->seen = n->joins;
@@ -450,6 +452,32 @@ void central_on_task_started(struct central *c, const struct msg *in)
     central_task_tell(c, t);
 }
 
+/* The task failed. True: that is not its end (protocol 3.14): it runs again, or another try of it counts. */
+static bool retry(struct central *c, struct long_task *t, const struct msg_task_finished *m)
+{
+    const struct job_desc *desc = t->job->desc;
+    int64_t delay_us;
+
+    if (desc->failure_retries == 0 || !owner_retry_on(desc, m->outcome, m->code))
+        return false;
+    /* An earlier try, or the same report again. */
+    if (m->id.attempt < t->attempt || (m->id.attempt == t->attempt && t->outcome != OUTCOME_NONE))
+        return true;
+    if (t->cancelled || m->id.attempt == UINT16_MAX || !owner_retries(desc, t->failures, m->outcome, m->code))
+        return false;
+    t->attempt = m->id.attempt;
+    t->unsure = false;
+    t->failures++;
+    c->counters[COUNTER_tasks_failed_again]++;
+    delay_us = owner_retry_delay_us(desc, t->failures);
+    central_task_queue(c, t);
+    if (delay_us > 0)
+        central_task_limbo(c, t, c->now_us + delay_us);
+    t->outcome = m->outcome;
+    central_journal_put(c, RECORD_NOTE, t);
+    return true;
+}
+
 /* Accepts the first completion of a task, whatever its try (protocol 3.11). */
 static void accept_completion(struct central *c, struct node *n, struct long_task *t,
                               const struct msg_task_finished *m)
@@ -516,7 +544,7 @@ void central_on_task_finished(struct central *c, const struct msg *in)
             lose_task(c, t, true);
         return;
     }
-    if (m->id.attempt == 0 || (m->id.attempt > t->attempt && !t->unsure))
+    if (m->id.attempt == 0 || (m->id.attempt > t->attempt && !t->unsure) || retry(c, t, m))
         send_finish_ack(c, n, &m->id);
     else
         accept_completion(c, n, t, m);

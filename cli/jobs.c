@@ -277,7 +277,10 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
         table_cell(&v->table, "%u", first_index + t->task);
         table_cell(&v->table, "%s", t->paused ? "paused" : show_task_state(t->state));
         table_cell(&v->table, "%s", clean_text((char[ENDING_SHOWN]){0}, ENDING_SHOWN, ending));
-        table_cell(&v->table, "%u", t->attempt);
+        if (t->failures)
+            table_cell(&v->table, "%u (%u failed)", t->attempt, t->failures);
+        else
+            table_cell(&v->table, "%u", t->attempt);
         table_cell(&v->table, "%s%s", CLEAN(t->worker_name), t->stolen ? " (stolen)" : "");
         table_cell(&v->table, "%s", DURATION(t->wait_us));
         table_cell(&v->table, "%s", DURATION(t->run_us));

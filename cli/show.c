@@ -103,6 +103,7 @@ json_t *task_json(const struct api_task *t, uint32_t first_index)
     json_object_set_new(o, "outcome", json_text(show_outcome(t->outcome)));
     json_object_set_new(o, "code", json_integer(t->code));
     json_object_set_new(o, "attempt", json_integer(t->attempt));
+    json_object_set_new(o, "failures", json_integer(t->failures));
     json_object_set_new(o, "worker", t->worker ? json_integer(t->worker) : json_null());
     json_object_set_new(o, "worker_name", json_text(t->worker_name));
     json_object_set_new(o, "wait_us", duration_json(t->wait_us));

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "cli/document.h"
+#include "cli/retries.h"
 #include "cli/session.h"
 #include "libhawk/client.h"
 #include "template/template.h"
@@ -275,16 +276,6 @@ static void warn_of_readers(const char *command, const struct spec_options *o, i
 
 /* ---- All of it ---- */
 
-/* How often a task that was lost with its worker runs again. */
-static uint16_t retries_of(const char *command, const struct spec_options *o)
-{
-    if (o->retries == SPEC_RETRIES_NOT_GIVEN)
-        return SPEC_RETRIES_DEFAULT;
-    if (o->at_most_once && o->retries > 0)
-        say_warning(command, "--retries has no effect with --at-most-once: no task is run a second time");
-    return (uint16_t)o->retries;
-}
-
 static int check_pattern(const char *command, const char *flag, const char *pattern)
 {
     if (pattern && !*pattern)
@@ -381,8 +372,9 @@ static int fill_description(const char *command, const struct spec_options *o, i
     d->tag = (uint8_t)tag_of(o->class);
     d->estimate_us = o->estimate_us;
     d->time_limit_us = o->time_limit_us;
-    d->retries = retries_of(command, o);
     d->max_fails = o->max_fails;
+    if ((exit_code = retries_read(command, o, d)))
+        return exit_code;
     d->umask = client_umask();
     d->ancestors = client_ancestors();
     if (o->at_most_once)

@@ -10,14 +10,16 @@ struct spec_options {
     const char *array, *each_line;
     const char *name, *class;
     int64_t estimate_us, time_limit_us;
-    uint32_t retries, max_fails;
+    uint32_t retries, failure_retries, max_fails; /* retries: of lost tasks */
+    const char *retry_on;
+    int64_t retry_delay_us;
     const char *cwd, *stdout_pattern, *stderr_pattern, *input;
     struct flag_list env;
     bool clean_env, timer, at_most_once, no_pause;
     const char *app, *payload, *payload_file; /* for commands that have these flags */
 };
 
-/* Lost tasks run again this often, unless --retries says otherwise. */
+/* Lost tasks run again this often, unless --lost-retries says otherwise. */
 #define SPEC_RETRIES_DEFAULT 2
 #define SPEC_RETRIES_NOT_GIVEN UINT32_MAX /* the first value of spec_options.retries */
 
@@ -36,11 +38,14 @@ struct spec_options {
              "the class; auto, the default: by the estimate, else by earlier runs of this name"),            \
         FLAG_ABOVE_0(type, at.estimate_us, "estimate", 'e', "TIME", "how long one task takes on average"),   \
         FLAG_ABOVE_0(type, at.time_limit_us, "time-limit", 't', "TIME", "kill a task that runs longer"),     \
-        FLAG_NUMBER(                                                                                         \
-            type, at.retries, "retries", 0, "N",                                                             \
-            "run a task again, up to N times, if its worker is lost (default: 2); a task that fails is "     \
-            "not run again",                                                                                 \
-            0, UINT16_MAX),                                                                                  \
+        FLAG_NUMBER(type, at.failure_retries, "retries", 0, "N",                                             \
+                    "run a task that fails again, up to N times (default: 0)", 0, LIMIT_FAILURE_RETRIES),    \
+        FLAG(TEXT, type, at.retry_on, "retry-on", 0, "LIST",                                                 \
+             "with --retries: after these failures only: exit codes, signal, time-limit; \"75,signal\""),    \
+        FLAG_ABOVE_0(type, at.retry_delay_us, "retry-delay", 0, "TIME",                                      \
+                     "with --retries: wait so long before the first, and then twice as long each time"),     \
+        FLAG_NUMBER(type, at.retries, "lost-retries", 0, "N",                                                \
+                    "run a task again, up to N times, if its worker is lost (default: 2)", 0, UINT16_MAX),   \
         FLAG(BOOL, type, at.at_most_once, "at-most-once", 0, NULL,                                           \
              "never run a task a second time: if its worker is lost, the task ends as lost"),                \
         FLAG_NUMBER(type, at.max_fails, "max-fails", 0, "N", "cancel the rest after this many failed tasks", \
@@ -101,7 +106,7 @@ struct spec_options {
  * 0, or HAWK_EXIT_USAGE after a message. */
 int spec_build(const char *command, const struct spec_options *o, int argc, char **argv, struct job_desc **d);
 
-/* Whether --retries asks for more than --at-most-once allows (spec_build warns of that). */
+/* Whether --lost-retries asks for more than --at-most-once allows (spec_build warns of that). */
 static inline bool spec_retries_given(const struct spec_options *o)
 {
     return o->retries != SPEC_RETRIES_NOT_GIVEN && o->retries > 0 && !o->at_most_once;

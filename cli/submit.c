@@ -47,8 +47,8 @@ static void warn_of_retries(const struct session *s, const struct submit_options
     if (spec_retries_given(&o->spec) && !o->spec.app && client_is_embedded(s->client))
         say_warning(
             s->command,
-            "--retries has no effect on `hawk up`: it is for tasks whose worker is lost, and the workers "
-            "are `hawk up` itself; a task that fails is not run again");
+            "--lost-retries has no effect on `hawk up`: it is for tasks whose worker is lost, and the workers "
+            "are `hawk up` itself");
 }
 
 /* In JSON there is one document: the job's end if the command waits for it, else what was submitted. */

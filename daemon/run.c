@@ -59,9 +59,9 @@ const char run_details[] =
     "and puts those with the same error into one "
     "line. Ctrl-C ends\n"
     "running tasks.\n"
-    "\n" SPEC_HELP "--class, --estimate and --retries, known from `hawk submit`, make no difference here: no "
-    "worker is lost\n"
-    "unless this process ends, and a task that fails is not run again.\n"
+    "\n" SPEC_HELP "--class, --estimate and --lost-retries, known from `hawk submit`, make no difference "
+    "here: no worker\n"
+    "is lost unless this process ends.\n"
     "\n"
     "Exit codes: 0 every task succeeded, 1 a task failed or output could not be written, 2 the "
     "command line\n"
@@ -262,8 +262,8 @@ int run_main(int argc, char **argv)
     if (spec_retries_given(&r.options.spec))
         say_warning(
             "run",
-            "--retries has no effect here: it is for tasks whose worker is lost, and the worker is this "
-            "process; a task that fails is not run again");
+            "--lost-retries has no effect here: it is for tasks whose worker is lost, and the worker is this "
+            "process");
     code = run_control_read(&r);
     if (!code)
         code = run_log_open(&r);

@@ -31,7 +31,7 @@ static uint32_t check_task_list(const struct dist_job *job, uint32_t head, uint3
 static void check_tasks(const struct dist_job *job)
 {
     uint32_t in[TASK_STATE_COUNT] = {0};
-    uint32_t ours = 0, central = 0, at_workers = 0, ages = 0, returned;
+    uint32_t ours = 0, central = 0, at_workers = 0, ages = 0, returned, delayed;
     int64_t ages_us = 0;
 
     for (uint32_t i = 0; i < job->desc->tasks; i++) {
@@ -57,13 +57,17 @@ static void check_tasks(const struct dist_job *job)
         CHECK(in[i] == job->in[i]);
     CHECK(ours + at_workers + central + (job->desc->tasks - dist_job_unfinished_tasks(job)) ==
           job->desc->tasks);
-    CHECK(job->unlaunched == ours);
+    CHECK(job->unlaunched + job->delayed_n == ours);
     CHECK(job->central_n == central);
     CHECK(job->ages_n == ages);
     CHECK(job->ages_us == ages_us);
     CHECK(job->cursor <= job->desc->tasks);
     returned = check_task_list(job, job->returned, 1u << TASK_WAITING);
-    CHECK(returned + (job->desc->tasks - job->cursor) == ours);
+    delayed = check_task_list(job, job->delayed, 1u << TASK_WAITING);
+    CHECK(delayed == job->delayed_n && (delayed > 0) == !list_empty(&job->in_delayed));
+    CHECK(delayed + returned + (job->desc->tasks - job->cursor) == ours);
+    for (uint32_t i = job->delayed; i != TASK_NIL; i = job->tasks[i].next)
+        CHECK(dist_task_delayed(&job->tasks[i]));
     list_foreach(&job->places, node, nxt) {
         const struct dist_place *p = container_of(node, struct dist_place, in_job);
         uint32_t n = check_task_list(job, p->launched, 1u << TASK_LAUNCHED | 1u << TASK_RUNNING);
@@ -116,7 +120,9 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
     CHECK(job->handed_part ||
           (job->hand != HAND_OFFERED && job->hand != HAND_UNSURE && job->hand != HAND_ACCEPTED) ||
           dist_job_unfinished_tasks(job) == job->central_n);
-    CHECK(job->unlaunched == 0 || !job->cancelling);
+    CHECK(job->unlaunched + job->delayed_n == 0 || !job->cancelling);
+    for (uint32_t i = job->delayed; i != TASK_NIL; i = job->tasks[i].next)
+        CHECK(d->retry_at <= job->tasks[i].run_us);
     CHECK(job->sure <= job->live);
     CHECK((job->wait == WAIT_NOT) == list_empty(&job->in_wait));
     CHECK(list_empty(&job->in_unattended) || (job->watchers == 0 && !(job->desc->flags & JOB_DETACHED)));

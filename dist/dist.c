@@ -49,6 +49,8 @@ void dist_init(struct dist *d, const struct dist_config *c, uint64_t seed)
     list_init(&d->handed);
     list_init(&d->unattended[0]);
     list_init(&d->unattended[1]);
+    list_init(&d->delayed);
+    d->retry_at = TIME_NEVER;
     list_init(&d->settling);
     list_init(&d->awaited);
     dist_pools_init(d->pool);
@@ -171,6 +173,7 @@ int64_t dist_next_timeout(const struct dist *d)
                            d->rewrite_at,
                            d->settle_at,
                            d->beat_at,
+                           d->retry_at,
                            first ? first->key : TIME_NEVER};
     int64_t at = d->heartbeat_at;
 
@@ -191,6 +194,8 @@ static void dist_on_timer(struct dist *d, const struct msg *m)
         dist_probe_timer(d, job);
     }
     dist_jobs_abandon(d);
+    if (d->retry_at <= d->now_us)
+        dist_retries_run(d);
     if (d->audit_at <= d->now_us)
         dist_probe_audit(d);
     if (d->rewrite_at <= d->now_us)

@@ -59,6 +59,7 @@ bool dist_next_reservation(const struct dist *d, const struct dist_job *job, con
     X(PROBES, "its probes wait in the queues of workers")                                                    \
     X(PLACEMENT, "central has it, and has not placed all of its tasks")                                      \
     X(PLACED, "its tasks wait in the queues of the workers where central placed them")                       \
+    X(DELAYED, "its tasks failed, and wait for their time to run again (--retry-delay)")                     \
     X(LAUNCHED, "its tasks were sent to workers and have not started yet")
 
 enum dist_block {

@@ -159,6 +159,7 @@ static void mark_all(struct dist_job *job)
 /* From here on the job's waiting tasks are central's. */
 static void hand_waiting(struct dist *d, struct dist_job *job, enum hand_over to, uint16_t epoch)
 {
+    dist_tasks_undelay(d, job); /* central knows of no delay that began here */
     CHECK(job->hand == HAND_NONE);
     CHECK(job->unlaunched > 0);
     hand_move(d, job, to);

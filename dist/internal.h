@@ -95,6 +95,7 @@ void dist_journal_job(struct dist *d, struct dist_job *job);
 void dist_journal_change(struct dist *d, struct dist_job *job);
 void dist_journal_cancel(struct dist *d, const struct dist_job *job);
 void dist_journal_task(struct dist *d, struct dist_job *job, uint32_t i);
+void dist_journal_failure(struct dist *d, const struct dist_job *job, uint32_t i);
 void dist_journal_launch(struct dist *d, const struct dist_job *job,
                          uint32_t i);                                  /* dist_task_journalled() follows */
 void dist_journal_ended(struct dist *d, const struct dist_job *job);   /* the job has ended, and is kept */
@@ -153,7 +154,23 @@ static inline uint32_t dist_job_unfinished_tasks(const struct dist_job *job)
 #undef X
 }
 
+/* ---- retries.c: tasks that failed and run again ---- */
+/* A worker reports that a task failed. True: that is not its end; it runs again, or another try of it counts. */
+bool dist_task_retry(struct dist *d, struct dist_job *job, const struct msg_task_finished *f);
+/* How often task i failed and was to run again. */
+uint32_t dist_task_failures(const struct dist_job *job, uint32_t i);
+void dist_task_set_failures(struct dist_job *job, uint32_t i, uint32_t failures);
+/* Whether it waits for its time. */
+bool dist_task_delayed(const struct dist_task *t);
+/* Task i, or all that wait for their time, may be launched. */
+void dist_task_undelay(struct dist *d, struct dist_job *job, uint32_t i);
+void dist_tasks_undelay(struct dist *d, struct dist_job *job);
+/* dist.retry_at has come. */
+void dist_retries_run(struct dist *d);
+
 /* ---- tasks.c: late binding and completions ---- */
+/* Moves waiting task i from one list to another. */
+void dist_task_move(struct dist_job *job, uint32_t *from, uint32_t *to, uint32_t i);
 /* Moves task i to a state; place: where it is launched or running, NULL for other states. */
 void dist_task_set_state(struct dist *d, struct dist_job *job, uint32_t i, enum task_state to,
                          struct dist_place *place);
@@ -172,7 +189,9 @@ struct try_id dist_task_try(const struct dist_job *job, uint32_t i);
 /* Whether a task that has not ended may be tried again. */
 static inline bool dist_task_may_retry(const struct dist_job *job, const struct dist_task *t)
 {
-    return !(job->desc->flags & JOB_AT_MOST_ONCE) && t->attempt <= job->desc->retries + t->refused &&
+    return !(job->desc->flags & JOB_AT_MOST_ONCE) &&
+           t->attempt <=
+               job->desc->retries + t->refused + dist_task_failures(job, (uint32_t)(t - job->tasks)) &&
            t->attempt < UINT16_MAX;
 }
 /* The try never ran: task i waits again, whatever the job's retries. */

@@ -34,6 +34,7 @@ struct dist_job *dist_job_new(struct dist *d, struct job_desc *desc, job_id_t id
     list_init(&job->in_touched);
     list_init(&job->in_central);
     list_init(&job->in_unattended);
+    list_init(&job->in_delayed);
     list_init(&job->places);
     job->submit_us = job->progress_us = job->sure_us = d->now_us;
     job->first_wait_us = -1;
@@ -42,7 +43,7 @@ struct dist_job *dist_job_new(struct dist *d, struct job_desc *desc, job_id_t id
     job->ratio_milli = d->policy.probe_ratio_milli;
     job->min_probes = d->policy.min_probes;
     job->life = d->cfg.life;
-    job->returned = TASK_NIL;
+    job->returned = job->delayed = TASK_NIL;
     job->unlaunched = desc->tasks;
     job->in[TASK_WAITING] = desc->tasks;
     job->state = JOB_WAITING;
@@ -72,11 +73,13 @@ void dist_job_free(struct dist *d, struct dist_job *job)
     list_remove(&job->in_touched);
     list_remove(&job->in_central);
     list_remove(&job->in_unattended);
+    list_remove(&job->in_delayed);
     owner_messages_free(&job->messages);
     owner_pauses_free(&job->pauses);
     dist_job_leave_app(d, job);
     dist_job_free_results(job);
     free(job->starts.v);
+    free(job->failures);
     job_desc_drop(job->desc);
     free(job);
 }
@@ -531,6 +534,7 @@ void dist_job_cancel_rest(struct dist *d, struct dist_job *job)
     job->cancelling = true;
     dist_job_touch(d, job);
     dist_tasks_unlaunch(d, job);
+    dist_tasks_undelay(d, job);
     while (job->returned != TASK_NIL) {
         /* Its worker is suspect, but may be running it. */
         (void)cancel_task(d, job, job->returned);

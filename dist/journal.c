@@ -80,11 +80,12 @@ static void put_task(struct dist *d, const struct dist_job *job, const struct di
     m->id = dist_task_try(job, r->task);
     m->id.epoch = job->first_epoch;
     m->token = ++d->token;
-    m->run_us = t->run_us;
+    m->run_us = task_state_final(t->state) ? t->run_us : 0;
     m->worker = (node_id_t){t->worker};
     m->code = task_state_final(t->state) ? t->code : 0;
     m->state = t->state;
     m->outcome = t->outcome;
+    m->failures = (uint16_t)dist_task_failures(job, r->task);
     now.attempt = t->attempt; /* when it is put out again, the task may be in a later launch */
     add_record(d, &now);
 }
@@ -146,6 +147,7 @@ static void put_record(struct dist *d, const struct dist_record *r)
         put_cancel(d, job, r);
         break;
     case RECORD_LAUNCH:
+    case RECORD_FAILURE:
     case RECORD_TASK:
         put_task(d, job, r);
         break;
@@ -209,6 +211,12 @@ void dist_journal_task(struct dist *d, struct dist_job *job, uint32_t i)
 void dist_journal_launch(struct dist *d, const struct dist_job *job, uint32_t i)
 {
     in_order(d, of_task(RECORD_LAUNCH, job, i));
+}
+
+void dist_journal_failure(struct dist *d, const struct dist_job *job, uint32_t i)
+{
+    if (job->journalled)
+        in_order(d, of_task(RECORD_FAILURE, job, i));
 }
 
 void dist_journal_ended(struct dist *d, const struct dist_job *job)

@@ -75,6 +75,7 @@ void dist_on_journal_task(struct dist *d, const struct msg *in)
         return;
     t = &job->tasks[m->id.task];
     t->doubtful = m->state == TASK_LAUNCHED;
+    dist_task_set_failures(job, m->id.task, m->failures);
     if (!task_state_final(m->state) || task_state_final(t->state))
         return;
     if (!t->central)

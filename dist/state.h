@@ -27,7 +27,7 @@
  *   from the job's cursor on: state = WAITING, not central, attempt = 0 */
 struct dist_task {
     int64_t wait_us; /* from submission to start; valid if `started` */
-    int64_t run_us;  /* valid if the state is final */
+    int64_t run_us;  /* valid if the state is final; if it waits, above 0: it is in `delayed` until then */
     uint32_t worker; /* the worker of the last attempt; 0: none yet */
     union {
         uint32_t request; /* unless adopted: the worker's request that the last attempt answered */
@@ -41,7 +41,7 @@ struct dist_task {
             uint16_t unstarted; /* those of them that workers could not start */
         };
     };
-    uint16_t attempt;   /* number of the last attempt; all before it were lost or refused */
+    uint16_t attempt;   /* number of the last attempt; all before it were lost or refused, or failed */
     uint8_t state : 4;  /* enum task_state */
     uint8_t unsent : 1; /* launched; TASK_LAUNCH waits for the journal */
     /* It may be running somewhere, and no worker claims it. It waits, and was launched in an earlier life
@@ -49,7 +49,7 @@ struct dist_task {
     uint8_t doubtful : 1;
     uint8_t no_room : 1;    /* its result had no room, and central has yet to send its end */
     uint8_t has_result : 1; /* for a job of an application: the dist has its result */
-    uint8_t outcome : 3;    /* enum outcome */
+    uint8_t outcome : 3; /* enum outcome; not final: of the last attempt, if it failed and is to run again */
     uint8_t started : 1;
     uint8_t stolen : 1;
     uint8_t central : 1; /* central schedules it: a long job's task, or a promoted one */
@@ -159,12 +159,13 @@ enum {
 
 /* A job.
  *
- *   tasks      = unlaunched + at places + central_n + final            (each task is in exactly one of these sets)
+ *   tasks      = unlaunched + delayed_n + at places + central_n + final   (each task is in exactly one of these sets)
  *   unlaunched = those in `returned` + those from cursor on
  *   live       = sum of its places' live,  sure <= live
  *   ages_n, ages_us = number and sum of wait_us of the tasks that run and are not central's
  * and until it is final:
- *   cancelling => unlaunched = 0
+ *   cancelling => unlaunched = 0, delayed_n = 0
+ *   delayed_n > 0 <=> it is in dist.delayed, and dist.retry_at is no later than any of them
  *   unlaunched > 0 and submitted => live >= unlaunched, or it waits (`wait`: STARVED or SETTLING), or its timer runs,
  *                                   or live > 0 and its policy does not probe again        (no job is forgotten)
  *   wait = SETTLING => live = 0
@@ -185,6 +186,7 @@ struct dist_job {
     struct list in_wait;       /* the list that `wait` names */
     struct list in_touched;    /* dist.touched: settled at the end of this step */
     struct list in_central;    /* dist.handed: it is unfinished, and hand is not HAND_NONE */
+    struct list in_delayed;    /* dist.delayed */
     struct list in_unattended; /* dist.unattended: nobody watches it, and somebody should */
     struct list places;
     struct heap_node timer; /* when to probe again, or to offer it to central again */
@@ -216,8 +218,11 @@ struct dist_job {
     uint32_t client;
     uint32_t watchers;
 
-    uint32_t cursor;       /* tasks from here on were never launched, and are in no list */
-    uint32_t returned;     /* first of the waiting tasks before cursor, whose workers were lost */
+    uint32_t cursor;   /* tasks from here on were never launched, and are in no list */
+    uint32_t returned; /* first of the waiting tasks before cursor, whose workers were lost */
+    uint32_t delayed;  /* first of the tasks that failed and wait for their time: see retries.c */
+    uint32_t delayed_n;
+    uint8_t *failures;     /* by task: how often it failed and was to run again; NULL: none has */
     uint32_t unlaunched;   /* waiting tasks that this dist must launch */
     uint32_t live;         /* sum over its places */
     uint32_t sure;         /* live reservations that were sent after the last loss of a worker */
@@ -301,6 +306,7 @@ enum dist_record_kind {
     RECORD_CHANGE,  /* the same without the description */
     RECORD_CANCEL,  /* the client cancelled the job */
     RECORD_LAUNCH,  /* the launch of an at-most-once task, which is sent when this is durable */
+    RECORD_FAILURE, /* a task has failed, and is to run again */
     RECORD_TASK,    /* the end of a task */
     RECORD_ENDED,   /* the end of a job */
     RECORD_JOB_END, /* the job is forgotten */
@@ -413,6 +419,8 @@ struct dist {
     struct list accepted;              /* all jobs that were accepted and are kept, oldest first */
     struct list handed;                /* unfinished jobs that central has or is to get */
     struct list unattended[2]; /* unfinished jobs without a watcher, longest first; [1]: submitted in tasks */
+    struct list delayed;       /* jobs with tasks that failed and wait for their time */
+    int64_t retry_at;          /* when to look at them; TIME_NEVER: there are none */
     struct list settling;      /* jobs that were read back and not probed for yet */
     int64_t settle_at;  /* when to look whether every worker has reported; TIME_NEVER: nothing settles */
     int64_t settle_end; /* when to go on without reports */

@@ -48,6 +48,12 @@ static void unlink_task(struct dist_job *job, uint32_t *head, uint32_t i)
         job->tasks[t->next].prev = t->prev;
 }
 
+void dist_task_move(struct dist_job *job, uint32_t *from, uint32_t *to, uint32_t i)
+{
+    unlink_task(job, from, i);
+    link_task(job, to, i);
+}
+
 static bool at_worker(uint8_t state) { return state == TASK_LAUNCHED || state == TASK_RUNNING; }
 
 void dist_task_reach(struct dist_job *job, uint32_t i)
@@ -97,7 +103,7 @@ static void task_event(struct dist *d, const struct dist_job *job, uint32_t i)
     e->worker = (node_id_t){t->worker};
     e->code = task_state_final(t->state) ? t->code : 0;
     e->state = t->state;
-    e->outcome = t->outcome;
+    e->outcome = task_state_final(t->state) ? t->outcome : OUTCOME_NONE;
 }
 
 /* Counts a task of this dist as running, or (sign -1) not any more. */
@@ -310,6 +316,8 @@ void dist_task_finish(struct dist *d, struct dist_job *job, uint32_t i, enum out
     struct dist_task *t = &job->tasks[i];
     enum task_state to = owner_final_state(outcome, code);
 
+    if (dist_task_delayed(t))
+        dist_task_undelay(d, job, i);
     t->outcome = (uint8_t)outcome & 7;
     t->code = code;
     t->run_us = run_us;
@@ -405,12 +413,13 @@ static void launch_next(struct dist *d, struct dist_job *job, struct dist_node *
     CHECK(i < job->desc->tasks);
     t->attempt++;
     t->adopted = 0;
+    t->outcome = OUTCOME_NONE;
     t->request = request->task_request.request;
     dist_task_set_state(d, job, i, TASK_LAUNCHED, dist_place_get(d, job, n));
     job->refused = false;
     job->backoff = 0;
     dist_count(d, COUNTER_tasks_launched, 1);
-    if (t->attempt > 1 + t->refused)
+    if (t->attempt > 1 + t->refused + dist_task_failures(job, i))
         dist_count(d, COUNTER_tasks_retried, 1);
     t->unsent = launches_kept(job);
     if (t->unsent)
@@ -552,6 +561,8 @@ static struct dist_job *adopt(struct dist *d, struct dist_node *n, const struct 
     latest = dist_task_try(job, id->task);
     if (!try_eq(&latest, id) || t->worker != n->m.node.v || task_state_final(t->state))
         return NULL;
+    if (dist_task_delayed(t))
+        dist_task_undelay(d, job, id->task);
     if (t->state == TASK_WAITING)
         dist_task_set_state(d, job, id->task, TASK_LAUNCHED, dist_place_get(d, job, n));
     t->doubtful = 0;
@@ -637,9 +648,13 @@ static void accept_finished(struct dist *d, struct dist_job *job, struct dist_no
         else
             dist_task_return(d, job, f->id.task);
     } else {
+        take_over(job, &f->id, m->peer);
+        if (dist_task_retry(d, job, f)) {
+            dist_starts_began(d, job, f->id.task, m->peer);
+            return;
+        }
         if (!latest && at_worker(t->state) && !t->doubtful)
             put_cancel(d, t->worker, &other);
-        take_over(job, &f->id, m->peer);
         if (f->outcome != OUTCOME_NOT_STARTED)
             dist_starts_began(d, job, f->id.task, m->peer);
         t->stolen = f->stolen != 0;

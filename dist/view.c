@@ -81,9 +81,10 @@ void dist_task_view(const struct dist *d, const struct dist_job *job, uint32_t t
     *v = (struct task_view){
         .task = task,
         .state = t->state,
-        .outcome = t->outcome,
+        .outcome = task_state_final(t->state) ? t->outcome : OUTCOME_NONE,
         .stolen = t->stolen,
         .attempt = t->attempt,
+        .failures = (uint16_t)dist_task_failures(job, task),
         .code = task_state_final(t->state) ? t->code : 0,
         .worker = {t->state == TASK_WAITING ? 0 : t->worker},
         .wait_us = t->started ? t->wait_us : -1,
@@ -190,7 +191,7 @@ static enum dist_block blocked_probes(const struct dist *d, const struct dist_jo
 /* For central's tasks. */
 static enum dist_block blocked_central(const struct dist *d, const struct dist_job *job, uint32_t *n)
 {
-    *n = job->in[TASK_WAITING] - job->unlaunched;
+    *n = job->in[TASK_WAITING] - job->unlaunched - job->delayed_n;
     if (*n > 0 && job->hand != HAND_ACCEPTED) {
         if (!d->central_up)
             return DIST_BLOCK_CENTRAL_AWAY;
@@ -215,8 +216,11 @@ enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, u
         return DIST_BLOCK_CANCELLING;
     if (job->unlaunched > 0)
         return blocked_probes(d, job, n);
-    if (job->in[TASK_WAITING] + job->in[TASK_PLACED] > 0)
+    if (job->in[TASK_WAITING] + job->in[TASK_PLACED] > job->delayed_n)
         return blocked_central(d, job, n);
+    *n = job->delayed_n;
+    if (*n > 0)
+        return DIST_BLOCK_DELAYED;
     *n = job->in[TASK_LAUNCHED];
     return *n > 0 ? DIST_BLOCK_LAUNCHED : DIST_BLOCK_NOTHING;
 }
@@ -225,7 +229,7 @@ bool dist_ready(const struct dist *d) { return d->joined && dist_numbers_error(d
 
 int64_t dist_unreported_us(const struct dist_job *job, int64_t now_us)
 {
-    bool waits = job->hand == HAND_ACCEPTED && job->in[TASK_WAITING] > job->unlaunched;
+    bool waits = job->hand == HAND_ACCEPTED && job->in[TASK_WAITING] > job->unlaunched + job->delayed_n;
 
     return waits && job->unreported_us > now_us ? job->unreported_us - now_us : 0;
 }

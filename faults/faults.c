@@ -110,6 +110,10 @@ static struct cluster_job *random_job(struct run *run)
         j->desc->max_fails = 1;
     if (rng_below(r, 8) == 0)
         j->desc->flags |= JOB_AT_MOST_ONCE;
+    if (rng_below(r, 3) == 0) {
+        j->desc->failure_retries = (uint16_t)(1 + rng_below(r, 3));
+        j->desc->retry_delay_us = rng_below(r, 2) ? (int64_t)rng_below(r, 3 * S) : 0;
+    }
     if (has(run, FAULT_EXECUTOR) && rng_below(r, 3) == 0)
         cluster_app_job(j);
     j->nowhere = has(run, FAULT_STARTLESS) && rng_below(r, 8) == 0;

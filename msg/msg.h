@@ -454,7 +454,8 @@ enum route {
 /* Central's: of its tasks of the job, the first `upto` may have been sent to workers. The others were not. */
 #define FIELDS_journal_released(F) F(job, job) F(u64, token) F(u16, epoch) F(u32, upto)
 #define FIELDS_journal_task(F)                                                                               \
-    F(try, id) F(u64, token) F(i64, run_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome)
+    F(try, id)                                                                                               \
+    F(u64, token) F(i64, run_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome) F(u16, failures)
 /* The job has ended, and stays visible until JOURNAL_JOB_END. left_out: tasks that were cancelled before
  * they were launched and have no JOURNAL_TASK each. ago_us: when the record is read back, how long ago the
  * job ended. */

@@ -331,6 +331,7 @@ void job_desc_drop(struct job_desc *d)
     blob_drop(d->stderr_pattern);
     blob_drop(d->input);
     blob_drop(d->app);
+    blob_drop(d->retry_codes);
     free(d->argv.data);
     free(d->env.data);
     free(d->each_env.data);
@@ -367,6 +368,7 @@ static struct job_desc *copy_without_env(const struct job_desc *d)
     blob_ref(d->stderr_pattern);
     blob_ref(d->input);
     blob_ref(d->app);
+    blob_ref(d->retry_codes);
     return copy;
 }
 
@@ -392,7 +394,8 @@ size_t job_desc_bytes(const struct job_desc *d)
 
     return sizeof *d + d->argv.bytes + d->env.bytes + d->each_env.bytes + args + blob_bytes(d->name) +
            blob_bytes(d->user) + blob_bytes(d->cwd) + blob_bytes(d->stdout_pattern) +
-           blob_bytes(d->stderr_pattern) + blob_bytes(d->input) + blob_bytes(d->app);
+           blob_bytes(d->stderr_pattern) + blob_bytes(d->input) + blob_bytes(d->app) +
+           blob_bytes(d->retry_codes);
 }
 
 struct blob *job_desc_arg(const struct job_desc *d, uint32_t task)
@@ -441,6 +444,7 @@ static int check_texts(const struct job_desc *d, char *why, size_t size)
         {d->name, "the job's name", LIMIT_NAME_BYTES},
         {d->user, "the user's name", LIMIT_NAME_BYTES},
         {d->app, "the application's name", LIMIT_NAME_BYTES},
+        {d->retry_codes, "the list of exit codes", 255},
         {d->cwd, "the working directory", LIMIT_PATH_BYTES},
         {d->stdout_pattern, "the name of the stdout file", LIMIT_PATH_BYTES},
         {d->stderr_pattern, "the name of the stderr file", LIMIT_PATH_BYTES},
@@ -470,6 +474,13 @@ static int check_numbers(const struct job_desc *d, char *why, size_t size)
         REFUSE(HAWK_EINVALID, "the time limit must lie within 0 and 10,000 days");
     if (d->umask && (d->umask & ~0777u) != JOB_UMASK_TOLD)
         REFUSE(HAWK_EINVALID, "the umask %" PRIo32 " is none", d->umask);
+    if (d->failure_retries > LIMIT_FAILURE_RETRIES)
+        REFUSE(HAWK_ETOO_LARGE, "%u retries of failures, the limit is %u", d->failure_retries,
+               LIMIT_FAILURE_RETRIES);
+    if (d->retry_delay_us < 0 || d->retry_delay_us > LIMIT_TIME_US)
+        REFUSE(HAWK_EINVALID, "the delay before retries must lie within 0 and 10,000 days");
+    if (d->retry_on & ~(uint32_t)RETRY_ON_ALL)
+        REFUSE(HAWK_EINVALID, "retry_on names failures that there are not");
     if (d->tag >= TAG_COUNT)
         REFUSE(HAWK_EINVALID, "unknown class tag %u", d->tag);
     if (d->kind >= PAYLOAD_COUNT)

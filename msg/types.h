@@ -354,6 +354,15 @@ enum job_flag {
     JOB_EACH_CWD = 1u << 4, /* places in cwd are filled, too (template/template.h) */
 };
 
+/* Which failures are followed by another try. */
+enum retry_on {
+    RETRY_ON_EXIT = 1u << 0,
+    RETRY_ON_SIGNAL = 1u << 1,
+    RETRY_ON_TIME_LIMIT = 1u << 2,
+    RETRY_ON_ALL = RETRY_ON_EXIT | RETRY_ON_SIGNAL | RETRY_ON_TIME_LIMIT,
+};
+#define LIMIT_FAILURE_RETRIES 100u
+
 /* A job as the client described it; immutable and shared. Policy reads the first group only. */
 struct job_desc {
     uint32_t refs;
@@ -361,10 +370,14 @@ struct job_desc {
     int64_t estimate_us;        /* of one task; 0: none given */
     int64_t time_limit_us;      /* of one task; 0: none */
     uint16_t retries;           /* further tries after a worker was lost */
+    uint16_t failure_retries;   /* further tries after the task failed, up to LIMIT_FAILURE_RETRIES */
+    uint32_t retry_on;          /* enum retry_on; 0: all */
+    int64_t retry_delay_us;     /* before the first of them; then twice as long each time */
     uint8_t tag;                /* enum class_tag */
     uint8_t kind;               /* enum payload_kind */
     uint32_t flags;             /* enum job_flag */
     uint32_t max_fails;         /* cancel the rest after so many failed tasks; 0: never */
+    struct blob *retry_codes;   /* with RETRY_ON_EXIT: one byte per exit code; NULL: all but 0 */
     struct blob *name;          /* job name for history; never NULL, may be empty */
     struct blob *user;          /* the user who submitted it; never NULL, may be empty */
     struct ancestors ancestors; /* jobs in whose tasks it was submitted */
@@ -525,7 +538,8 @@ void members_drop(struct members *m);
     X(tasks_recalled, "queued long tasks called back for a worker that came later")                          \
     X(starts_blamed, "jobs of which a worker could not start a task that another one started")               \
     X(tasks_paused, "times that a long task was paused for a short one")                                     \
-    X(paused_ms, "how long long tasks stood still, in milliseconds")
+    X(paused_ms, "how long long tasks stood still, in milliseconds")                                         \
+    X(tasks_failed_again, "tries that failed and were followed by another")
 
 enum counter {
 #define X(name, help) COUNTER_##name,

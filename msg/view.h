@@ -34,6 +34,7 @@ struct task_view {
     uint8_t outcome; /* enum outcome */
     uint8_t stolen;  /* it ran through a stolen reservation */
     uint16_t attempt;
+    uint16_t failures; /* tries that failed and were followed by another, as far as its dist knows */
     int32_t code;
     node_id_t worker; /* where it is or ran; NODE_NONE */
     int64_t wait_us;  /* submission to start (queueing); -1 */

@@ -82,6 +82,7 @@ struct api_task {
     int64_t paused_us, stood_us;
     bool paused;
     job_id_t paused_for; /* JOB_NONE: it never stood still */
+    uint32_t failures;
 };
 struct api_resubmit {
     job_id_t job;

@@ -76,6 +76,7 @@ void api_task_from_view(struct api_task *to, const struct task_view *v, const ch
         .stood_us = v->stood_us >= 0 ? v->stood_us : 0,
         .paused_for = v->paused_for,
         .paused_for_task = v->paused_for_task,
+        .failures = v->failures,
     };
 }
 

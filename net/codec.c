@@ -64,7 +64,11 @@ WIRE_MESSAGES(X)
     F(ancestors, ancestors, ancestors)                                                                       \
     F(u32, columns, columns)                                                                                 \
     F(strings, each_env, each_env)                                                                           \
-    F(each_cwd, flags, each_cwd)
+    F(each_cwd, flags, each_cwd)                                                                             \
+    F(u16, failure_retries, failure_retries)                                                                 \
+    F(u32, retry_on, retry_on)                                                                               \
+    F(text, retry_codes, retry_codes)                                                                        \
+    F(i64, retry_delay_us, retry_delay_us)
 
 /* ---- Encoding: nothing in it can fail, the buffer grows (base/mem.h) ---- */
 

@@ -606,7 +606,7 @@ static void test_json(void **state)
         "  \"first_start_us\": 2,\n  \"paused_us\": 0,\n  \"task\": {\n    \"task\": 1,\n    \"index\": "
         "11,\n    \"state\": "
         "\"failed\",\n"
-        "    \"outcome\": \"signaled\",\n    \"code\": 9,\n    \"attempt\": 1,\n    \"worker\": 5,\n"
+        "    \"outcome\": \"signaled\",\n    \"code\": 9,\n    \"attempt\": 1,\n    \"failures\": 0,\n    \"worker\": 5,\n"
         "    \"worker_name\": \"w5\",\n    \"wait_us\": 3,\n    \"run_us\": null,\n    \"stolen\": false,\n"
         "    \"paused\": false,\n    \"stood_us\": null,\n    \"pauses\": 0,\n    \"paused_us\": 0,\n"
         "    \"paused_for\": null,\n    \"paused_for_task\": null,\n    \"message\": \"\"\n  "

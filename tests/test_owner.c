@@ -3,6 +3,7 @@
 #include "owner/jobs.h"
 #include "owner/messages.h"
 #include "owner/pauses.h"
+#include "owner/retries.h"
 #include "owner/starts.h"
 
 #include <setjmp.h>
@@ -276,9 +277,51 @@ static void who_did_not_start_it_is_blamed_once(void **state)
     free(starts.v);
 }
 
+/* ---- Retries ---- */
+
+static void a_failure_is_retried_as_often_as_the_job_says(void **state)
+{
+    struct job_desc *d = job_desc_new();
+
+    assert_false(owner_retries(d, 0, OUTCOME_EXITED, 1));
+    d->failure_retries = 2;
+    assert_true(owner_retries(d, 1, OUTCOME_EXITED, 1));
+    assert_true(owner_retries(d, 0, OUTCOME_SIGNALED, 9));
+    assert_true(owner_retries(d, 0, OUTCOME_TIME_LIMIT, 0));
+    assert_false(owner_retries(d, 2, OUTCOME_EXITED, 1));
+    assert_false(owner_retries(d, 0, OUTCOME_EXITED, 0));
+    assert_false(owner_retries(d, 0, OUTCOME_NOT_STARTED, 127));
+    assert_false(owner_retries(d, 0, OUTCOME_CANCELLED, 0));
+    assert_false(owner_retries(d, 0, OUTCOME_LOST, 0));
+    d->retry_on = RETRY_ON_EXIT;
+    d->retry_codes = blob_new("\xff", 1);
+    assert_true(owner_retries(d, 0, OUTCOME_EXITED, 255));
+    assert_false(owner_retries(d, 0, OUTCOME_EXITED, 1));
+    assert_false(owner_retries(d, 0, OUTCOME_SIGNALED, 255));
+    d->flags = JOB_AT_MOST_ONCE;
+    assert_false(owner_retries(d, 0, OUTCOME_EXITED, 255));
+    job_desc_drop(d);
+}
+
+static void delays_double_up_to_an_hour(void **state)
+{
+    struct job_desc *d = job_desc_new();
+
+    assert_int_equal(owner_retry_delay_us(d, 100), 0);
+    d->retry_delay_us = 7 * S;
+    assert_int_equal(owner_retry_delay_us(d, 1), 7 * S);
+    assert_int_equal(owner_retry_delay_us(d, 4), 56 * S);
+    assert_int_equal(owner_retry_delay_us(d, 100), 3600 * S);
+    d->retry_delay_us = LIMIT_TIME_US;
+    assert_int_equal(owner_retry_delay_us(d, 1), 3600 * S);
+    job_desc_drop(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_failure_is_retried_as_often_as_the_job_says),
+        cmocka_unit_test(delays_double_up_to_an_hour),
         cmocka_unit_test(the_first_messages_are_kept),
         cmocka_unit_test(long_messages_are_cut_and_empty_ones_are_none),
         cmocka_unit_test(an_end_says_why_or_brings_a_result),

@@ -186,16 +186,16 @@ def test_programs_that_read_a_line_as_code_are_warned_of():
 
 def test_a_flag_that_has_no_effect_is_warned_of():
     with local_cluster() as (_, _, hawk):
-        for args in (("submit", "--retries", "3", "--at-most-once"), ("submit", "--retries", "3"), ("run", "--retries", "3"),
-                     ("run", "--retries", "3", "--at-most-once")):
+        for args in (("submit", "--lost-retries", "3", "--at-most-once"), ("submit", "--lost-retries", "3"),
+                     ("run", "--lost-retries", "3"), ("run", "--lost-retries", "3", "--at-most-once")):
             r = hawk(*args, "--", "true")
-            assert r.stderr.startswith(f"hawk: {args[0]}: --retries has no effect"), r
+            assert r.stderr.startswith(f"hawk: {args[0]}: --lost-retries has no effect"), r
             document = json.loads(hawk(*args, "--output", "json", "--", "true").stdout)
             assert [w["message"] for w in document["warnings"]] == [r.stderr.strip().removeprefix("hawk: ")], document
-        for args in (("submit",), ("submit", "--at-most-once"), ("submit", "--retries", "0"), ("run", "-q"),
-                     ("submit", "--retries", "3", "--app", "nobody")):
+        for args in (("submit",), ("submit", "--at-most-once"), ("submit", "--lost-retries", "0"), ("run", "-q"),
+                     ("submit", "--retries", "3"), ("submit", "--lost-retries", "3", "--app", "nobody")):
             assert hawk(*args, *([] if "--app" in args else ["--", "true"])).stderr == "", args
-        assert "that fails" in " ".join(hawk("submit", "--help").stdout.split())
+        assert "task that fails again" in " ".join(hawk("submit", "--help").stdout.split())
 
 
 def test_no_worker_is_reserved_and_why():

@@ -47,10 +47,10 @@ def drain_under(policy, kept):
     with Cluster(dists=2, workers=2, central=FAST + ("--short-partition", "0%", "--policy", policy)) as c:
         go = f"{c.dir}/go"
         # Both slots run a long task; four more wait, in the two queues or at central, and short ones in the queues.
-        long_job = c.submit("--class", "long", "--no-pause", "--retries", "0", "--array", "1-6", *until_file(go))
+        long_job = c.submit("--class", "long", "--no-pause", "--lost-retries", "0", "--array", "1-6", *until_file(go))
         wait_for("two long tasks to run", lambda: len(running(c, long_job)) == 2)
         wait_for("the others to wait", lambda: sum(t["state"] == kept for t in tasks(c, long_job)) == 4)
-        short = c.submit("--class", "short", "--retries", "0", "--array", "1-4", "--", "true")
+        short = c.submit("--class", "short", "--lost-retries", "0", "--array", "1-4", "--", "true")
         said = c.json("drain", "w1")["nodes"]
         assert [n["name"] for n in said] == ["w1"] and said[0]["state"] == "draining", said
         # What waits there goes to the other one; what runs goes on.
@@ -177,7 +177,7 @@ def test_mistakes():
 
 def test_one_node_goes_down():
     with Cluster(workers=2, central=FAST) as c:
-        job = c.submit("--class", "short", "--retries", "0", "--array", "1-40", "--", "sleep", "0.05")
+        job = c.submit("--class", "short", "--lost-retries", "0", "--array", "1-40", "--", "sleep", "0.05")
         w1 = c.workers.pop(0)
         c.hawk("down", "w1")
         assert w1.wait() == 0, w1.text()
@@ -212,7 +212,7 @@ def test_one_node_goes_down():
 def test_all_goes_down_and_comes_back():
     with Cluster(dists=2, workers=3, central=FAST) as c:
         jobs = [c.submit("--class", "short", "--array", "1-20", "--", "sleep", "0.02") for _ in range(3)]
-        stuck = c.submit("--class", "long", "--retries", "5", "--", "sh", "-c",
+        stuck = c.submit("--class", "long", "--lost-retries", "5", "--", "sh", "-c",
                          f"until test -e {c.dir}/go; do sleep 0.02; done")
         wait_for("the long task to run", lambda: running(c, stuck))
         r = c.hawk("down", "--yes", "--grace", "2s")

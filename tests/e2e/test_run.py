@@ -83,7 +83,7 @@ def test_numbers_that_make_no_sense_are_refused():
         commands = {
             "run": (["--", "true"], [
                 ("--time-limit", "0s"), ("--time-limit", "-1s"), ("--time-limit", "1e9s"), ("--estimate", "0"),
-                ("--retries", "-1"), ("--retries", "65536"), ("--slots", "0"), ("--slots", "-1"), ("--slots", "1.5"),
+                ("--retries", "-1"), ("--retries", "101"), ("--lost-retries", "65536"), ("--slots", "0"), ("--slots", "-1"), ("--slots", "1.5"),
                 ("--slots", "999999999999"), ("--max-fails", "0"), ("--array", "5-1"), ("--array", "-1-3"),
                 ("--array", "1-2000000"), ("--array", "1-4294967296")]),
             "replay": (["--dry-run", "--slots", "1", trace.name], [

@@ -77,7 +77,7 @@ def test_a_killed_agent_takes_its_tasks_over():
 def test_short_tasks_without_another_try_wait_for_their_agent():
     with Cluster(workers=1, slots=4, central=CENTRAL, worker=("--agent-grace", "30s")) as c:
         jobs = [submit(c, name, "--class", "short", "--array", "1-2", *flags)
-                for name, flags in (("once", ["--at-most-once"]), ("no_retry", ["--retries", "0"]))]
+                for name, flags in (("once", ["--at-most-once"]), ("no_retry", ["--lost-retries", "0"]))]
         for job in jobs:
             running(c, job)
         for leave in (signal.SIGUSR2, signal.SIGKILL):
@@ -106,10 +106,10 @@ def test_what_ends_while_the_agent_is_away_is_reported():
 
 def test_an_upgrade_in_place_loses_nothing():
     with Cluster(workers=1, slots=4, central=CENTRAL, worker=("--agent-grace", "30s")) as c:
-        job = submit(c, "long", "--class", "long", "--retries", "0")
+        job = submit(c, "long", "--class", "long", "--lost-retries", "0")
         running(c, job)
         # One that waits behind them is placed again.
-        second = c.submit("--class", "long", "--array", "1-4", "--retries", "0", "--", "sh", "-c",
+        second = c.submit("--class", "long", "--array", "1-4", "--lost-retries", "0", "--", "sh", "-c",
                           f"echo $$ >> {c.dir}/second; while ! test -e {c.dir}/go; do sleep 0.05; done")
         wait_for("three of the second job", lambda: len(lines(c, "second")) == 3)
         for _ in range(3):

@@ -57,6 +57,10 @@ struct job_desc *random_desc(struct rng *r)
     d->estimate_us = (int64_t)number(r, LIMIT_TIME_US);
     d->time_limit_us = (int64_t)number(r, LIMIT_TIME_US);
     d->retries = (uint16_t)number(r, UINT16_MAX);
+    d->failure_retries = (uint16_t)rng_below(r, LIMIT_FAILURE_RETRIES + 1);
+    d->retry_on = (uint32_t)rng_below(r, RETRY_ON_ALL + 1);
+    d->retry_delay_us = (int64_t)number(r, LIMIT_TIME_US);
+    d->retry_codes = chance(r, 2) ? text(r, 20) : NULL;
     d->tag = (uint8_t)rng_below(r, TAG_COUNT);
     d->kind = PAYLOAD_COMMAND;
     d->max_fails = (uint32_t)number(r, UINT32_MAX);
@@ -308,6 +312,8 @@ bool desc_equal(const struct job_desc *a, const struct job_desc *b, bool args)
            strings_equal(&a->each_env, &b->each_env) && a->columns == b->columns &&
            blob_equal(a->cwd, b->cwd) && blob_equal(a->stdout_pattern, b->stdout_pattern) &&
            blob_equal(a->stderr_pattern, b->stderr_pattern) && blob_equal(a->input, b->input) &&
+           a->failure_retries == b->failure_retries && a->retry_on == b->retry_on &&
+           a->retry_delay_us == b->retry_delay_us && blob_equal(a->retry_codes, b->retry_codes) &&
            blob_equal(a->app, b->app) && (args ? args_equal(&a->args, &b->args) : true);
 }
 

@@ -84,7 +84,7 @@ class Job:
     def words(self):
         words = ["submit", "--output", "json", "--name", f"soak {self.kind}", "--array", f"1-{self.tasks}", *self.flags,
                  "--stdout", "none", "--stderr", "none"]
-        words += ["--at-most-once"] if self.at_most_once else ["--retries", RETRIES]
+        words += ["--at-most-once"] if self.at_most_once else ["--lost-retries", RETRIES]
         words += ["--wait"] if self.waits else []
         return words + (["--timer", "--", f"{self.seconds * 1000:.0f}ms"] if self.timer else
                         ["--", "/bin/sh", "task.sh", f"{self.seconds:.3f}"])

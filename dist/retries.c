@@ -1,0 +1,98 @@
+/* Tasks of this dist that failed and run again (docs/protocol.md 3.14). While one waits for its time, it is waiting and
+ * in dist_job.delayed; run_us is that time. */
+#include "dist/internal.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "owner/retries.h"
+
+#include <stdlib.h>
+
+uint32_t dist_task_failures(const struct dist_job *job, uint32_t i)
+{
+    return job->failures ? job->failures[i] : 0;
+}
+
+void dist_task_set_failures(struct dist_job *job, uint32_t i, uint32_t failures)
+{
+    if (failures == 0)
+        return;
+    if (!job->failures)
+        job->failures = xcalloc(job->desc->tasks, sizeof *job->failures);
+    job->failures[i] = (uint8_t)failures;
+}
+
+bool dist_task_delayed(const struct dist_task *t) { return t->state == TASK_WAITING && t->run_us > 0; }
+
+static void delay(struct dist *d, struct dist_job *job, uint32_t i, int64_t until_us)
+{
+    dist_task_move(job, &job->returned, &job->delayed, i);
+    job->tasks[i].run_us = until_us;
+    job->unlaunched--;
+    job->delayed_n++;
+    if (list_empty(&job->in_delayed))
+        list_push_tail(&d->delayed, &job->in_delayed);
+    d->retry_at = earlier(d->retry_at, until_us);
+}
+
+void dist_task_undelay(struct dist *d, struct dist_job *job, uint32_t i)
+{
+    dist_task_move(job, &job->delayed, &job->returned, i);
+    job->tasks[i].run_us = 0;
+    job->unlaunched++;
+    job->delayed_n--;
+    if (job->delayed == TASK_NIL)
+        list_remove(&job->in_delayed);
+    dist_job_touch(d, job);
+}
+
+void dist_tasks_undelay(struct dist *d, struct dist_job *job)
+{
+    while (job->delayed != TASK_NIL)
+        dist_task_undelay(d, job, job->delayed);
+}
+
+void dist_retries_run(struct dist *d)
+{
+    d->retry_at = TIME_NEVER;
+    list_foreach(&d->delayed, node, nxt) {
+        struct dist_job *job = container_of(node, struct dist_job, in_delayed);
+
+        for (uint32_t i = job->delayed, next; i != TASK_NIL; i = next) {
+            next = job->tasks[i].next;
+            if (job->tasks[i].run_us <= d->now_us)
+                dist_task_undelay(d, job, i);
+            else
+                d->retry_at = earlier(d->retry_at, job->tasks[i].run_us);
+        }
+    }
+}
+
+bool dist_task_retry(struct dist *d, struct dist_job *job, const struct msg_task_finished *f)
+{
+    uint32_t i = f->id.task, failures = dist_task_failures(job, i);
+    struct dist_task *t = &job->tasks[i];
+    struct try_id latest = dist_task_try(job, i);
+    int64_t delay_us;
+
+    if (!owner_retry_on(job->desc, f->outcome, f->code) || job->desc->failure_retries == 0)
+        return false;
+    /* An earlier try: it has failed, or was lost, and another one counts. Or the same report again. */
+    if (t->attempt > 0 && (!try_eq(&latest, &f->id) || t->outcome != OUTCOME_NONE))
+        return true;
+    if (job->cancelling || t->attempt == UINT16_MAX ||
+        !owner_retries(job->desc, failures, f->outcome, f->code))
+        return false;
+    dist_task_set_failures(job, i, ++failures);
+    t->started = 0;
+    if (t->state != TASK_WAITING)
+        dist_task_set_state(d, job, i, TASK_WAITING, NULL);
+    t->outcome = f->outcome & 7;
+    dist_count(d, COUNTER_tasks_failed_again, 1);
+    delay_us = owner_retry_delay_us(job->desc, failures);
+    if (delay_us > 0)
+        delay(d, job, i, d->now_us + delay_us);
+    dist_job_touch(d, job);
+    dist_journal_failure(d, job, i);
+    return true;
+}
