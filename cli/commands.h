@@ -5,6 +5,7 @@
 #include "cli/command.h"
 
 int submit_main(int argc, char **argv);
+int exec_main(int argc, char **argv);
 int wait_main(int argc, char **argv);
 int jobs_main(int argc, char **argv);
 int job_main(int argc, char **argv);
@@ -20,7 +21,7 @@ int undrain_main(int argc, char **argv);
 int down_main(int argc, char **argv);
 int history_main(int argc, char **argv);
 
-extern const struct flag submit_flags[], wait_flags[], jobs_flags[], job_flags[], cat_flags[], result_flags[],
-    stats_flags[], policy_flags[], drain_flags[], down_flags[], history_flags[];
+extern const struct flag submit_flags[], exec_flags[], wait_flags[], jobs_flags[], job_flags[], cat_flags[],
+    result_flags[], stats_flags[], policy_flags[], drain_flags[], down_flags[], history_flags[];
 
 #endif

@@ -45,10 +45,9 @@ static void print_submitted(struct session *s, const struct api_submit_reply *re
 static void warn_of_retries(const struct session *s, const struct submit_options *o)
 {
     if (spec_retries_given(&o->spec) && !o->spec.app && client_is_embedded(s->client))
-        say_warning(
-            s->command,
-            "--lost-retries has no effect on `hawk up`: it is for tasks whose worker is lost, and the workers "
-            "are `hawk up` itself");
+        say_warning(s->command, "--lost-retries has no effect on `hawk up`: it is for tasks whose worker is "
+                                "lost, and the workers "
+                                "are `hawk up` itself");
 }
 
 /* In JSON there is one document: the job's end if the command waits for it, else what was submitted. */

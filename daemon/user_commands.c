@@ -47,6 +47,34 @@ const struct command client_commands[] = {
         .run = submit_main,
     },
     {
+        .name = "exec",
+        .help = "run one command on the cluster, as if it ran here",
+        .synopsis = "[FLAGS] -- COMMAND [ARG...]",
+        .details =
+            "Passes the command's output through as it comes, and its standard input, if that is a pipe or a "
+            "file of at\n"
+            "most 1 MiB: that is read to its end before the command starts. The command runs in this "
+            "directory, "
+            "which must\n"
+            "exist on the worker, with the variables exported here. It runs once at most. Ctrl-C and SIGTERM "
+            "cancel it.\n"
+            "\n"
+            "Exit codes: the command's; 128 plus the signal that killed it or this; 124 --time-limit is "
+            "over, "
+            "126 or 127 it\n"
+            "could not start; 125 any failure of Hawk's: a wrong command line, no cluster, a worker that was "
+            "lost, a\n"
+            "cancelled job, output that is not there.\n"
+            "\n"
+            "examples:\n"
+            "  hawk exec -- gcc -c big.c\n"
+            "  tar c src | hawk exec -- sha256sum\n"
+            "  make -j20 SHELL=hawk .SHELLFLAGS='exec -c'\n",
+        .flags = exec_flags,
+        .common = common_flags,
+        .run = exec_main,
+    },
+    {
         .name = "wait",
         .help = "wait until jobs have ended",
         .synopsis = "[FLAGS] ID...",

@@ -64,8 +64,6 @@ void dist_job_try_accept(struct dist *d, struct dist_job *job);
 /* For a dist that is about to leave: accepts jobs that are in the journal and wait only for central's word.
  * They come back with the dist. */
 void dist_jobs_accept_durable(struct dist *d);
-/* Whether a client waits until the journal has its job. */
-bool dist_jobs_journalling(const struct dist *d);
 /* Tells the client, which has no answer yet, that the job was refused, and forgets it. */
 void dist_job_reject(struct dist *d, struct dist_job *job, int err);
 /* Cancels all tasks of the job that have not ended; a running task ends when its worker says so. */
@@ -107,6 +105,8 @@ void dist_cancel_answer(struct dist *d, job_id_t job, uint32_t client, int err);
 void dist_journal_finish_ack(struct dist *d, uint32_t worker, const struct try_id *id);
 void dist_journal_cancelled(struct dist *d, const struct dist_job *job, uint32_t client);
 void dist_journal_refused(struct dist *d, const struct dist_job *job, int err);
+/* Whether a client waits until the journal has its job. */
+bool dist_jobs_journalling(const struct dist *d);
 /* Whether such a client waits, or a launch: without being sent, a recorded launch would be a lost task. */
 bool dist_journal_awaited(const struct dist *d);
 void dist_journal_rewrite(struct dist *d); /* puts failed records out again, when it is time */

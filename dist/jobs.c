@@ -486,18 +486,6 @@ void dist_jobs_accept_durable(struct dist *d)
         }
 }
 
-bool dist_jobs_journalling(const struct dist *d)
-{
-    for (unsigned state = 0; state < JOB_STATE_COUNT; state++)
-        list_foreach(&d->jobs[state], node, nxt) {
-            const struct dist_job *job = container_of(node, struct dist_job, in_state);
-
-            if (job->journalling)
-                return true;
-        }
-    return false;
-}
-
 void dist_job_journalled(struct dist *d, struct dist_job *job, int err)
 {
     if (err) {

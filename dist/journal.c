@@ -297,6 +297,18 @@ static bool any_awaited(const struct dist_records *q)
     return false;
 }
 
+bool dist_jobs_journalling(const struct dist *d)
+{
+    for (unsigned state = 0; state < JOB_STATE_COUNT; state++)
+        list_foreach(&d->jobs[state], node, nxt) {
+            const struct dist_job *job = container_of(node, struct dist_job, in_state);
+
+            if (job->journalling)
+                return true;
+        }
+    return false;
+}
+
 bool dist_journal_awaited(const struct dist *d)
 {
     return any_awaited(&d->pending) || any_awaited(&d->failed);

@@ -24,7 +24,7 @@ void dist_task_set_failures(struct dist_job *job, uint32_t i, uint32_t failures)
 
 bool dist_task_delayed(const struct dist_task *t) { return t->state == TASK_WAITING && t->run_us > 0; }
 
-static void delay(struct dist *d, struct dist_job *job, uint32_t i, int64_t until_us)
+static void delay_task(struct dist *d, struct dist_job *job, uint32_t i, int64_t until_us)
 {
     dist_task_move(job, &job->returned, &job->delayed, i);
     job->tasks[i].run_us = until_us;
@@ -91,7 +91,7 @@ bool dist_task_retry(struct dist *d, struct dist_job *job, const struct msg_task
     dist_count(d, COUNTER_tasks_failed_again, 1);
     delay_us = owner_retry_delay_us(job->desc, failures);
     if (delay_us > 0)
-        delay(d, job, i, d->now_us + delay_us);
+        delay_task(d, job, i, d->now_us + delay_us);
     dist_job_touch(d, job);
     dist_journal_failure(d, job, i);
     return true;

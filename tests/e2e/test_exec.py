@@ -1,0 +1,66 @@
+"""hawk exec: one command on the cluster, as if it ran here."""
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+
+from hawktest import BOUND, HAWK, Cluster, run_tests, wait_for
+
+
+def start(c, *args, **more):
+    return subprocess.Popen([HAWK, "exec", *args], env={**os.environ, **c.exec_env}, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, **more)
+
+
+def run(c, *args, check=0, input=b""):
+    p = start(c, *args, stdin=subprocess.PIPE)
+    out, err = p.communicate(input, timeout=BOUND)
+    assert p.returncode == check, (p.returncode, out, err)
+    return out, err
+
+
+def test_it_is_as_if_it_ran_here():
+    with Cluster(workers=1, slots=2) as c, tempfile.TemporaryDirectory() as d:
+        c.exec_env = {"HAWK_DIST": c.dist_addrs[0]}
+        assert run(c, "--", "echo", "hi {}") == (b"hi {}\n", b"")
+        assert run(c, "--", "sh", "-c", "echo err >&2; exit 7", check=7) == (b"", b"err\n")
+        assert run(c, "--", "sort", input=b"b\n\xff\na\n")[0] == b"a\nb\n\xff\n"
+        data = os.urandom(500000)
+        assert run(c, "--", "cat", input=data)[0] == data
+        assert run(c, "-n", "--", "cat", input=b"x")[0] == b""
+        assert run(c, "--", "sh", "-c", "kill -9 $$", check=137)[1] == b""
+        assert b"time limit" in run(c, "-t", "100ms", "--", "sleep", "60", check=124)[1]
+        assert b"no such program" in run(c, "--", "/no/such/program", check=127)[1]
+        # More than Hawk passes, a wrong flag, no cluster: none of these is a code of the command's.
+        assert b"limit" in run(c, "--", "cat", input=b"x" * (1 << 21), check=125)[1]
+        assert b"--frob" in run(c, "--frob", "--", "true", check=125)[1]
+        assert run(c, "--dist", "127.0.0.1:1", "--timeout", "300ms", "--", "true", check=125)[1]
+        # As a shell, it reads no input.
+        assert run(c, "-c", "echo $1-$0; cat", "zero", "one", input=b"x")[0] == b"one-zero\n"
+        with open(f"{d}/Makefile", "w") as f:
+            f.write(f"SHELL := {HAWK}\n.SHELLFLAGS := exec -c\n"
+                    "all: a b\n\t@cat a b; echo job $$HAWK_JOB_ID | sed 's/[0-9.]*$$/N/'\na b:\n\t@echo $@ > $@\n"
+                    "bad:\n\texit 3\n")
+        def make(*args):
+            return subprocess.run(["make", "-C", d, "-j2", "--no-print-directory", *args], capture_output=True, text=True,
+                                  timeout=BOUND, env={**os.environ, **c.exec_env})
+        r = make()
+        assert (r.returncode, r.stdout, r.stderr) == (0, "a\nb\njob N\n", ""), r
+        assert "Error 3" in make("bad").stderr
+
+
+def test_output_comes_as_it_is_written_and_ctrl_c_cancels():
+    with Cluster(workers=1, slots=2) as c, tempfile.TemporaryDirectory() as d:
+        c.exec_env = {"HAWK_DIST": c.dist_addrs[0]}
+        p = start(c, "-n", "--", "sh", "-c", f"echo $$ > {d}/pid; echo out; echo err >&2; exec sleep 600")
+        for stream, text in ((p.stdout, b"out\n"), (p.stderr, b"err\n")):
+            assert select.select([stream], [], [], BOUND)[0] and os.read(stream.fileno(), 100) == text
+        p.send_signal(signal.SIGINT)
+        assert p.wait(BOUND) == 130
+        pid = open(f"{d}/pid").read().strip()
+        wait_for("the command's end", lambda: not os.path.exists(f"/proc/{pid}"))
+
+
+run_tests(sys.modules[__name__])
