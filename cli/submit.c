@@ -1,6 +1,7 @@
 /* hawk submit */
 #include "cli/commands.h"
 #include "cli/print.h"
+#include "cli/script.h"
 #include "cli/session.h"
 #include "cli/show.h"
 #include "cli/spec.h"
@@ -70,13 +71,28 @@ static int submit_job(struct session *s, const struct submit_options *o, struct 
     return o->wait ? wait_jobs(s, &one, &how) : HAWK_EXIT_OK;
 }
 
+/* Reads the flags, with those of a script. Returns the index of the command, or the negative of an exit code. */
+static int read_flags(int *argc, char ***argv, struct script *script, struct submit_options *o)
+{
+    int first = flags_parse((*argv)[0], submit_flags, common_flags, true, *argc, *argv, o);
+    int exit_code = first < 0 ? 0 : script_read((*argv)[0], *argc, *argv, first, script);
+    if (exit_code || !script->argv)
+        return exit_code ? -exit_code : first;
+    flag_list_free(&o->spec.env);
+    *o = (struct submit_options){.spec.retries = SPEC_RETRIES_NOT_GIVEN};
+    *argc = script->argc;
+    *argv = script->argv;
+    return flags_parse((*argv)[0], submit_flags, common_flags, true, *argc, *argv, o);
+}
+
 int submit_main(int argc, char **argv)
 {
     struct submit_options o = {.spec.retries = SPEC_RETRIES_NOT_GIVEN};
+    struct script script = {0};
     struct session s = {.command = argv[0]};
     struct job_desc *d = NULL;
     int exit_code = 0;
-    int first = flags_parse(argv[0], submit_flags, common_flags, true, argc, argv, &o);
+    int first = read_flags(&argc, &argv, &script, &o);
     if (first < 0)
         exit_code = -first;
     if (!exit_code)
@@ -95,5 +111,6 @@ int submit_main(int argc, char **argv)
     session_close(&s);
     job_desc_drop(d);
     flag_list_free(&o.spec.env);
+    script_free(&script);
     return exit_code;
 }

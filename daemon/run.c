@@ -80,7 +80,7 @@ void run_cancel(struct run *r)
 
 void run_finish(struct run *r)
 {
-    if (!r->over || r->unlogged)
+    if (!r->over || r->unlogged || r->exit_code != RUN_GOES_ON)
         return;
     run_clear_progress(r);
     if (!r->options.quiet)

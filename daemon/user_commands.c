@@ -19,7 +19,7 @@ const struct command client_commands[] = {
     {
         .name = "submit",
         .help = "submit a job, and print its id",
-        .synopsis = "[FLAGS] -- COMMAND [ARGUMENT...] | --app NAME [FLAGS]",
+        .synopsis = "[FLAGS] -- COMMAND [ARGUMENT...] | [FLAGS] SCRIPT [ARGUMENT...] | --app NAME [FLAGS]",
         .details =
             "The job runs on a cluster that is already there, or on `hawk up` on this machine. Without "
             "--wait the dist\n"
@@ -36,8 +36,12 @@ const struct command client_commands[] = {
             "workers. A task's input is its line of --each-line, else --payload or --payload-file, "
             "else its number.\n"
             "`hawk result ID` shows the results. The job waits while no worker serves the application.\n"
+            "A SCRIPT may say in comments above its first command how it is submitted: #HAWK --array 1-9. "
+            "Flags given here go\n"
+            "before those. Not if -- stands before it.\n"
             "\n" EXIT_CODES "\nexamples:\n"
             "  hawk submit -- ./report.sh\n"
+            "  hawk submit --name again job.sh\n"
             "  hawk submit --array 1-1000 --wait -- sh -c './step $HAWK_TASK_INDEX'\n"
             "  hawk submit --each-line hosts.txt --time-limit 1m -- ssh {} uptime\n"
             "  hawk submit --class long --estimate 2h --name train -- python3 train.py\n"

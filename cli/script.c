@@ -1,0 +1,117 @@
+/* See script.h. */
+#include "cli/script.h"
+
+#include "base/mem.h"
+#include "cli/command.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MARK "#HAWK"
+
+static void add_word(struct script *s, const char *word)
+{
+    if (s->argc + 1 >= s->cap) {
+        s->cap = s->cap ? 2 * s->cap : 16;
+        s->argv = xrealloc(s->argv, (size_t)s->cap * sizeof *s->argv);
+    }
+    s->argv[s->argc++] = xstrdup(word);
+    s->argv[s->argc] = NULL;
+}
+
+void script_free(struct script *s)
+{
+    for (int i = 0; i < s->argc; i++)
+        free(s->argv[i]);
+    free(s->argv);
+    *s = (struct script){0};
+}
+
+/* Reads a word as a shell does, but expands nothing, and writes it over the text. Returns what follows; NULL: a quote
+ * is not closed. */
+static char *split_word(char *text, char **word)
+{
+    char *to = text, quote = '\0';
+    *word = text;
+    for (; *text && (quote || !strchr(" \t\r\n", *text)); text++) {
+        if (quote ? *text == quote : *text == '\'' || *text == '"')
+            quote = quote ? '\0' : *text;
+        else if (*text == '\\' && quote != '\'' && text[1])
+            *to++ = *++text;
+        else
+            *to++ = *text;
+    }
+    bool more = *text != '\0';
+    *to = '\0';
+    return quote ? NULL : text + more;
+}
+
+/* Adds the words of a text. False: a quote is not closed. */
+static bool add_words(struct script *s, char *text)
+{
+    char *word;
+    for (text += strspn(text, " \t\r\n"); *text; text += strspn(text, " \t\r\n")) {
+        if (*text == '#') /* the rest is a remark */
+            return true;
+        text = split_word(text, &word);
+        if (!text)
+            return false;
+        add_word(s, word);
+    }
+    return true;
+}
+
+/* Reads the lines above the first command. Returns an exit code. */
+static int read_lines(const char *command, const char *path, FILE *f, struct script *s, char **interpreter)
+{
+    char *line = NULL;
+    size_t cap = 0;
+    int exit_code = 0;
+    for (int number = 1; !exit_code && getline(&line, &cap, f) >= 0; number++) {
+        size_t len = strlen(MARK);
+        if (number == 1 && strncmp(line, "#!", 2) == 0)
+            *interpreter = xstrdup(line + 2);
+        else if (strncmp(line, MARK, len) == 0 && strchr(" \t", line[len])) {
+            if (!add_words(s, line + len))
+                exit_code = usage_error("%s: %s, line %d: a quote is not closed", command, path, number);
+        } else if (*line != '#' && line[strspn(line, " \t\r\n")] != '\0')
+            break;
+    }
+    free(line);
+    return exit_code;
+}
+
+int script_read(const char *command, int argc, char **argv, int first, struct script *s)
+{
+    struct stat st;
+    char path[PATH_MAX], *interpreter = NULL;
+    if (first >= argc || strcmp(argv[first - 1], "--") == 0 || stat(argv[first], &st) || !S_ISREG(st.st_mode))
+        return 0;
+    FILE *f = fopen(argv[first], "re");
+    if (!f)
+        return 0;
+    const char *name = strrchr(argv[first], '/');
+    add_word(s, argv[0]);
+    add_word(s, "--name");
+    add_word(s, name ? name + 1 : argv[first]);
+    int own = s->argc, exit_code = read_lines(command, argv[first], f, s, &interpreter);
+    fclose(f);
+    if (!exit_code && s->argc == own) {
+        script_free(s); /* a program like any other */
+    } else if (!exit_code && (!interpreter || !realpath(argv[first], path))) {
+        exit_code = usage_error("%s: %s has " MARK " lines, and does not begin with a line like #!/bin/sh",
+                                command, argv[first]);
+    } else if (!exit_code) {
+        for (int i = 1; i < first; i++)
+            add_word(s, argv[i]);
+        add_word(s, "--");
+        (void)add_words(s, interpreter);
+        add_word(s, path);
+        for (int i = first + 1; i < argc; i++)
+            add_word(s, argv[i]);
+    }
+    free(interpreter);
+    return exit_code;
+}

@@ -1,0 +1,44 @@
+"""hawk submit job.sh: flags that stand in the script."""
+import os
+import sys
+import tempfile
+
+from hawktest import Cluster, run_tests
+
+SCRIPT = """#!/bin/sh -e
+
+# What it does.
+#HAWK --array 3-4 --name 'a "b" c'   # as many as there are
+#HAWK --env GREETING="hello \\"you\\""
+#HAWKS --frob
+echo "$GREETING $1 $HAWK_TASK_INDEX"
+#HAWK --frob
+"""
+
+
+def test_a_script_says_how_it_is_submitted():
+    with Cluster(workers=1, slots=2) as c, tempfile.TemporaryDirectory() as d:
+        script = f"{d}/job.sh"
+        with open(script, "w") as f:
+            f.write(SCRIPT)
+        job = c.hawk("submit", script, "an arg", "--frob").stdout.strip()
+        c.hawk("wait", job)
+        assert c.hawk("cat", job).stdout == 'hello "you" an arg 3\nhello "you" an arg 4\n'
+        assert c.job(job)["name"] == 'a "b" c'
+        # The command line goes before the script.
+        job = c.hawk("submit", "--array", "7-7", "--env", "GREETING=bye", script, "x").stdout.strip()
+        c.hawk("wait", job)
+        assert c.hawk("cat", job).stdout == "bye x 7\n"
+        # Behind -- it is a command like any other.
+        os.chmod(script, 0o755)
+        job = c.hawk("submit", "--", script, "y").stdout.strip()
+        c.hawk("wait", job)
+        assert c.hawk("cat", job).stdout == " y 0\n"
+        for text, said in (("#!/bin/sh\n#HAWK --frob\n", "--frob"), ("#!/bin/sh\n\n#HAWK --name 'x\n", "line 3"),
+                           ("#HAWK --name x\n", "#!/bin/sh")):
+            with open(script, "w") as f:
+                f.write(text)
+            assert said in c.hawk("submit", script, check=2).stderr, text
+
+
+run_tests(sys.modules[__name__])
