@@ -364,6 +364,7 @@ void api_free_all(struct api *a)
     api_watch_free(a);
     api_session_free(a);
     api_output_free(a);
+    api_users_free(a);
     free(a->standby);
     free(a);
 }

@@ -14,6 +14,14 @@
 
 struct api;
 
+/* What one user may have, if he is known and has no scope `operate`. */
+struct api_limits {
+    uint32_t jobs_max, tasks_max; /* unfinished at this dist */
+    uint32_t submit_rate;         /* per second, on average over API_SUBMIT_BURST seconds */
+    uint32_t watches_max;
+};
+#define API_SUBMIT_BURST 10u
+
 /* The roles in this process. Others are NULL, and calls that only they serve get UNIMPLEMENTED. */
 struct api_roles {
     const struct dist *dist;
@@ -25,7 +33,8 @@ struct api_roles {
     /* A worker's: finds the file with a task's output, and whose it is, as runner_output. Called with the api's arg. */
     int (*output)(void *arg, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream, char *path,
                   char *user, bool *running);
-    const char *name, *addr; /* this node's, for ListNodes; borrowed */
+    struct api_limits limits; /* of a dist */
+    const char *name, *addr;  /* this node's, for ListNodes; borrowed */
     /* Lists the centrals that stand by for this one. Called with the api's arg; NULL: there are none. */
     void (*standbys)(void *arg, struct leader_standbys *s);
     /* Stops this process in good order. now: without waiting for running tasks. Called with the api's arg. */

@@ -23,6 +23,7 @@ struct api_waiting {
 #define API_GOING_TEXT "is shutting down: ask another dist, or this one when it is back"
 
 struct api_watch;
+struct api_user;
 struct api_tail;
 struct session_job;
 
@@ -34,6 +35,7 @@ struct api {
     uint32_t next_client;
     struct api_waiting *waiting;
     char *standby;             /* why it serves nothing for now; NULL: it serves */
+    struct api_user *users;    /* by name */
     struct api_watch *watches; /* by job */
     uint64_t watches_bytes;    /* what they may need */
     struct list dirty;         /* watches with something to send */
@@ -109,6 +111,15 @@ void api_session_job(struct api *a, const struct msg_job_event *m);
 void api_session_flush(struct api *a);
 void api_session_init(struct api *a);
 void api_session_free(struct api *a);
+
+/* users.c */
+/* Whether the caller may submit one job more. HAWK_ELIMIT: why names the limit. */
+HAWK_MUST_USE int api_user_submits(struct api *a, const struct caller *who, const struct job_desc *job,
+                                   char *why, size_t size);
+/* Counts a watch of the caller's. False: it has failed the call. *user is for api_user_unwatches; NULL: not counted. */
+bool api_user_watches(struct api *a, struct rpc_call *c, struct api_user **user);
+void api_user_unwatches(struct api_user *user);
+void api_users_free(struct api *a);
 
 /* api_cluster.c */
 void api_list_nodes(struct api *a, struct rpc_call *c, void *request);

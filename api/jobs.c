@@ -73,8 +73,10 @@ void api_submit(struct api *a, struct rpc_call *c, void *request)
 {
     struct api_submit_request *r = request;
     struct msg m = {.type = MSG_SUBMIT};
-    char why[256];
+    char why[512];
     int err = api_submit_event(rpc_caller(c), r->job, &r->resubmit, r->key, &m.submit, why, sizeof why);
+    if (!err && (err = api_user_submits(a, rpc_caller(c), r->job, why, sizeof why)))
+        resubmit_drop(m.submit.resubmit);
     if (err) {
         api_fail(c, err, "%s", why);
         return;

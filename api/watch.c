@@ -15,14 +15,15 @@
 struct api_watch {
     struct api *api;
     struct rpc_call *call;
-    job_id_t job;      /* JOB_NONE: only beats */
-    uint32_t tasks_n;  /* the job's tasks; differs if the job was forgotten and another one has its id */
-    bool tasks;        /* the client wants the news of each task */
-    bool ended;        /* … of each that ends */
-    bool results;      /* … and what it returned */
-    bool beat_told;    /* how often beats come */
-    int64_t sent_us;   /* the last event */
-    bool full;         /* the call's queue is full: wait for `writable` */
+    struct api_user *user; /* whose limit it counts for; NULL: nobody's */
+    job_id_t job;          /* JOB_NONE: only beats */
+    uint32_t tasks_n;      /* the job's tasks; differs if the job was forgotten and another one has its id */
+    bool tasks;            /* the client wants the news of each task */
+    bool ended;            /* … of each that ends */
+    bool results;          /* … and what it returned */
+    bool beat_told;        /* how often beats come */
+    int64_t sent_us;       /* the last event */
+    bool full;             /* the call's queue is full: wait for `writable` */
     uint32_t *changed; /* changed tasks in the order of the changes; those from `told` on are not sent yet */
     uint32_t told, changed_n, changed_cap;
     uint8_t *is_changed; /* a bit per task */
@@ -75,6 +76,7 @@ static void watch_remove(struct api *a, struct api_watch *w)
     list_remove(&w->in_dirty);
     list_remove(&w->in_beating);
     list_remove(&w->in_behind);
+    api_user_unwatches(w->user);
     free(w->changed);
     free(w->is_changed);
     free(w);
@@ -250,11 +252,20 @@ static void send_beat(struct api_watch *w)
         loop_timer_set(a->loop, &a->beat_timer, loop_now(a->loop) + API_BEAT_US);
 }
 
+/* NULL, after failing the call: its user has too many. */
 static struct api_watch *watch_new(struct api *a, struct rpc_call *c, const struct api_watch_request *r)
 {
+    struct api_user *user;
+    if (!api_user_watches(a, c, &user))
+        return NULL;
     struct api_watch *w = xcalloc(1, sizeof *w);
-    *w = (struct api_watch){
-        .api = a, .call = c, .job = r->job, .tasks = r->tasks, .ended = r->ended, .results = r->results};
+    *w = (struct api_watch){.api = a,
+                            .call = c,
+                            .user = user,
+                            .job = r->job,
+                            .tasks = r->tasks,
+                            .ended = r->ended,
+                            .results = r->results};
     list_init(&w->in_dirty);
     list_init(&w->in_beating);
     list_init(&w->in_behind);
@@ -280,6 +291,8 @@ void api_watch(struct api *a, struct rpc_call *c, void *request)
     const struct api_watch_request *r = request;
     if (r->beats && !r->job.v) {
         struct api_watch *w = watch_new(a, c, r);
+        if (!w)
+            return;
         w->full = put_event(w, &(struct api_event){0}) == HAWK_ELIMIT;
         return;
     }
@@ -301,6 +314,8 @@ void api_watch(struct api *a, struct rpc_call *c, void *request)
         return;
     }
     struct api_watch *w = watch_new(a, c, r);
+    if (!w)
+        return;
     w->tasks_n = v.desc->tasks;
     w->is_changed = bytes ? xcalloc(v.desc->tasks / 8 + 1, 1) : NULL;
     a->watches_bytes += bytes;

@@ -119,6 +119,11 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(dist, TEXT, state_dir, "", "where detached jobs are journalled; default: see `hawk config show`")      \
     S(dist, COUNT, jobs_max, "100000", "most unfinished jobs of this dist")                                  \
     S(dist, COUNT, tasks_max, "10000000", "most unfinished tasks of this dist")                              \
+    S(dist, COUNT, user_jobs_max, "50000", "most unfinished jobs of one user at this dist")                  \
+    S(dist, COUNT, user_tasks_max, "5000000", "most tasks of one user's unfinished jobs at this dist")       \
+    S(dist, COUNT, user_submit_rate, "10000",                                                                \
+      "most submissions of one user per second, on average over ten seconds")                                \
+    S(dist, COUNT, user_watches_max, "4000", "most watches of one user at this dist")                        \
     S(dist, SIZE, memory_max, "1GiB", "most memory for descriptions of unfinished jobs")                     \
     S(dist, COUNT, finished_kept, "10000", "ended jobs that the dist keeps")                                 \
     S(dist, DURATION, finished_keep, "0s", "how long the dist keeps an ended job; 0s: as the counts say")    \

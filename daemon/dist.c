@@ -193,6 +193,7 @@ static int dist_daemon_start(struct dist_daemon *d)
     struct api_roles roles = {.dist = &d->role,
                               .links = node_links(d->node),
                               .central_addr = central_addr,
+                              .limits = process_limits(&p->config),
                               .name = p->name,
                               .addr = addr,
                               .stop = stop_asked};

@@ -423,3 +423,11 @@ void process_policy(const struct config *c, struct policy *p)
     switch_flags(c->central.policy_on, true, p);
     switch_flags(c->central.policy_off, false, p);
 }
+
+struct api_limits process_limits(const struct config *c)
+{
+    return (struct api_limits){.jobs_max = c->dist.user_jobs_max,
+                               .tasks_max = c->dist.user_tasks_max,
+                               .submit_rate = c->dist.user_submit_rate,
+                               .watches_max = c->dist.user_watches_max};
+}

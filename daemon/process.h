@@ -2,6 +2,7 @@
 #ifndef HAWK_DAEMON_PROCESS_H
 #define HAWK_DAEMON_PROCESS_H
 
+#include "api/api.h"
 #include "central/central.h"
 #include "config/config.h"
 #include "msg/msg.h"
@@ -79,5 +80,8 @@ void process_policy(const struct config *c, struct policy *p);
 void central_configure(const struct config *c, struct central_config *out);
 /* worker.pause_*; paused_max 0: as many as slots. */
 struct worker_pausing pausing_configured(const struct config *c);
+
+/* What one user may have at the dist in this process. */
+struct api_limits process_limits(const struct config *c);
 
 #endif

@@ -168,6 +168,7 @@ static int up_start(struct up *u)
                               .central = embedded_central(u->cluster),
                               .worker = embedded_worker(u->cluster),
                               .output = task_output,
+                              .limits = process_limits(&p->config),
                               .name = p->name,
                               .addr = e.addr,
                               .stop = up_stop};

@@ -331,6 +331,7 @@ void dist_check(const struct dist *d)
     CHECK(list_empty(&d->touched));
     CHECK(d->places.n <= d->places.buckets);
     CHECK(d->places.mask / 2 < d->places.buckets && d->places.buckets <= d->places.mask + 1);
+    dist_users_check(d);
     check_records(d);
     CHECK(heap_check(&d->timers));
     check_nodes(d);

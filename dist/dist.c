@@ -78,6 +78,7 @@ void dist_free(struct dist *d)
     heap_free(&d->timers);
     dist_pools_free(d->pool);
     dist_apps_free(d);
+    dist_users_free(d);
     for (uint32_t i = 0; i < d->reports_n; i++)
         blob_drop(d->reports[i].name);
     free(d->reports);

@@ -31,6 +31,9 @@ const struct dist_job *dist_find(const struct dist *d, job_id_t job);
 const struct dist_job *dist_newest(const struct dist *d);
 const struct dist_job *dist_older(const struct dist *d, const struct dist_job *job);
 
+/* A user's unfinished jobs, and all their tasks. */
+void dist_user_load(const struct dist *d, const struct blob *name, uint32_t *jobs, uint64_t *tasks);
+
 void dist_job_view(const struct dist *d, const struct dist_job *job, int64_t now_us, struct job_view *v);
 /* task < job's desc->tasks. */
 void dist_task_view(const struct dist *d, const struct dist_job *job, uint32_t task, int64_t now_us,

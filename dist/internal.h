@@ -40,6 +40,13 @@ uint32_t dist_place_take_live(struct dist *d, struct dist_place *p, uint32_t n);
 /* Frees all places of a job, which must not have tasks there. */
 void dist_places_drop(struct dist *d, struct dist_job *job);
 
+/* ---- users.c: what each user has here ---- */
+/* The job is unfinished from now on, or not any more. */
+void dist_user_add(struct dist *d, const struct job_desc *desc);
+void dist_user_remove(struct dist *d, const struct job_desc *desc);
+void dist_users_check(const struct dist *d);
+void dist_users_free(struct dist *d);
+
 /* ---- jobs.c: the life of a job ---- */
 struct dist_job *dist_job_find(const struct dist *d, job_id_t id);
 struct dist_job *dist_job_new(struct dist *d, struct job_desc *desc, job_id_t id, uint64_t key);

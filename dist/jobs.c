@@ -55,6 +55,7 @@ struct dist_job *dist_job_new(struct dist *d, struct job_desc *desc, job_id_t id
     list_push_tail(&d->jobs[JOB_WAITING], &job->in_state);
     d->jobs_unfinished++;
     d->tasks_unfinished += desc->tasks;
+    dist_user_add(d, desc);
     d->bytes_unfinished += job_desc_bytes(desc);
     d->tasks_in[TASK_WAITING] += desc->tasks;
     return job;
@@ -89,6 +90,7 @@ static void count_out(struct dist *d, const struct dist_job *job)
 {
     d->jobs_unfinished--;
     d->tasks_unfinished -= job->desc->tasks;
+    dist_user_remove(d, job->desc);
     d->bytes_unfinished -= dist_job_bytes(job);
     for (int i = 0; i < TASK_STATE_COUNT; i++)
         d->tasks_in[i] -= job->in[i];

@@ -428,6 +428,7 @@ struct dist {
     struct place_table places;
     struct dist_pool pool[POOL_COUNT];
     struct dist_app *apps;    /* uthash */
+    struct dist_user *users;  /* uthash: those with unfinished jobs */
     struct dist_node **nodes; /* by id, in chunks of NODE_CHUNK: dist_node_find() */
     uint32_t nodes_n;         /* ids below have a place in a chunk, or could have one */
     struct list awaited;      /* nodes to look at when beat_at has come */

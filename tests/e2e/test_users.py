@@ -13,7 +13,7 @@ from hawktest import Daemon, run_tests, wait_for
 from tlstest import SecureCaller, TlsCluster
 from userstest import ANN, BOB, UserCluster, being, caller_as, others_exist
 
-DENIED = grpc.StatusCode.PERMISSION_DENIED
+DENIED, EXHAUSTED = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 def spec(**more):
@@ -249,6 +249,47 @@ def test_one_user_cannot_take_all_connections():
         c.as_user(ANN, "submit", "--wait", "--", "true")
         for s in held:
             s.close()
+
+
+def watch_again(caller, job):
+    try:
+        next(caller.stream("Watch", pb.WatchRequest(job=job), pb.Event))
+        return True
+    except grpc.RpcError:
+        return False
+
+
+def test_a_limit_is_its_users_alone():
+    if not others_exist():
+        return
+    limits = {"user-jobs-max": 2, "user-tasks-max": 100, "user-submit-rate": 5, "user-watches-max": 2}
+    with UserCluster(workers=1, dist=[x for k, v in limits.items() for x in (f"--{k}", v)]) as c:
+        jobs = [c.as_user(ANN, "submit", "--", "sleep", "600").stdout.strip() for _ in range(2)]
+        r = c.as_user(ANN, "submit", "--", "true", check=3)
+        assert f"user {ANN} has 2 unfinished jobs at this dist, the limit of one user (dist.user_jobs_max)" in r.stderr, r
+        r = c.as_user(BOB, "submit", "--array", "1-101", "--", "true", check=3)
+        assert f"user {BOB} would have more than 100 tasks" in r.stderr and "(dist.user_tasks_max)" in r.stderr, r.stderr
+        c.as_user(BOB, "submit", "--array", "1-100", "--", "true")
+        for _ in range(4):  # operators have none
+            c.hawk("submit", "--", "true")
+        ann = caller_as(ANN, c.dist_addrs[0])
+        watches = [ann.stream("Watch", pb.WatchRequest(job=jobs[0]), pb.Event) for _ in range(2)]
+        for w in watches:
+            next(w)
+        words = refused(EXHAUSTED, lambda: next(ann.stream("Watch", pb.WatchRequest(job=jobs[0]), pb.Event)))
+        assert f"user {ANN} has 2 watches at this dist, the limit of one user (dist.user_watches_max)" in words, words
+        watches[0].cancel()
+        wait_for("a place for a watch", lambda: watch_again(ann, jobs[0]))
+        for job in jobs:
+            c.as_user(ANN, "cancel", job)
+        wait_for("them to end", lambda: all(j["state"] == "cancelled" for j in c.json("jobs")["jobs"] if j["job"] in jobs))
+        c.as_user(ANN, "submit", "--", "true")
+        # 50 at once, then 5 a second.
+        batch = pb.SessionRequest(submit=[pb.SessionSubmit(tag=i, job=spec()) for i in range(100)])
+        events = caller_as(BOB + 1, c.dist_addrs[0]).both("Session", iter([batch]), pb.SessionEvent)
+        told = [(r.status, r.error) for e in events for r in e.refused]
+        slow = [t for t in told if "more than 5 jobs a second, the limit of one user (dist.user_submit_rate)" in t[1]]
+        assert 45 <= len(slow) <= 50 and {t[0] for t in told} == {EXHAUSTED.value[0]}, told
 
 
 run_tests(sys.modules[__name__])

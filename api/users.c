@@ -1,0 +1,96 @@
+/* What one user may have at a dist. Reaching a limit is an error for that user alone. Operators, and callers whom
+ * nobody knows, have no limits of their own. */
+#include "api/internal.h"
+
+#include "base/mem.h"
+#include "net/frames.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct api_user {
+    struct frames_bucket submits;
+    uint32_t watches;
+    UT_hash_handle hh;
+    char name[];
+};
+
+/* A user is remembered for as long as the process lives: there are no more than certificates and uids. */
+static struct api_user *user_of(struct api *a, const struct caller *who)
+{
+    struct api_user *u;
+    size_t len = strlen(who->name);
+    if (who->by == CALLER_UNKNOWN || caller_may(who, SCOPE_OPERATE))
+        return NULL;
+    HASH_FIND(hh, a->users, who->name, len, u);
+    if (u)
+        return u;
+    u = xcalloc(1, sizeof *u + len + 1);
+    memcpy(u->name, who->name, len);
+    HASH_ADD_KEYPTR(hh, a->users, u->name, len, u);
+    return u;
+}
+
+int api_user_submits(struct api *a, const struct caller *who, const struct job_desc *job, char *why,
+                     size_t size)
+{
+    const struct api_limits *max = &a->roles.limits;
+    struct api_user *u = user_of(a, who);
+    uint32_t jobs;
+    uint64_t tasks;
+    if (!u)
+        return 0;
+    dist_user_load(a->roles.dist, job->user, &jobs, &tasks);
+    if (!frames_take(&u->submits, max->submit_rate * API_SUBMIT_BURST, max->submit_rate, loop_now(a->loop)))
+        snprintf(
+            why, size,
+            "the job was not accepted: user %s submits more than %u jobs a second, the limit of one user "
+            "(dist.user_submit_rate): submit less at a time",
+            u->name, max->submit_rate);
+    else if (jobs >= max->jobs_max)
+        snprintf(
+            why, size,
+            "the job was not accepted: user %s has %u unfinished jobs at this dist, the limit of one user "
+            "(dist.user_jobs_max): wait until some have ended",
+            u->name, jobs);
+    else if (job->tasks > max->tasks_max || tasks > max->tasks_max - job->tasks)
+        snprintf(
+            why, size,
+            "the job was not accepted: with it user %s would have more than %u tasks in unfinished jobs at "
+            "this dist, the limit of one user (dist.user_tasks_max): wait until some have ended",
+            u->name, max->tasks_max);
+    else
+        return 0;
+    return HAWK_ELIMIT;
+}
+
+bool api_user_watches(struct api *a, struct rpc_call *c, struct api_user **user)
+{
+    *user = user_of(a, rpc_caller(c));
+    if (!*user)
+        return true;
+    if ((*user)->watches < a->roles.limits.watches_max) {
+        (*user)->watches++;
+        return true;
+    }
+    api_fail(c, HAWK_ELIMIT,
+             "user %s has %u watches at this dist, the limit of one user (dist.user_watches_max): end some",
+             (*user)->name, (*user)->watches);
+    return false;
+}
+
+void api_user_unwatches(struct api_user *user)
+{
+    if (user)
+        user->watches--;
+}
+
+void api_users_free(struct api *a)
+{
+    struct api_user *u, *next;
+    HASH_ITER(hh, a->users, u, next) {
+        HASH_DEL(a->users, u);
+        free(u);
+    }
+}
