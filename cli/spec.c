@@ -188,18 +188,53 @@ static bool overridden(const char *entry, const struct flag_list *env, uint32_t 
     return false;
 }
 
+/* Whether a comma separated list has the variable; "LC_*" is all that begin so. */
+static bool lists(const char *list, const char *entry)
+{
+    for (size_t len; *list; list += len + (list[len] == ',')) {
+        len = strcspn(list, ",");
+        if (len > 0 && list[len - 1] == '*' ? strncmp(entry, list, len - 1) == 0 : names(entry, list, len))
+            return true;
+    }
+    return false;
+}
+
+/* Whether tasks get this variable of ours, unless --env says otherwise. */
+static bool is_exported(const struct spec_options *o, const char *entry)
+{
+    const char *which = o->exported    ? o->exported
+                        : o->clean_env ? "NONE"
+                        : o->all_env   ? "ALL"
+                                       : SPEC_EXPORTED;
+    /* The cluster's token is for clients and not for tasks. Malformed entries exist: `env` keeps them. */
+    if (!strchr(entry, '=') || *entry == '=' || strncmp(entry, "HAWK_TOKEN", 10) == 0)
+        return false;
+    return strcmp(which, "ALL") == 0 || (strcmp(which, "NONE") != 0 && lists(which, entry));
+}
+
+/* The entry of our environment for a name; NULL: it is not set here. */
+static const char *entry_of(const char *name)
+{
+    for (char **e = environ; *name && !strchr(name, '=') && *e; e++)
+        if (names(*e, name, strlen(name)) && strchr(*e, '='))
+            return *e;
+    return NULL;
+}
+
 static int use_env(const char *command, const struct spec_options *o, struct job_desc *d)
 {
-    for (char **e = environ; !o->clean_env && *e; e++)
-        /* Leaves out the cluster's token, which is for clients and not for tasks. Malformed entries exist:
-         * `env` keeps them. */
-        if (strchr(*e, '=') && **e != '=' && strncmp(*e, "HAWK_TOKEN", 10) != 0 &&
-            !overridden(*e, &o->env, 0))
+    for (char **e = environ; *e; e++)
+        if (is_exported(o, *e) && !overridden(*e, &o->env, 0))
             strings_add(&d->env, *e);
     for (uint32_t i = 0; i < o->env.n; i++) {
-        const char *entry = o->env.v[i];
+        const char *entry = o->env.v[i], *ours = entry_of(entry);
+        if (ours && !overridden(entry, &o->env, i + 1))
+            strings_add(&d->env, ours);
+        if (ours)
+            continue;
         if (!strchr(entry, '=') || *entry == '=')
-            return usage_error("%s: --env takes NAME=VALUE, not '%s'", command, entry);
+            return usage_error("%s: --env takes NAME=VALUE, or NAME of a variable that is set here, not '%s'",
+                               command, entry);
         bool each = (o->array || o->each_line) && place_stands_in(entry, 1);
         if (!overridden(entry, &o->env, i + 1))
             strings_add(each ? &d->each_env : &d->env, entry);
@@ -302,7 +337,8 @@ static int check_app(const char *command, const struct spec_options *o, int argc
                   {"stderr", o->stderr_pattern != NULL},
                   {"cwd", o->cwd != NULL},
                   {"env", o->env.n > 0},
-                  {"clean-env", o->clean_env}};
+                  {"clean-env", o->clean_env},
+                  {"export", o->exported != NULL}};
     if (!o->app && (o->payload || o->payload_file))
         return usage_error("%s: --%s goes with --app, which names the application", command,
                            o->payload ? "payload" : "payload-file");

@@ -15,6 +15,8 @@ struct spec_options {
     int64_t retry_delay_us;
     const char *cwd, *stdout_pattern, *stderr_pattern, *input;
     struct flag_list env;
+    const char *exported; /* ALL, NONE or names; NULL: the default */
+    bool all_env;         /* no flag: by default tasks get all of the environment */
     bool clean_env, timer, at_most_once, no_pause;
     const char *app, *payload, *payload_file; /* for commands that have these flags */
 };
@@ -51,10 +53,11 @@ struct spec_options {
         FLAG_NUMBER(type, at.max_fails, "max-fails", 0, "N", "cancel the rest after this many failed tasks", \
                     1, UINT32_MAX),                                                                          \
         FLAG(TEXT, type, at.cwd, "cwd", 'C', "DIR", "the tasks' directory; default: the current one"),       \
-        FLAG(LIST, type, at.env, "env", 'E', "K=V",                                                          \
-             "set a variable of the tasks' environment; may be repeated"),                                   \
-        FLAG(BOOL, type, at.clean_env, "clean-env", 0, NULL,                                                 \
-             "pass only variables of --env, not those exported here"),                                       \
+        FLAG(LIST, type, at.env, "env", 'E', "K[=V]",                                                        \
+             "set a variable of the tasks' environment, or pass one of here; may be repeated"),              \
+        FLAG(TEXT, type, at.exported, "export", 0, "ALL|NONE|NAMES",                                         \
+             "the variables of here that tasks get besides those of --env, see below"),                      \
+        FLAG(BOOL, type, at.clean_env, "clean-env", 0, NULL, "the same as --export NONE"),                   \
         FLAG(TEXT, type, at.stdout_pattern, "stdout", 0, "PATTERN",                                          \
              "file for standard output, see below; \"none\": discard it"),                                   \
         FLAG(TEXT, type, at.stderr_pattern, "stderr", 0, "PATTERN", "the same for standard error"),          \
@@ -69,6 +72,9 @@ struct spec_options {
         FLAG(TEXT, type, at.payload, "payload", 0, "TEXT", "with --app: the input of every task"),           \
         FLAG(TEXT, type, at.payload_file, "payload-file", 0, "FILE|-",                                       \
              "with --app: read the input of every task from a file")
+
+/* The variables that tasks get by default where they may run on other machines, in the form of --export. */
+#define SPEC_EXPORTED "PATH,HOME,USER,LOGNAME,SHELL,LANG,LANGUAGE,LC_*,TZ,TMPDIR,HAWK_DIST,HAWK_TLS_*"
 
 /* For a command's details: explains the above flags. */
 #define SPEC_HELP                                                                                            \
@@ -89,10 +95,15 @@ struct spec_options {
     "(HAWK_TASK_COUNT).\n"                                                                                   \
     "A task's environment has HAWK_INPUT (its line, else its number), HAWK_JOB_ID, "                         \
     "HAWK_JOB_NAME,\n"                                                                                       \
-    "HAWK_TASK_INDEX, HAWK_TASK_COUNT, HAWK_ATTEMPT and HAWK_WORKER, besides what is exported "              \
-    "here. HAWK_WORKER\n"                                                                                    \
+    "HAWK_TASK_INDEX, HAWK_TASK_COUNT, HAWK_ATTEMPT and HAWK_WORKER, besides variables of --env "            \
+    "and --export. HAWK_WORKER\n"                                                                            \
     "is the worker's name in `hawk nodes`: w1, w2, ... under `hawk up`, \"run\" under `hawk "                \
     "run`. \n"                                                                                               \
+    "Of what is exported here, tasks get all under `hawk run`, and under the local `hawk up` (no --dist, "   \
+    "no "                                                                                                    \
+    "$HAWK_DIST).\n"                                                                                         \
+    "Else they get " SPEC_EXPORTED ".\n"                                                                     \
+    "--export says otherwise: ALL, NONE, or names; NAME* is all that begin so.\n"                            \
     "Tasks, and files that --stdout and --stderr name, have the umask of this command.\n"                    \
     "PATTERN (--stdout, --stderr) is a path, relative to the tasks' directory. In it %J is the "             \
     "job's id, %j its\n"                                                                                     \

@@ -7,6 +7,8 @@
 #include "cli/spec.h"
 #include "cli/wait.h"
 
+#include <stdlib.h>
+
 struct submit_options {
     struct common_options common;
     struct spec_options spec;
@@ -95,6 +97,9 @@ int submit_main(int argc, char **argv)
     int first = read_flags(&argc, &argv, &script, &o);
     if (first < 0)
         exit_code = -first;
+    /* The local `hawk up` runs tasks here, and for us. */
+    const char *contact = o.common.dist ? o.common.dist : getenv("HAWK_DIST");
+    o.spec.all_env = !contact || !*contact;
     if (!exit_code)
         exit_code = spec_build(argv[0], &o.spec, argc - first, argv + first, &d);
     if (!exit_code && o.results && (!o.wait || !o.spec.app))

@@ -251,7 +251,8 @@ static void run_loop(struct run *r, struct exec *exec)
 
 int run_main(int argc, char **argv)
 {
-    struct run r = {.options = {.spec.retries = SPEC_RETRIES_NOT_GIVEN, .seed = UINT32_MAX}};
+    struct run r = {
+        .options = {.spec = {.retries = SPEC_RETRIES_NOT_GIVEN, .all_env = true}, .seed = UINT32_MAX}};
     struct exec *exec;
     int at = flags_parse("run", run_flags, NULL, true, argc, argv, &r.options);
     if (at < 0)

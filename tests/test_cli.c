@@ -403,7 +403,7 @@ static bool has_env(const char *entry)
 static void test_spec(void **state)
 {
     char *argv[] = {(char[]){"/bin/echo"}, (char[]){"hello"}};
-    struct spec_options o = {.retries = 2, .estimate_us = 5, .class = "long", .cwd = "sub"};
+    struct spec_options o = {.retries = 2, .estimate_us = 5, .class = "long", .cwd = "sub", .all_env = true};
     char here[4096], expected[5000];
     setenv("HAWK_TOKEN", "secret", 1);
     setenv("SPEC_TEST", "here", 1);
