@@ -84,11 +84,11 @@ static int simulate(uint32_t workers, const char *trace, uint64_t tasks, struct 
     c.policy.short_share_ppm = 170000;
     rng_seed(&m.rng, 1);
     if (trace)
-        err = sim_workload_open(&w, trace, &source);
+        err = workload_open(&w, trace, &source);
     if (!err)
         err = sim_run(&c, &source, &r, why, sizeof why);
     if (err) {
-        fprintf(stderr, "bench_sim: %s %s\n", why, trace ? sim_workload_error(&w) : "");
+        fprintf(stderr, "bench_sim: %s %s\n", why, trace ? workload_error(&w) : "");
         return 1;
     }
     getrusage(RUSAGE_SELF, &u);

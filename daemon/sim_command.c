@@ -184,7 +184,7 @@ static int load_table(struct options *o, struct job_table *t)
     uint32_t load_milli = 0;
     int err;
 
-    if (job_table_load(t, o->workload, why, sizeof why) != 0)
+    if (generate_table_load(t, o->workload, why, sizeof why) != 0)
         return usage_error("sim: --workload: %s", why);
     if (o->jobs)
         t->jobs = o->jobs;
@@ -192,7 +192,7 @@ static int load_table(struct options *o, struct job_table *t)
         err = parse_milli(o->load, "load", &load_milli);
         if (err)
             return err;
-        t->gap_us = job_table_gap_us(t, (uint64_t)o->workers * o->slots, load_milli);
+        t->gap_us = generate_table_gap_us(t, (uint64_t)o->workers * o->slots, load_milli);
     }
     if (o->cutoff_us == 0)
         o->cutoff_us = t->cutoff_us;
@@ -354,9 +354,9 @@ static int write_trace(const struct job_table *table, uint64_t seed, const char 
     struct sim_workload w;
     struct sim_source source;
 
-    sim_workload_draw(&w, table, seed, &source);
+    workload_draw(&w, table, seed, &source);
     int err = sim_write_trace(&source, path);
-    sim_workload_close(&w);
+    workload_close(&w);
     return err;
 }
 
@@ -398,16 +398,16 @@ static int run_workload(const struct options *o, const struct sim_config *c, con
     int err = 0;
 
     if (o->workload)
-        sim_workload_draw(&w, table, o->seed, &source);
+        workload_draw(&w, table, o->seed, &source);
     else
-        err = sim_workload_open(&w, o->trace, &source);
+        err = workload_open(&w, o->trace, &source);
     if (!err)
         err = (strcmp(o->policy, OMNISCIENT) == 0 ? sim_bound : sim_run)(c, &source, &r, why, sizeof why);
     if (err)
-        say_error("sim", "%s", *sim_workload_error(&w) ? sim_workload_error(&w) : why);
+        say_error("sim", "%s", *workload_error(&w) ? workload_error(&w) : why);
     else
         err = report_result(o, c, &r);
-    sim_workload_close(&w);
+    workload_close(&w);
     sim_result_free(&r);
     return err ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
 }

@@ -22,7 +22,7 @@ static uint32_t place_of(const struct accepted *t, uint32_t id)
     return i;
 }
 
-struct accepted_peer *accepted_find(const struct accepted *t, uint32_t id)
+struct accepted_peer *peers_accepted_find(const struct accepted *t, uint32_t id)
 {
     struct accepted_peer *a = t->cap ? &t->v[place_of(t, id)] : NULL;
 
@@ -41,7 +41,7 @@ static void grow_table(struct accepted *t)
     free(old.v);
 }
 
-void accepted_add(struct accepted *t, uint32_t id, enum role role)
+void peers_accepted_add(struct accepted *t, uint32_t id, enum role role)
 {
     if (4 * (t->n + 1) > 3 * t->cap)
         grow_table(t);
@@ -50,7 +50,7 @@ void accepted_add(struct accepted *t, uint32_t id, enum role role)
 }
 
 /* Entries behind the gap move up when lookups would not find them any more. */
-void accepted_remove(struct accepted *t, struct accepted_peer *a)
+void peers_accepted_remove(struct accepted *t, struct accepted_peer *a)
 {
     uint32_t mask = t->cap - 1, gap = (uint32_t)(a - t->v);
 

@@ -21,9 +21,9 @@ struct accepted {
 };
 
 /* The entry of a peer; NULL: it has not dialled. */
-struct accepted_peer *accepted_find(const struct accepted *t, uint32_t id);
-void accepted_add(struct accepted *t, uint32_t id, enum role role); /* it is not in there */
-void accepted_remove(struct accepted *t, struct accepted_peer *a);
+struct accepted_peer *peers_accepted_find(const struct accepted *t, uint32_t id);
+void peers_accepted_add(struct accepted *t, uint32_t id, enum role role); /* it is not in there */
+void peers_accepted_remove(struct accepted *t, struct accepted_peer *a);
 
 /* ---- Streams that this node dials ---- */
 
@@ -89,15 +89,15 @@ void peers_copy(struct peers_out *out, enum peers_what what, enum peers_side sid
 
 /* ---- victims.c ---- */
 
-struct victim *victim_find(const struct peers *p, uint32_t id);
-void victim_opened(struct peers *p, struct victim *v, struct peers_out *out);
-void victim_drop(struct peers *p, struct victim *v, struct peers_out *out);
-void victims_listed(struct peers *p, struct peers_out *out); /* p->members is a new one */
-void victims_hinted(struct peers *p, const struct msg_steal_hint *m);
-void victims_send(struct peers *p, int64_t now_us, const struct msg *m, struct peers_out *out);
-void victims_timer(struct peers *p, int64_t now_us, struct peers_out *out);
-int64_t victims_next_timeout(const struct peers *p);
-void victims_free(struct peers *p);
-void victims_check(const struct peers *p);
+struct victim *peers_victim_find(const struct peers *p, uint32_t id);
+void peers_victim_opened(struct peers *p, struct victim *v, struct peers_out *out);
+void peers_victim_drop(struct peers *p, struct victim *v, struct peers_out *out);
+void peers_victims_listed(struct peers *p, struct peers_out *out); /* p->members is a new one */
+void peers_victims_hinted(struct peers *p, const struct msg_steal_hint *m);
+void peers_victims_send(struct peers *p, int64_t now_us, const struct msg *m, struct peers_out *out);
+void peers_victims_timer(struct peers *p, int64_t now_us, struct peers_out *out);
+int64_t peers_victims_next_timeout(const struct peers *p);
+void peers_victims_free(struct peers *p);
+void peers_victims_check(const struct peers *p);
 
 #endif

@@ -182,7 +182,7 @@ void peers_free(struct peers *p)
     free(p->lines);
     free(p->central.timer);
     free(p->accepted.v);
-    victims_free(p);
+    peers_victims_free(p);
     members_drop(p->members);
     heap_free(&p->timers);
     free(p);
@@ -397,11 +397,11 @@ void peers_central_says(struct peers *p, int64_t now_us, const struct msg *m, st
     if (m->type == MSG_MEMBERS && p->role == ROLE_DIST) {
         workers_listed(p, m->members.list, out);
     } else if (m->type == MSG_STEAL_HINT) {
-        victims_hinted(p, &m->steal_hint);
+        peers_victims_hinted(p, &m->steal_hint);
     } else if (m->type == MSG_MEMBERS) {
         members_drop(p->members);
         p->members = members_ref(m->members.list);
-        victims_listed(p, out);
+        peers_victims_listed(p, out);
     } else if (m->type == MSG_MEMBER && p->role == ROLE_DIST) {
         member_seen(p, m->member.node, m->member.role, m->member.state, m->member.addr, out);
     }
@@ -413,7 +413,7 @@ void peers_opened(struct peers *p, int64_t now_us, uint32_t peer, enum role role
                   unsigned version, struct peers_out *out)
 {
     struct line *k = p->role == ROLE_DIST ? line_find(p, peer) : NULL;
-    struct victim *v = p->role == ROLE_WORKER ? victim_find(p, peer) : NULL;
+    struct victim *v = p->role == ROLE_WORKER ? peers_victim_find(p, peer) : NULL;
 
     if (is_central(p, peer)) {
         central_opened(p, now_us, role, version, out);
@@ -422,7 +422,7 @@ void peers_opened(struct peers *p, int64_t now_us, uint32_t peer, enum role role
     } else if (node.v != peer) {
         put_end(out, PEERS_BREAK, peer, PEERS_DIALLED, HAWK_ESTALE, "another node listens there");
     } else if (v) {
-        victim_opened(p, v, out);
+        peers_victim_opened(p, v, out);
     } else {
         CHECK(k);
         k->state = LINE_OPEN;
@@ -444,14 +444,14 @@ void peers_accepted(struct peers *p, uint32_t peer, enum role role, unsigned ver
         put_end(out, PEERS_REFUSE, peer, PEERS_ACCEPTED, HAWK_EINVALID, out->why);
         return;
     }
-    old = p->role == ROLE_WORKER ? accepted_find(&p->accepted, peer) : NULL;
+    old = p->role == ROLE_WORKER ? peers_accepted_find(&p->accepted, peer) : NULL;
     if (old) { /* the peer has dialled anew before we saw the old stream end */
         put_end(out, PEERS_DROP, peer, PEERS_ACCEPTED, HAWK_ESTALE,
                 "replaced by a new stream of the same node");
         peers_tell_lost(out, peer, old->role);
         old->role = role;
     } else if (p->role == ROLE_WORKER) {
-        accepted_add(&p->accepted, peer, role);
+        peers_accepted_add(&p->accepted, peer, role);
     }
     peers_put(out, PEERS_ADMIT, peer, PEERS_ACCEPTED);
     tell_up(out, peer, role, version);
@@ -459,12 +459,12 @@ void peers_accepted(struct peers *p, uint32_t peer, enum role role, unsigned ver
 
 static void accepted_ended(struct peers *p, uint32_t peer, enum role role, struct peers_out *out)
 {
-    struct accepted_peer *a = accepted_find(&p->accepted, peer);
+    struct accepted_peer *a = peers_accepted_find(&p->accepted, peer);
 
     if (p->role == ROLE_WORKER) {
         CHECK(a);
         role = a->role;
-        accepted_remove(&p->accepted, a);
+        peers_accepted_remove(&p->accepted, a);
     }
     peers_tell_lost(out, peer, role);
 }
@@ -481,9 +481,9 @@ void peers_ended(struct peers *p, int64_t now_us, uint32_t peer, enum peers_side
     } else if (p->role == ROLE_DIST) {
         worker_ended(p, now_us, line_find(p, peer), peer, out);
     } else {
-        v = victim_find(p, peer);
+        v = peers_victim_find(p, peer);
         CHECK(v);
-        victim_drop(p, v, out); /* the thief dials again when it next asks */
+        peers_victim_drop(p, v, out); /* the thief dials again when it next asks */
     }
 }
 
@@ -506,8 +506,8 @@ void peers_send(struct peers *p, int64_t now_us, const struct msg *m, struct pee
         if (!k || k->state != LINE_OPEN)
             peers_tell_lost(out, m->peer, ROLE_WORKER);
     } else if (peers_is_thiefs(m->type)) {
-        victims_send(p, now_us, m, out);
-    } else if (!accepted_find(&p->accepted, m->peer)) {
+        peers_victims_send(p, now_us, m, out);
+    } else if (!peers_accepted_find(&p->accepted, m->peer)) {
         peers_tell_lost(out, m->peer, m->type == MSG_STEAL_LOOT ? ROLE_WORKER : ROLE_DIST);
     }
 }
@@ -529,14 +529,14 @@ void peers_timer(struct peers *p, int64_t now_us, struct peers_out *out)
 
         line_dial(p, is_central(p, id) ? &p->central : line_find(p, id), id, out);
     }
-    victims_timer(p, now_us, out);
+    peers_victims_timer(p, now_us, out);
 }
 
 int64_t peers_next_timeout(const struct peers *p)
 {
     const struct heap_node *first = heap_min(&p->timers);
 
-    return earlier(first ? first->key : TIME_NEVER, victims_next_timeout(p));
+    return earlier(first ? first->key : TIME_NEVER, peers_victims_next_timeout(p));
 }
 
 /* ---- Invariants ---- */
@@ -565,5 +565,5 @@ void peers_check(const struct peers *p)
     CHECK(heap_check(&p->timers));
     CHECK(p->chunks == 0 || p->role == ROLE_DIST);
     CHECK(p->role == ROLE_WORKER || p->accepted.n == 0);
-    victims_check(p);
+    peers_victims_check(p);
 }

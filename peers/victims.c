@@ -16,7 +16,7 @@
 
 static struct victim *victim_of(struct list *l) { return container_of(l, struct victim, lru); }
 
-struct victim *victim_find(const struct peers *p, uint32_t id)
+struct victim *peers_victim_find(const struct peers *p, uint32_t id)
 {
     for (struct list *l = p->lru.prev; l != &p->lru; l = l->prev)
         if (victim_of(l)->id == id)
@@ -34,7 +34,7 @@ static void victim_free(struct peers *p, struct victim *v)
     free(v);
 }
 
-void victims_free(struct peers *p)
+void peers_victims_free(struct peers *p)
 {
     while (!list_empty(&p->lru))
         victim_free(p, victim_of(p->lru.next));
@@ -70,7 +70,7 @@ static struct blob *address_of(const struct peers *p, uint32_t id, bool *listed)
     return *listed && m->state != MEMBER_GONE && m->addr && m->addr->len ? m->addr : NULL;
 }
 
-void victim_drop(struct peers *p, struct victim *v, struct peers_out *out)
+void peers_victim_drop(struct peers *p, struct victim *v, struct peers_out *out)
 {
     uint32_t id = v->id;
 
@@ -81,7 +81,7 @@ void victim_drop(struct peers *p, struct victim *v, struct peers_out *out)
 
 /* A worker that is not listed may be in the reserved partition now, so its stream stays until another
  * victim needs the place. A worker that is gone, or has another address, is lost. */
-void victims_listed(struct peers *p, struct peers_out *out)
+void peers_victims_listed(struct peers *p, struct peers_out *out)
 {
     list_foreach(&p->lru, l, next) {
         struct victim *v = victim_of(l);
@@ -89,11 +89,11 @@ void victims_listed(struct peers *p, struct peers_out *out)
         struct blob *addr = address_of(p, v->id, &listed);
 
         if (listed && (!addr || strcmp(addr->data, v->addr->data) != 0))
-            victim_drop(p, v, out);
+            peers_victim_drop(p, v, out);
     }
 }
 
-void victims_hinted(struct peers *p, const struct msg_steal_hint *m)
+void peers_victims_hinted(struct peers *p, const struct msg_steal_hint *m)
 {
     blob_drop(p->hinted_addr);
     p->hinted_addr = m->addr && m->addr->len ? blob_ref(m->addr) : NULL;
@@ -135,9 +135,9 @@ static void dial_victim(struct peers *p, int64_t now_us, const struct msg *m, st
     peers_put(out, PEERS_DIAL, v->id, PEERS_DIALLED)->addr = blob_ref(addr);
 }
 
-void victims_send(struct peers *p, int64_t now_us, const struct msg *m, struct peers_out *out)
+void peers_victims_send(struct peers *p, int64_t now_us, const struct msg *m, struct peers_out *out)
 {
-    struct victim *v = victim_find(p, m->peer);
+    struct victim *v = peers_victim_find(p, m->peer);
     bool listed;
     struct blob *addr = v ? NULL : address_of(p, m->peer, &listed);
 
@@ -159,7 +159,7 @@ void victims_send(struct peers *p, int64_t now_us, const struct msg *m, struct p
     }
 }
 
-void victim_opened(struct peers *p, struct victim *v, struct peers_out *out)
+void peers_victim_opened(struct peers *p, struct victim *v, struct peers_out *out)
 {
     v->open = true;
     p->opening--;
@@ -169,7 +169,7 @@ void victim_opened(struct peers *p, struct victim *v, struct peers_out *out)
     v->held.type = MSG_NONE;
 }
 
-int64_t victims_next_timeout(const struct peers *p)
+int64_t peers_victims_next_timeout(const struct peers *p)
 {
     int64_t at_us = TIME_NEVER;
 
@@ -179,16 +179,16 @@ int64_t victims_next_timeout(const struct peers *p)
     return at_us;
 }
 
-void victims_timer(struct peers *p, int64_t now_us, struct peers_out *out)
+void peers_victims_timer(struct peers *p, int64_t now_us, struct peers_out *out)
 {
     if (p->opening == 0)
         return;
     list_foreach(&p->lru, l, next)
         if (!victim_of(l)->open && victim_of(l)->open_by_us <= now_us)
-            victim_drop(p, victim_of(l), out);
+            peers_victim_drop(p, victim_of(l), out);
 }
 
-void victims_check(const struct peers *p)
+void peers_victims_check(const struct peers *p)
 {
     uint32_t n = 0, opening = 0;
 

@@ -153,8 +153,8 @@ static int make_points(const struct sim_config *base, const struct sim_sweep *s,
 static int open_input(const struct sim_sweep_input *input, struct sim_workload *w, struct sim_source *source)
 {
     if (!input->table)
-        return sim_workload_open(w, input->trace, source);
-    sim_workload_draw(w, input->table, input->seed, source);
+        return workload_open(w, input->trace, source);
+    workload_draw(w, input->table, input->seed, source);
     return 0;
 }
 
@@ -171,8 +171,8 @@ static int count_jobs(const struct sim_sweep_input *input, uint64_t *jobs, char 
         while ((got = source.next(source.arg, &job)) > 0)
             ++*jobs;
     if (got < 0)
-        snprintf(why, size, "%s", sim_workload_error(&w));
-    sim_workload_close(&w);
+        snprintf(why, size, "%s", workload_error(&w));
+    workload_close(&w);
     return got;
 }
 
@@ -199,14 +199,14 @@ static void run_point(const struct sim_config *base, const struct sim_sweep_inpu
     c.progress_arg = p;
     p->err = open_input(input, &w, &source);
     if (p->err)
-        snprintf(p->why, sizeof p->why, "%s", sim_workload_error(&w));
+        snprintf(p->why, sizeof p->why, "%s", workload_error(&w));
     else
         p->err = sim_run(&c, &source, &r, p->why, sizeof p->why);
     for (int k = 0; k < CLASS_COUNT; k++)
         p->response_us[k] = r.classes[k].response_us;
     p->utilization = r.utilization_median;
     sim_result_free(&r);
-    sim_workload_close(&w);
+    workload_close(&w);
 }
 
 /* Forks a run. Its end of the pipe closes when the process ends. */

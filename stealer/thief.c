@@ -16,7 +16,7 @@ static bool is_prime(uint64_t x)
     return true;
 }
 
-void victims_begin(struct victims *v, struct rng *r, uint32_t n)
+void thief_victims_begin(struct victims *v, struct rng *r, uint32_t n)
 {
     if (n != v->n || v->prime == 0)
         for (v->prime = n < 2 ? 2 : n; !is_prime(v->prime);)
@@ -26,7 +26,7 @@ void victims_begin(struct victims *v, struct rng *r, uint32_t n)
     v->stride = 1 + (uint32_t)rng_below(r, v->prime - 1);
 }
 
-uint32_t victims_next(struct victims *v)
+uint32_t thief_victims_next(struct victims *v)
 {
     uint64_t x;
 
@@ -126,7 +126,7 @@ static void enter_round(struct thief *t, bool hinted, uint16_t left)
 static void begin_round(struct thief *t, const struct thief_env *env)
 {
     enter_round(t, false, round_cap(t, env));
-    victims_begin(&t->order, env->rng, env->members->n);
+    thief_victims_begin(&t->order, env->rng, env->members->n);
 }
 
 /* The published simulator's victims: independent draws, in which the thief may draw itself. That costs a
@@ -134,7 +134,7 @@ static void begin_round(struct thief *t, const struct thief_env *env)
 static uint32_t draw_index(struct thief *t, const struct thief_env *env)
 {
     if (!policy_has(env->policy, POLICY_STEAL_REPLACE))
-        return victims_next(&t->order);
+        return thief_victims_next(&t->order);
     if (t->order.left == 0)
         return t->order.n;
     t->order.left--;

@@ -29,9 +29,9 @@ struct victims {
     uint64_t at;     /* the next index, if below n */
 };
 
-void victims_begin(struct victims *v, struct rng *r, uint32_t n);
+void thief_victims_begin(struct victims *v, struct rng *r, uint32_t n);
 /* Draws the next index: each of 0 .. n-1 once, then n. */
-uint32_t victims_next(struct victims *v);
+uint32_t thief_victims_next(struct victims *v);
 
 /* A victim that has not answered after this time may be cut off: the thief asks the next one. */
 #define THIEF_ANSWER_US US_PER_S

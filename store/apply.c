@@ -75,9 +75,9 @@ static int forget_env(const struct place *p, const struct record_key *job, uint3
     if (err || ended.n + left_out < d->tasks)
         goto out;
     job_desc_forget_env(&m.journal_job.desc);
-    job_fields_copy(&value, span_of(&old),
+    record_copy_job(&value, span_of(&old),
                     ~(1u << JOB_FIELD_desc | 1u << JOB_FIELD_chunks | 1u << JOB_FIELD_generation));
-    job_desc_put(&value, m.journal_job.desc);
+    record_put_desc(&value, m.journal_job.desc);
     err = p->ops->put(p->b, job, span_of(&value));
     p->ops->forgot(p->b);
 out:
@@ -104,8 +104,8 @@ static int change_job(const struct place *p, const struct entry *e)
     int err = p->ops->get(p->b, &e->key, &old);
 
     if (!err) {
-        job_fields_copy(&value, span_of(&e->value), ~(1u << JOB_FIELD_at_us));
-        job_fields_copy(&value, span_of(&old), 1u << JOB_FIELD_desc | 1u << JOB_FIELD_at_us);
+        record_copy_job(&value, span_of(&e->value), ~(1u << JOB_FIELD_at_us));
+        record_copy_job(&value, span_of(&old), 1u << JOB_FIELD_desc | 1u << JOB_FIELD_at_us);
         err = p->ops->put(p->b, &e->key, span_of(&value));
         if (!err)
             err = p->ops->remove(p->b, &ended, PART_ENDED);

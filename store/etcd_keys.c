@@ -389,9 +389,9 @@ static int take_over_cluster(struct backend *b)
         etcd_key(b, key, "meta/%s", names[i]);
         etcd_txn_delete(&b->txn, key, NULL);
     }
-    struct entry *e = entry_new(&m);
+    struct entry *e = record_entry_new(&m);
     err = op_put(b, &e->key, span_of(&e->value));
-    entry_free(e);
+    record_entry_free(e);
     return err ? err : op_commit(b);
 }
 

@@ -244,7 +244,7 @@ static enum entry_change change_of(const struct msg *m)
     }
 }
 
-struct entry *entry_new(const struct msg *m)
+struct entry *record_entry_new(const struct msg *m)
 {
     struct record_key key;
     struct entry *e;
@@ -262,7 +262,7 @@ struct entry *entry_new(const struct msg *m)
     return e;
 }
 
-void entry_free(struct entry *e)
+void record_entry_free(struct entry *e)
 {
     codec_buf_free(&e->value);
     free(e);
@@ -270,7 +270,7 @@ void entry_free(struct entry *e)
 
 /* ---- Parts of a job's value ---- */
 
-void job_fields_copy(struct codec_buf *to, struct span from, uint32_t fields)
+void record_copy_job(struct codec_buf *to, struct span from, uint32_t fields)
 {
     struct wire s = wire_of(from.data, from.len);
     struct wire_field f;
@@ -285,7 +285,7 @@ void job_fields_copy(struct codec_buf *to, struct span from, uint32_t fields)
     }
 }
 
-void job_desc_put(struct codec_buf *to, const struct job_desc *d) { put_desc(to, JOB_FIELD_desc, d); }
+void record_put_desc(struct codec_buf *to, const struct job_desc *d) { put_desc(to, JOB_FIELD_desc, d); }
 
 /* ---- For people ---- */
 

@@ -31,8 +31,8 @@ struct entry {
 static inline size_t entry_bytes(const struct entry *e) { return sizeof *e + e->value.cap; }
 
 /* NULL: m is not a record. */
-struct entry *entry_new(const struct msg *m);
-void entry_free(struct entry *e);
+struct entry *record_entry_new(const struct msg *m);
+void record_entry_free(struct entry *e);
 
 /* Decodes the record under k to a message. The caller drops its handles. *ago_us: how long ago the record
  * was written, where it says so; otherwise -1. HAWK_ECORRUPT: no record has this key or value; there is
@@ -48,9 +48,9 @@ enum {
 #undef V
 };
 /* Appends to a job's value those fields of another, readable value whose bits are set. */
-void job_fields_copy(struct codec_buf *to, struct span from, uint32_t fields);
+void record_copy_job(struct codec_buf *to, struct span from, uint32_t fields);
 /* Appends a field with the description. */
-void job_desc_put(struct codec_buf *to, const struct job_desc *d);
+void record_put_desc(struct codec_buf *to, const struct job_desc *d);
 
 /* For logs: "JOURNAL_TASK of job 3.1". */
 #define RECORD_TEXT 80

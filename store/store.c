@@ -97,7 +97,7 @@ static void drop_committed(struct store *s, const struct entry *last)
         end = e == last;
         s->pending.head = e->next;
         bytes += entry_bytes(e);
-        entry_free(e);
+        record_entry_free(e);
     }
     if (!s->pending.head)
         queue_init(&s->pending);
@@ -283,7 +283,7 @@ static int end_store(struct store *s, bool abandon)
     while ((e = s->pending.head)) {
         err = HAWK_EIO;
         s->pending.head = e->next;
-        entry_free(e);
+        record_entry_free(e);
     }
     pthread_mutex_destroy(&s->lock);
     pthread_mutex_destroy(&s->db_lock);
@@ -307,7 +307,7 @@ uint32_t store_epoch(const struct store *s) { return s->epoch; }
 
 int store_write(struct store *s, const struct msg *m)
 {
-    struct entry *e = entry_new(m);
+    struct entry *e = record_entry_new(m);
     int err = 0;
 
     if (!e)
@@ -324,7 +324,7 @@ int store_write(struct store *s, const struct msg *m)
     }
     pthread_mutex_unlock(&s->lock);
     if (err)
-        entry_free(e);
+        record_entry_free(e);
     return err;
 }
 

@@ -23,7 +23,7 @@ static struct job_table parsed(const char *text)
     struct job_table t;
     char why[256] = "";
 
-    if (job_table_parse(&t, "t.tbl", text, why, sizeof why) != 0)
+    if (generate_table_parse(&t, "t.tbl", text, why, sizeof why) != 0)
         fail_msg("%s", why);
     return t;
 }
@@ -33,7 +33,7 @@ static struct job_table loaded(const char *name)
     struct job_table t;
     char why[512] = "";
 
-    if (job_table_load(&t, name, why, sizeof why) != 0)
+    if (generate_table_load(&t, name, why, sizeof why) != 0)
         fail_msg("%s", why);
     return t;
 }
@@ -52,9 +52,9 @@ static void logarithms_are_exact_to_a_billionth(void **state)
                  {UINT64_C(0xc000000000000000), 0.28768207245},  /* 3/4 */
                  {UINT64_C(0x1999999999999999), 2.30258509299}}; /* 1/10 */
 
-    assert_int_equal(draw_minus_ln(0), 0);
+    assert_int_equal(generate_minus_ln(0), 0);
     for (size_t i = 0; i < COUNT(known); i++) {
-        double off = (double)draw_minus_ln(known[i].x) / (double)DRAW_ONE - known[i].ln;
+        double off = (double)generate_minus_ln(known[i].x) / (double)DRAW_ONE - known[i].ln;
 
         assert_true(off < 1e-9 && off > -1e-9);
     }
@@ -66,10 +66,10 @@ static void draws_are_the_same_everywhere(void **state)
     struct rng r;
 
     rng_seed(&r, 4711);
-    assert_int_equal(draw_exponential(&r), UINT64_C(116675406));
-    assert_int_equal(draw_exponential(&r), UINT64_C(5082437757));
-    assert_int_equal(draw_normal(&r), INT64_C(-4644879086));
-    assert_int_equal(draw_normal(&r), INT64_C(3719771092));
+    assert_int_equal(generate_exponential(&r), UINT64_C(116675406));
+    assert_int_equal(generate_exponential(&r), UINT64_C(5082437757));
+    assert_int_equal(generate_normal(&r), INT64_C(-4644879086));
+    assert_int_equal(generate_normal(&r), INT64_C(3719771092));
 }
 
 static void draws_have_the_distribution_they_say(void **state)
@@ -81,8 +81,8 @@ static void draws_have_the_distribution_they_say(void **state)
 
     rng_seed(&r, 1);
     for (int i = 0; i < N; i++) {
-        uint64_t e = draw_exponential(&r);
-        double z = (double)draw_normal(&r) / (double)DRAW_ONE;
+        uint64_t e = generate_exponential(&r);
+        double z = (double)generate_normal(&r) / (double)DRAW_ONE;
 
         sum += (double)e / (double)DRAW_ONE;
         above_one += e > DRAW_ONE;
@@ -155,7 +155,7 @@ static void a_wrong_table_is_told_where_and_what(void **state)
         struct job_table t;
         char why[256] = "";
 
-        assert_int_equal(job_table_parse(&t, "t.tbl", bad[i].text, why, sizeof why), HAWK_EINVALID);
+        assert_int_equal(generate_table_parse(&t, "t.tbl", bad[i].text, why, sizeof why), HAWK_EINVALID);
         assert_string_equal(why, bad[i].why);
     }
 }
@@ -165,10 +165,10 @@ static void an_unknown_workload_is_told_which_there_are(void **state)
     struct job_table t;
     char why[512];
 
-    assert_int_equal(job_table_load(&t, "googel", why, sizeof why), HAWK_EINVALID);
+    assert_int_equal(generate_table_load(&t, "googel", why, sizeof why), HAWK_EINVALID);
     assert_non_null(strstr(why, "\"googel\""));
     assert_non_null(strstr(why, " cloudera, facebook, yahoo,"));
-    assert_int_equal(job_table_load(&t, "./no-such.tbl", why, sizeof why), HAWK_EIO);
+    assert_int_equal(generate_table_load(&t, "./no-such.tbl", why, sizeof why), HAWK_EIO);
     assert_non_null(strstr(why, "./no-such.tbl: cannot be opened"));
 }
 
@@ -176,10 +176,10 @@ static void the_load_sets_the_gap(void **state)
 {
     struct job_table t = parsed("gap 1s\nshort 3 10 100ms\nlong 1 10 10s\n"); /* 25.75 s of work a job */
 
-    assert_int_equal(job_table_gap_us(&t, 100, 1000), 257500);
-    assert_int_equal(job_table_gap_us(&t, 100, 500), 515000);
+    assert_int_equal(generate_table_gap_us(&t, 100, 1000), 257500);
+    assert_int_equal(generate_table_gap_us(&t, 100, 500), 515000);
     t = parsed("gap 1s\nlong 1000000000 1000000 10000d\nshort 1 1 1us\n"); /* the largest there may be */
-    assert_true(job_table_gap_us(&t, 1, 1) > 0);
+    assert_true(generate_table_gap_us(&t, 1, 1) > 0);
 }
 
 /* ---- Jobs ---- */
@@ -347,8 +347,8 @@ static void the_papers_workloads_have_the_shares_they_are_fitted_to(void **state
 
 static void every_workload_that_comes_with_hawk_can_be_read(void **state)
 {
-    for (int i = 0; job_table_names[i]; i++) {
-        struct made m = make(job_table_names[i], 50, 1);
+    for (int i = 0; generate_table_names[i]; i++) {
+        struct made m = make(generate_table_names[i], 50, 1);
 
         assert_true(m.jobs == 50);
     }

@@ -456,12 +456,18 @@ static char page[1 << 20];
 
 static void read_page(void)
 {
-    FILE *f = fopen("docs/protocol.md", "re");
+    const char *const pages[] = {"docs/protocol.md", "docs/protocol-lives.md"};
+    size_t n = 0;
 
-    assert_non_null(f);
-    page[fread(page, 1, sizeof page - 1, f)] = '\0';
-    assert_true(feof(f));
-    fclose(f);
+    for (unsigned i = 0; i < sizeof pages / sizeof *pages; i++) {
+        FILE *f = fopen(pages[i], "re");
+
+        assert_non_null(f);
+        n += fread(page + n, 1, sizeof page - 1 - n, f);
+        assert_true(feof(f));
+        fclose(f);
+    }
+    page[n] = '\0';
 }
 
 /* The end of an item of a list, whose further lines are indented; NULL: it does not end. */

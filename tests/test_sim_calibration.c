@@ -120,10 +120,10 @@ static void simulate(struct sim_result *r, const char *path, const struct sim_co
 
     c.compat = true;
     sim_compat_policy(&c.policy);
-    assert_int_equal(sim_workload_open(&w, path, &source), 0);
+    assert_int_equal(workload_open(&w, path, &source), 0);
     if (sim_run(&c, &source, r, why, sizeof why) != 0)
-        fail_msg("%s %s", sim_workload_error(&w), why);
-    sim_workload_close(&w);
+        fail_msg("%s %s", workload_error(&w), why);
+    workload_close(&w);
 }
 
 static struct sim_config setup(unsigned slots, const char *system, int64_t cutoff_us, uint32_t share_ppm)

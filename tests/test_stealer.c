@@ -230,15 +230,15 @@ static void every_victim_once(void **state)
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         memset(seen, 0, sizeof seen);
-        victims_begin(&v, &r, sizes[i]);
+        thief_victims_begin(&v, &r, sizes[i]);
         for (uint32_t k = 0; k < sizes[i]; k++) {
-            uint32_t x = victims_next(&v);
+            uint32_t x = thief_victims_next(&v);
 
             assert_true(x < sizes[i]);
             assert_false(seen[x]);
             seen[x] = true;
         }
-        assert_int_equal(victims_next(&v), sizes[i]);
+        assert_int_equal(thief_victims_next(&v), sizes[i]);
     }
 }
 
@@ -254,9 +254,9 @@ static void victims_are_drawn_uniformly(void **state)
     for (int i = 0; i < KEYS; i++) {
         uint32_t a, b;
 
-        victims_begin(&v, &r, N);
-        a = victims_next(&v);
-        b = victims_next(&v);
+        thief_victims_begin(&v, &r, N);
+        a = thief_victims_next(&v);
+        b = thief_victims_next(&v);
         first[a]++;
         pair[a][b]++;
     }

@@ -72,7 +72,7 @@ static struct sim_sweep_result run(const char *grid, uint32_t at_once, struct si
     c->dists = 2;
     c->policy.cutoff_us = 10 * US_PER_S;
     c->policy.short_share_ppm = 100000;
-    assert_int_equal(job_table_parse(table, "mixed", mixed, why, sizeof why), 0);
+    assert_int_equal(generate_table_parse(table, "mixed", mixed, why, sizeof why), 0);
     assert_int_equal(sim_sweep_parse(&s, grid, why, sizeof why), 0);
     if (sim_sweep_run(c, &s, &input, at_once, NULL, &r, why, sizeof why) != 0)
         fail_msg("%s", why);
@@ -99,7 +99,7 @@ static void every_point_is_what_that_simulation_alone_says(void **state)
         assert_int_equal(p->workers, i < 2 ? 30 : 40);
         c.workers = p->workers;
         c.policy.short_share_ppm = p->share_ppm;
-        sim_workload_draw(&w, &table, 3, &source);
+        workload_draw(&w, &table, 3, &source);
         assert_int_equal(sim_run(&c, &source, &alone, why, sizeof why), 0);
         for (int k = 0; k < CLASS_COUNT; k++) {
             assert_int_equal(p->response_us[k].n, alone.classes[k].jobs);
@@ -107,7 +107,7 @@ static void every_point_is_what_that_simulation_alone_says(void **state)
             assert_int_equal(p->response_us[k].p99, alone.classes[k].response_us.p99);
         }
         sim_result_free(&alone);
-        sim_workload_close(&w);
+        workload_close(&w);
     }
     sim_sweep_free(&r);
 }
@@ -155,7 +155,7 @@ static void one_point_that_fails_does_not_hide_the_others(void **state)
     c.workers = 40;
     c.dists = 2;
     c.slots = 0; /* no run can do with that */
-    assert_int_equal(job_table_parse(&table, "mixed", mixed, why, sizeof why), 0);
+    assert_int_equal(generate_table_parse(&table, "mixed", mixed, why, sizeof why), 0);
     assert_int_equal(sim_sweep_parse(&s, "partition=1%", why, sizeof why), 0);
     assert_int_equal(sim_sweep_run(&c, &s, &input, 2, NULL, &r, why, sizeof why), 0);
     assert_int_equal(r.n, 2);

@@ -34,7 +34,7 @@ static uint32_t draw_tasks(struct generator *g, const struct job_cluster *c)
     int64_t milli = (int64_t)c->tasks_milli, most = TRACE_TASKS_MAX * INT64_C(1000);
 
     if (g->table.tasks == TABLE_EXPONENTIAL)
-        milli = draw_scale(milli, draw_exponential(&g->rng), most);
+        milli = generate_scale(milli, generate_exponential(&g->rng), most);
     return milli < 1500 ? 1 : (uint32_t)((milli + 500 > most ? most : milli + 500) / 1000);
 }
 
@@ -44,7 +44,7 @@ static int64_t draw_mean_us(struct generator *g, const struct job_cluster *c)
 {
     if (g->table.mean == TABLE_FIXED)
         return c->mean_us;
-    return at_least_one(draw_scale(c->mean_us, draw_exponential(&g->rng), TRACE_TIME_US_MAX));
+    return at_least_one(generate_scale(c->mean_us, generate_exponential(&g->rng), TRACE_TIME_US_MAX));
 }
 
 /* Hawk 4.1: "a Gaussian distribution with standard deviation twice the mean, excluding negative values". */
@@ -53,9 +53,9 @@ static int64_t draw_gaussian_us(struct generator *g, int64_t mean_us)
     int64_t factor; /* 1 + 2z, in units of 2^-32 */
 
     do
-        factor = (int64_t)DRAW_ONE + 2 * draw_normal(&g->rng);
+        factor = (int64_t)DRAW_ONE + 2 * generate_normal(&g->rng);
     while (factor < 0);
-    return draw_scale(mean_us, (uint64_t)factor, TRACE_TIME_US_MAX);
+    return generate_scale(mean_us, (uint64_t)factor, TRACE_TIME_US_MAX);
 }
 
 static int64_t draw_duration_us(struct generator *g, int64_t mean_us)
@@ -64,7 +64,7 @@ static int64_t draw_duration_us(struct generator *g, int64_t mean_us)
     case TABLE_GAUSSIAN:
         return at_least_one(draw_gaussian_us(g, mean_us));
     case TABLE_EXPONENTIAL:
-        return at_least_one(draw_scale(mean_us, draw_exponential(&g->rng), TRACE_TIME_US_MAX));
+        return at_least_one(generate_scale(mean_us, generate_exponential(&g->rng), TRACE_TIME_US_MAX));
     default:
         return mean_us;
     }
@@ -80,7 +80,7 @@ static int next_drawn_job(void *arg, struct trace_job *job)
     if (g->made == g->table.jobs)
         return 0;
     if (g->made++ > 0)
-        g->submit_us += draw_scale(g->table.gap_us, draw_exponential(&g->rng), TRACE_TIME_US_MAX);
+        g->submit_us += generate_scale(g->table.gap_us, generate_exponential(&g->rng), TRACE_TIME_US_MAX);
     c = draw_cluster(g);
     *job = (struct trace_job){
         .line = g->made, .submit_us = g->submit_us, .tasks = draw_tasks(g, c), .tag = c->tag};

@@ -5,7 +5,7 @@
 #define LOG_BITS 32
 
 /* Digit by digit: squaring a number in [1, 2) gives the next binary digit of its logarithm to base 2. */
-uint64_t draw_minus_ln(uint64_t x)
+uint64_t generate_minus_ln(uint64_t x)
 {
     uint64_t log2 = 0, m;
     int shift;
@@ -26,21 +26,21 @@ uint64_t draw_minus_ln(uint64_t x)
     return (uint64_t)((unsigned __int128)log2 * LN_2 >> 63);
 }
 
-uint64_t draw_exponential(struct rng *r) { return draw_minus_ln(rng_next(r)); }
+uint64_t generate_exponential(struct rng *r) { return generate_minus_ln(rng_next(r)); }
 
 /* Von Neumann's rejection: an exponential x is the absolute value of a normal one with probability
  * exp(-(x - 1)^2 / 2), that is when another exponential is not below (x - 1)^2 / 2. */
-int64_t draw_normal(struct rng *r)
+int64_t generate_normal(struct rng *r)
 {
     for (;;) {
-        int64_t x = (int64_t)draw_exponential(r), d = x - (int64_t)DRAW_ONE;
+        int64_t x = (int64_t)generate_exponential(r), d = x - (int64_t)DRAW_ONE;
 
-        if ((__int128)d * d >> 33 <= (__int128)draw_exponential(r))
+        if ((__int128)d * d >> 33 <= (__int128)generate_exponential(r))
             return rng_next(r) >> 63 ? -x : x;
     }
 }
 
-int64_t draw_scale(int64_t value, uint64_t factor, int64_t max)
+int64_t generate_scale(int64_t value, uint64_t factor, int64_t max)
 {
     __int128 v = (__int128)value * factor >> 32;
 

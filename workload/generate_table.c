@@ -43,7 +43,7 @@ TABLES(X)
 #undef X
 
 #define X(symbol, name) name,
-const char *const job_table_names[] = {TABLES(X) NULL};
+const char *const generate_table_names[] = {TABLES(X) NULL};
 #undef X
 #define X(symbol, name) table_text_##symbol,
 static const char *const job_table_texts[] = {TABLES(X)};
@@ -222,7 +222,7 @@ static int take_line(struct reader *r, struct job_table *t)
     return rest.text[0] ? expected_word(r, &rest, "the end of the line") : 0;
 }
 
-int job_table_parse(struct job_table *t, const char *name, const char *text, char *why, size_t size)
+int generate_table_parse(struct job_table *t, const char *name, const char *text, char *why, size_t size)
 {
     struct reader r = {.name = name, .line_start = text, .at = text, .line = 1, .why = why, .size = size};
 
@@ -277,32 +277,32 @@ static bool is_path(const char *name)
     return strchr(name, '/') || (n > 4 && strcmp(name + n - 4, ".tbl") == 0);
 }
 
-int job_table_load(struct job_table *t, const char *name, char *why, size_t size)
+int generate_table_load(struct job_table *t, const char *name, char *why, size_t size)
 {
     char *text;
     int err;
 
     if (is_path(name)) {
         text = read_file(name, why, size);
-        err = text ? job_table_parse(t, name, text, why, size) : HAWK_EIO;
+        err = text ? generate_table_parse(t, name, text, why, size) : HAWK_EIO;
         free(text);
         return err;
     }
-    for (int i = 0; job_table_names[i]; i++)
-        if (strcmp(name, job_table_names[i]) == 0)
-            return job_table_parse(t, name, job_table_texts[i], why, size);
+    for (int i = 0; generate_table_names[i]; i++)
+        if (strcmp(name, generate_table_names[i]) == 0)
+            return generate_table_parse(t, name, job_table_texts[i], why, size);
     snprintf(why, size,
              "no workload \"%s\": a file's name has a / or ends in .tbl; those that come with Hawk are",
              name);
-    for (int i = 0; job_table_names[i]; i++) {
+    for (int i = 0; generate_table_names[i]; i++) {
         size_t n = strlen(why);
 
-        snprintf(why + n, size - n, "%s %s", i ? "," : "", job_table_names[i]);
+        snprintf(why + n, size - n, "%s %s", i ? "," : "", generate_table_names[i]);
     }
     return HAWK_EINVALID;
 }
 
-int64_t job_table_gap_us(const struct job_table *t, uint64_t slots, uint32_t load_milli)
+int64_t generate_table_gap_us(const struct job_table *t, uint64_t slots, uint32_t load_milli)
 {
     unsigned __int128 work = 0, shares = 0; /* at most 64 x 10^12 x 10^9 x 10^15, below 2^127 */
 

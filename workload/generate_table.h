@@ -45,14 +45,14 @@ struct job_table {
 };
 
 /* Parses the text of a table. `name` stands for it in errors. HAWK_EINVALID; why: "NAME:LINE:COLUMN: expected ...". */
-HAWK_MUST_USE int job_table_parse(struct job_table *t, const char *name, const char *text, char *why,
-                                  size_t size);
+HAWK_MUST_USE int generate_table_parse(struct job_table *t, const char *name, const char *text, char *why,
+                                       size_t size);
 /* Loads a table. A name that has a '/' or ends in ".tbl" is a file's; any other one is that of a table that comes with
  * Hawk ("cloudera"). HAWK_EIO, HAWK_EINVALID; why names the file or table and says more. */
-HAWK_MUST_USE int job_table_load(struct job_table *t, const char *name, char *why, size_t size);
-extern const char *const job_table_names[]; /* of the tables that come with Hawk; NULL-terminated */
+HAWK_MUST_USE int generate_table_load(struct job_table *t, const char *name, char *why, size_t size);
+extern const char *const generate_table_names[]; /* of the tables that come with Hawk; NULL-terminated */
 /* The gap at which the jobs keep load_milli thousandths of that many slots busy (900: 90 %). Both must be at least
  * 1. */
-int64_t job_table_gap_us(const struct job_table *t, uint64_t slots, uint32_t load_milli);
+int64_t generate_table_gap_us(const struct job_table *t, uint64_t slots, uint32_t load_milli);
 
 #endif

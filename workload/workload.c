@@ -3,7 +3,7 @@
 
 static int next_traced_job(void *arg, struct trace_job *job) { return trace_next(arg, job); }
 
-int sim_workload_open(struct sim_workload *w, const char *path, struct sim_source *source)
+int workload_open(struct sim_workload *w, const char *path, struct sim_source *source)
 {
     int err;
 
@@ -13,16 +13,16 @@ int sim_workload_open(struct sim_workload *w, const char *path, struct sim_sourc
     return err;
 }
 
-void sim_workload_draw(struct sim_workload *w, const struct job_table *t, uint64_t seed,
-                       struct sim_source *source)
+void workload_draw(struct sim_workload *w, const struct job_table *t, uint64_t seed,
+                   struct sim_source *source)
 {
     *w = (struct sim_workload){.generator = generator_new(t, seed)};
     *source = generator_source(w->generator);
 }
 
-const char *sim_workload_error(const struct sim_workload *w) { return w->trace ? trace_error(w->trace) : ""; }
+const char *workload_error(const struct sim_workload *w) { return w->trace ? trace_error(w->trace) : ""; }
 
-void sim_workload_close(struct sim_workload *w)
+void workload_close(struct sim_workload *w)
 {
     trace_close(w->trace);
     generator_free(w->generator);

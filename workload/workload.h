@@ -10,14 +10,14 @@ struct sim_workload {
     struct generator *generator; /* NULL: jobs come from a trace */
 };
 
-/* Opens a trace; "-" is standard input. *source is valid until sim_workload_close(), which the caller must call after
+/* Opens a trace; "-" is standard input. *source is valid until workload_close(), which the caller must call after
  * an error, too. Errors as of trace_open(). */
-HAWK_MUST_USE int sim_workload_open(struct sim_workload *w, const char *path, struct sim_source *source);
-/* Draws jobs from a table. *source is valid until sim_workload_close(). */
-void sim_workload_draw(struct sim_workload *w, const struct job_table *t, uint64_t seed,
-                       struct sim_source *source);
+HAWK_MUST_USE int workload_open(struct sim_workload *w, const char *path, struct sim_source *source);
+/* Draws jobs from a table. *source is valid until workload_close(). */
+void workload_draw(struct sim_workload *w, const struct job_table *t, uint64_t seed,
+                   struct sim_source *source);
 /* What is wrong with the trace, in words; "" if nothing is. */
-const char *sim_workload_error(const struct sim_workload *w);
-void sim_workload_close(struct sim_workload *w);
+const char *workload_error(const struct sim_workload *w);
+void workload_close(struct sim_workload *w);
 
 #endif

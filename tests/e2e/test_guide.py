@@ -127,6 +127,10 @@ def test_guide():
     run_page("docs/guide.md")
 
 
+def test_operating():
+    run_page("docs/operating.md")
+
+
 def test_configuration():
     run_page("docs/reference/configuration.md")
 

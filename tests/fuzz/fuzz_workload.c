@@ -64,7 +64,7 @@ static void table(const uint8_t *data, size_t size)
     int64_t last_us = 0;
 
     CHECK(text);
-    if (job_table_parse(&t, "T", text, why, sizeof why)) {
+    if (generate_table_parse(&t, "T", text, why, sizeof why)) {
         CHECK(why[0]);
     } else {
         struct generator *g;
