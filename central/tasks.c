@@ -217,11 +217,9 @@ static void lose_task(struct central *c, struct long_task *t, bool started)
 {
     if (t->cancelled) {
         end_unreported(c, t, OUTCOME_CANCELLED, 0);
-    } else if (at_most_once(t) ? !t->unsent : started && t->losses >= t->job->desc->retries) {
-        /* At most once: a task that was sent may have run, even if its worker did not report that. */
+    } else if (!owner_may_retry(t->job->desc, !t->unsent, started, t->losses + 1u)) {
         end_unreported(c, t, OUTCOME_LOST, 0);
     } else {
-        /* A try that never started costs none of the job's retries. */
         t->losses = (uint16_t)(t->losses + started);
         central_task_queue(c, t);
     }

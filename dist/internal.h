@@ -196,9 +196,10 @@ struct try_id dist_task_try(const struct dist_job *job, uint32_t i);
 /* Whether a task that has not ended may be tried again. */
 static inline bool dist_task_may_retry(const struct dist_job *job, const struct dist_task *t)
 {
-    return !(job->desc->flags & JOB_AT_MOST_ONCE) &&
-           t->attempt <=
-               job->desc->retries + t->refused + dist_task_failures(job, (uint32_t)(t - job->tasks)) &&
+    uint32_t free = t->refused + dist_task_failures(job, (uint32_t)(t - job->tasks));
+
+    /* A launch counts as a start, unless the worker refused it: a dist hears of a start later, or never. */
+    return owner_may_retry(job->desc, true, true, t->attempt > free ? t->attempt - free : 0) &&
            t->attempt < UINT16_MAX;
 }
 /* The try never ran: task i waits again, whatever the job's retries. */

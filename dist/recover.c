@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "base/units.h"
-#include "owner/jobs.h"
 
 /* How often to look whether all workers have reported. */
 #define SETTLE_LOOK_US (50 * US_PER_MS)

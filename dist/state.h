@@ -11,6 +11,7 @@
 #include "dist/draw.h"
 #include "msg/beats.h"
 #include "msg/msg.h"
+#include "owner/jobs.h"
 #include "owner/messages.h"
 #include "owner/pauses.h"
 #include "owner/starts.h"

@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "base/units.h"
-#include "owner/jobs.h"
 
 /* Attempts are numbered with 16 bits: a task that was refused this often counts as lost each further time. */
 #define REFUSALS_MAX 1000u

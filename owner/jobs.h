@@ -23,6 +23,15 @@ static inline enum task_state owner_final_state(enum outcome outcome, int32_t co
     }
 }
 
+/* Whether a task whose try was lost may be tried again. sent: the try may have reached a worker. started: it ran, as
+ * far as the owner knows; a try that never started costs no retry. tries: how many tries of the task have started,
+ * with this one. */
+static inline bool owner_may_retry(const struct job_desc *desc, bool sent, bool started, uint32_t tries)
+{
+    /* At most once: a task that was sent may have run, even if its worker did not report that. */
+    return desc->flags & JOB_AT_MOST_ONCE ? !sent : !started || tries <= desc->retries;
+}
+
 /* The run time that a job's tasks show together (docs/protocol.md 7): `n` tasks have run for `us` in all. */
 struct owner_shown {
     __int128 us;

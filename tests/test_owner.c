@@ -200,6 +200,20 @@ static void a_set_names_tasks_of_its_job_in_order(void **state)
     task_set_drop(none);
 }
 
+static void a_lost_task_is_tried_again_while_it_may_be(void **state)
+{
+    const struct job_desc twice = {.retries = 2}, never = {.retries = 0};
+    const struct job_desc once = {.flags = JOB_AT_MOST_ONCE, .retries = 2};
+
+    assert_true(owner_may_retry(&twice, true, true, 2));
+    assert_false(owner_may_retry(&twice, true, true, 3));
+    assert_true(owner_may_retry(&twice, true, false, 3)); /* it never started: that costs no retry */
+    assert_false(owner_may_retry(&never, true, true, 1));
+    assert_true(owner_may_retry(&once, false, false, 1));
+    assert_false(owner_may_retry(&once, true, false, 1)); /* it may have run all the same */
+    assert_false(owner_may_retry(&once, true, true, 1));
+}
+
 static void outcomes_have_states(void **state)
 {
     assert_int_equal(owner_final_state(OUTCOME_EXITED, 0), TASK_DONE);
@@ -323,6 +337,7 @@ int main(void)
         cmocka_unit_test(a_failure_is_retried_as_often_as_the_job_says),
         cmocka_unit_test(delays_double_up_to_an_hour),
         cmocka_unit_test(the_first_messages_are_kept),
+        cmocka_unit_test(a_lost_task_is_tried_again_while_it_may_be),
         cmocka_unit_test(long_messages_are_cut_and_empty_ones_are_none),
         cmocka_unit_test(an_end_says_why_or_brings_a_result),
         cmocka_unit_test(pauses_add_up),
