@@ -115,7 +115,7 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
                               job->hand != HAND_ASKED && job->hand != HAND_ACCEPTED));
     CHECK(job->hand != HAND_RECORDING || job->journalled);
     CHECK(job->hand != HAND_HELD_BACK || ((job->desc->flags & JOB_AT_MOST_ONCE) && job->journalled));
-    CHECK(!job->asking || job->hand == HAND_ASKED || job->hand == HAND_ACCEPTED);
+    CHECK(!job->asking || job->hand == HAND_ASKED || job->hand == HAND_ACCEPTED || job->cancelling);
     CHECK(!job->handed_part || job->offers > 0);
     CHECK(job->handed_part ||
           (job->hand != HAND_OFFERED && job->hand != HAND_UNSURE && job->hand != HAND_ACCEPTED) ||

@@ -172,7 +172,7 @@ enum {
  *   wait = SETTLING => live = 0
  *   hand = NONE <=> it is not in dist.handed;  central_n > 0 => hand is not NONE
  *   hand in {ASKED, OFFERED, UNSURE, ACCEPTED} => offers > 0
- *   asking => hand in {ASKED, ACCEPTED};  a task is `asked` => it is central's, and hand in {ASKED, ACCEPTED}
+ *   asking => hand in {ASKED, ACCEPTED}, or the job is being cancelled;  `asked` of a task: see above
  *   handed_part => offers > 0;  hand in {OFFERED, UNSURE, ACCEPTED} => handed_part, or every task is central's or final
  *   hand = RECORDING => journalled;  hand = HELD_BACK => journalled, and at most once
  * and when it is: no place, no list but dist.finished and dist.accepted, no timer. */
