@@ -148,6 +148,8 @@ static void begin_life(struct worker_daemon *d)
         if (d->last_us > d->end_us)
             d->last_us = d->end_us;
     }
+    d->retention = retention_start(&(struct retention){
+        .dir = c->worker.output_dir, .keep_us = c->worker.output_keep, .max_bytes = c->worker.output_max});
     loop_timer_init(&d->life, look_at_life, d);
     if (c->worker.idle_exit || d->end_us != TIME_NEVER)
         look_at_life(d);
@@ -420,8 +422,6 @@ static int worker_daemon_start(struct worker_daemon *d)
     server_start(p->server);
     take_over(d);
     begin_life(d);
-    d->retention = retention_start(&(struct retention){
-        .dir = c->worker.output_dir, .keep_us = c->worker.output_keep, .max_bytes = c->worker.output_max});
     d->renewal = renewal_new(p, central_addr, d);
     node_start(d->node);
     return process_metrics(p, c->worker.metrics_listen, fill_metrics, d);
