@@ -43,7 +43,7 @@ def test_a_worker_without_the_directory_swallows_nothing():
         for flags in (("--class", "short"), ("--class", "short", "--at-most-once"), ("--class", "long"),
                       ("--class", "long", "--at-most-once")):
             tasks = 100 if "short" in flags else 20
-            job = c.submit("--retries", "0", *flags, "--cwd", work, "--array", f"1-{tasks}", "--", "sleep", "0.02")
+            job = c.submit("--lost-retries", "0", *flags, "--cwd", work, "--array", f"1-{tasks}", "--", "sleep", "0.02")
             c.hawk("wait", job)
             j = c.job(job)
             assert j["done"] == tasks, j

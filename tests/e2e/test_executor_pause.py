@@ -89,7 +89,7 @@ def test_a_task_that_stands_still_can_be_cancelled():
 def test_who_dies_loses_what_stands_still():
     with Cluster(workers=1, slots=1) as c:
         x = attach(c, pauses=True)
-        job, long = start_long(c, x, "--retries", "1")
+        job, long = start_long(c, x, "--lost-retries", "1")
         second = attach(c)
         other = attach(c, "b")
         short = c.submit("--app", "b", "--class", "short", "--payload", "long")

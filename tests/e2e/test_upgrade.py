@@ -59,7 +59,7 @@ def test_every_worker_and_dist_restarts_under_load():
         load = Load(c, ["--wait"], ["--wait", "--at-most-once"], [])
         try:
             # In pieces that end while the others are restarted; none has a try to lose.
-            long_job = c.json("submit", "--class", "long", "--retries", "0", "--array", "1-24", "--", "sh", "-c",
+            long_job = c.json("submit", "--class", "long", "--lost-retries", "0", "--array", "1-24", "--", "sh", "-c",
                                 f"sleep 0.5; echo long.{{}} >> {c.dir}/ran", dist=c.dist_addrs[1])["job"]
             detached = [c.submit("--class", "short", "--array", "1-10", "--", "sh", "-c",
                                  f"echo detached{i}.{{}} >> {c.dir}/ran") for i in range(3)]
