@@ -21,9 +21,11 @@ enum hawk_exit {
 
 /* How a flag's argument is read, and the type of the member that it fills: */
 enum flag_kind {
-    FLAG_BOOL,     /* bool; takes no argument */
-    FLAG_TEXT,     /* const char * */
-    FLAG_LIST,     /* struct flag_list; may be given several times */
+    FLAG_BOOL,   /* bool; takes no argument */
+    FLAG_TEXT,   /* const char * */
+    FLAG_LIST,   /* struct flag_list; may be given several times */
+    FLAG_SOURCE, /* the same, with the flag's name */
+    FLAG_WORDS, /* the same, up to the next flag or "--"; a name that begins with '+' goes on with the one before */
     FLAG_COUNT,    /* uint32_t, within [min, max] */
     FLAG_DURATION, /* int64_t microseconds, at least min */
     FLAG_SHARE,    /* uint32_t parts per million: 17% or 0.17 */
@@ -32,7 +34,8 @@ enum flag_kind {
 
 struct flag_list {
     const char **v;
-    uint32_t n, cap;
+    const char **flags; /* the name of the flag of each; NULL for FLAG_LIST */
+    uint32_t n, cap, flags_cap;
 };
 
 struct flag {
@@ -62,6 +65,11 @@ struct flag {
         .kind = FLAG_DURATION, .offset = offsetof(type, member), .name = (name_), .letter = (letter_),       \
         .arg = (arg_), .help = (help_), .min = 1                                                             \
     }
+
+static inline bool flag_repeats(const struct flag *f)
+{
+    return f->kind == FLAG_LIST || f->kind == FLAG_SOURCE || f->kind == FLAG_WORDS;
+}
 
 struct command {
     const char *name;     /* NULL ends a table */

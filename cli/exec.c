@@ -276,6 +276,6 @@ int exec_main(int argc, char **argv)
     session_close(&r.s);
     job_desc_drop(d);
     free(words);
-    flag_list_free(&o.spec.env);
+    spec_options_free(&o.spec);
     return exit_code;
 }

@@ -65,9 +65,17 @@ static void flag_list_add(struct flag_list *l, const char *text)
     l->v[l->n++] = text;
 }
 
+static void source_add_text(struct flag_list *l, const char *flag, const char *text)
+{
+    vec_grow(l->flags, l->n, l->flags_cap);
+    l->flags[l->n] = flag;
+    flag_list_add(l, text);
+}
+
 void flag_list_free(struct flag_list *l)
 {
     free(l->v);
+    free(l->flags);
     *l = (struct flag_list){0};
 }
 
@@ -84,6 +92,10 @@ static int store_value(const char *command, const struct flag *f, const char *te
         return 0;
     case FLAG_LIST:
         flag_list_add(place, text);
+        return 0;
+    case FLAG_SOURCE:
+    case FLAG_WORDS:
+        source_add_text(place, f->name, text);
         return 0;
     case FLAG_COUNT:
         return store_count(command, f, text, place);
@@ -178,6 +190,16 @@ static int bad_flag(const char *command, const struct flag_set *s, int result, c
                         optopt > 0 && optopt < FIRST_VALUE ? letter : argv[optind - 1]);
 }
 
+/* Takes the words after a flag's first one, which getopt_long does not know of. opts NULL: skips them. */
+static void take_words(const struct flag *f, int argc, char **argv, void *opts)
+{
+    while (f && f->kind == FLAG_WORDS && optind < argc && argv[optind][0] != '-') {
+        if (opts)
+            source_add_text((struct flag_list *)((char *)opts + f->offset), "+", argv[optind]);
+        optind++;
+    }
+}
+
 /* A wrong command line is reported in the output format that it asks for, wherever that stands in it. So
  * this looks for it first, in a copy, since getopt_long moves words. */
 static void look_for_json(const struct flag_set *s, int argc, char **argv)
@@ -191,6 +213,7 @@ static void look_for_json(const struct flag_set *s, int argc, char **argv)
         if (f && strcmp(f->name, "output") == 0 && strcmp(optarg, "json") == 0 &&
             (at < 0 || is_whole(f->name, words)))
             document_want();
+        take_words(f, argc, words, NULL);
     }
     free(words);
 }
@@ -244,5 +267,6 @@ int flags_parse(const char *command, const struct flag *own, const struct flag *
         int err = store_value(command, flag_of(&s, result), optarg, opts);
         if (err)
             return -err;
+        take_words(flag_of(&s, result), argc, argv, opts);
     }
 }

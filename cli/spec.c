@@ -11,85 +11,44 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- Arrays ---- */
+#define PIPE_WAIT_MS 10 /* what is piped here comes as soon as we do */
 
-#define ARRAY_NUMBER_MAX (UINT32_MAX - 1)
+/* ---- Places ---- */
 
-int array_parse(const char *text, uint32_t *first, uint32_t *tasks, char *why, size_t size)
-{
-    char from[24];
-    uint64_t a = 0, b = 0;
-    size_t len = strcspn(text, "-");
-    if (len >= sizeof from || text[len] != '-')
-        goto malformed;
-    memcpy(from, text, len);
-    from[len] = '\0';
-    if (strchr(text + len, ':')) {
-        snprintf(why, size,
-                 "--array %s: steps are not supported; use `seq A STEP B | hawk submit --each-line -`", text);
-        return HAWK_EINVALID;
-    }
-    int err = u64_parse(from, 0, ARRAY_NUMBER_MAX, &a),
-        err_b = u64_parse(text + len + 1, 0, ARRAY_NUMBER_MAX, &b);
-    err = err == HAWK_EINVALID || !err_b ? err : err_b;
-    if (err == HAWK_ETOO_LARGE) {
-        snprintf(why, size, "--array %s: the numbers end at %u, and a job has at most %u tasks", text,
-                 ARRAY_NUMBER_MAX, LIMIT_TASKS_PER_JOB);
-        return err;
-    }
-    if (err)
-        goto malformed;
-    if (a > b) {
-        snprintf(why, size, "--array %s has no tasks: it ends before it begins", text);
-        return HAWK_EINVALID;
-    }
-    if (b - a >= LIMIT_TASKS_PER_JOB) {
-        snprintf(why, size, "--array %s has %llu tasks, the limit is %u", text, (unsigned long long)b - a + 1,
-                 LIMIT_TASKS_PER_JOB);
-        return HAWK_ETOO_LARGE;
-    }
-    *first = (uint32_t)a;
-    *tasks = (uint32_t)(b - a + 1);
-    return 0;
-malformed:
-    snprintf(why, size, "--array takes two whole numbers A-B, like 1-1000, not '%s'", text);
-    return HAWK_EINVALID;
-}
-
-static bool has_places(int argc, char **argv)
+static bool has_places(int argc, char **argv, uint32_t columns)
 {
     for (int i = 0; i < argc; i++)
-        if (place_stands_in(argv[i], 1))
+        if (place_stands_in(argv[i], columns))
             return true;
     return false;
 }
 
 /* Whether a task's input takes a place anywhere. */
-static bool needs_input(const struct spec_options *o, int argc, char **argv)
+static bool needs_input(const struct job_desc *d, int argc, char **argv)
 {
-    const char *const texts[] = {o->cwd, o->stdout_pattern, o->stderr_pattern};
-    bool needs = has_places(argc, argv);
+    const struct blob *const texts[] = {d->stdout_pattern, d->stderr_pattern};
+    bool needs = has_places(argc, argv, d->columns) || d->each_env.n > 0 || (d->flags & JOB_EACH_CWD);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        needs = needs || (texts[i] && place_stands_in(texts[i], 1));
-    for (uint32_t i = 0; i < o->env.n; i++)
-        needs = needs || place_stands_in(o->env.v[i], 1);
+        needs = needs || (texts[i] && place_stands_in(texts[i]->data, d->columns));
     return needs;
 }
 
-static int use_array(const char *command, const char *text, bool places, struct job_desc *d)
+/* A flag's text, with names of columns replaced; NULL: it is not given. */
+static struct blob *numbered_blob(const struct inputs *in, const char *text)
 {
-    char why[200], number[16];
-    if (array_parse(text, &d->first_index, &d->tasks, why, sizeof why))
-        return usage_error("%s: %s", command, why);
-    for (uint32_t i = 0; places && i < d->tasks; i++) {
-        int n = snprintf(number, sizeof number, "%u", d->first_index + i);
-        task_args_add(&d->args, number, (size_t)n);
-    }
-    return 0;
+    if (!text)
+        return NULL;
+    char *numbered = inputs_numbered(in, text);
+    struct blob *b = blob_str(numbered);
+    free(numbered);
+    return b;
 }
 
 /* ---- Files ---- */
@@ -107,47 +66,6 @@ static void close_input(FILE *f)
 {
     if (f != stdin)
         fclose(f);
-}
-
-/* Makes one task of each line. 0, or HAWK_EXIT_USAGE. */
-static int use_lines(const char *command, const char *path, struct job_desc *d)
-{
-    FILE *f = open_input(command, "each-line", path);
-    char *line = NULL;
-    size_t cap = 0, bytes = 0, number = 0;
-    int exit_code = 0;
-    if (!f)
-        return HAWK_EXIT_USAGE;
-    for (ssize_t n; !exit_code && (n = getline(&line, &cap, f)) >= 0;) {
-        size_t len = (size_t)n;
-        number++;
-        if (len && line[len - 1] == '\n')
-            len--;
-        if (len == 0)
-            continue;
-        bytes += len;
-        if (memchr(line, '\0', len))
-            exit_code = usage_error("%s: --each-line: %s, line %zu: a NUL byte, which no argument can have",
-                                    command, path, number);
-        else if (d->tasks == LIMIT_TASKS_PER_JOB)
-            exit_code = usage_error("%s: --each-line: %s has more than %u lines, the limit of tasks in a job",
-                                    command, path, LIMIT_TASKS_PER_JOB);
-        else if (bytes > LIMIT_JOB_BYTES)
-            exit_code = usage_error("%s: --each-line: %s has more than %u bytes, the limit of a job", command,
-                                    path, LIMIT_JOB_BYTES);
-        else {
-            task_args_add(&d->args, line, len);
-            d->tasks++;
-        }
-    }
-    if (!exit_code && ferror(f))
-        exit_code = usage_error("%s: --each-line: cannot read %s: %s", command, path, strerror(errno));
-    else if (!exit_code && d->tasks == 0)
-        exit_code =
-            usage_error("%s: --each-line: %s has no lines, so the job would have no tasks", command, path);
-    free(line);
-    close_input(f);
-    return exit_code;
 }
 
 /* Gives the whole file that `flag` names to every task. */
@@ -221,7 +139,8 @@ static const char *entry_of(const char *name)
     return NULL;
 }
 
-static int use_env(const char *command, const struct spec_options *o, struct job_desc *d)
+static int use_env(const char *command, const struct spec_options *o, const struct inputs *in,
+                   struct job_desc *d)
 {
     for (char **e = environ; *e; e++)
         if (is_exported(o, *e) && !overridden(*e, &o->env, 0))
@@ -235,9 +154,12 @@ static int use_env(const char *command, const struct spec_options *o, struct job
         if (!strchr(entry, '=') || *entry == '=')
             return usage_error("%s: --env takes NAME=VALUE, or NAME of a variable that is set here, not '%s'",
                                command, entry);
-        bool each = (o->array || o->each_line) && place_stands_in(entry, 1);
-        if (!overridden(entry, &o->env, i + 1))
-            strings_add(each ? &d->each_env : &d->env, entry);
+        if (overridden(entry, &o->env, i + 1))
+            continue;
+        char *numbered = inputs_numbered(in, entry);
+        bool each = in->n && place_stands_in(numbered, in->columns);
+        strings_add(each ? &d->each_env : &d->env, each ? numbered : entry);
+        free(numbered);
     }
     /* No environment at all would mean the worker's own. */
     if (d->env.n == 0)
@@ -245,24 +167,24 @@ static int use_env(const char *command, const struct spec_options *o, struct job
     return 0;
 }
 
-static int use_cwd(const char *command, const struct spec_options *o, struct job_desc *d)
+static int use_cwd(const char *command, const char *dir, const struct inputs *in, struct job_desc *d)
 {
-    const char *dir = o->cwd;
     char here[PATH_MAX] = "", path[2 * PATH_MAX];
     if ((!dir || *dir != '/') && !getcwd(here, sizeof here))
         return usage_error("%s: cannot tell the current directory: %s; name one with --cwd", command,
                            strerror(errno));
-    if (dir && *dir != '/')
-        snprintf(path, sizeof path, "%s/%s", strcmp(here, "/") == 0 ? "" : here, dir);
-    d->cwd = blob_str(!dir ? here : *dir == '/' ? dir : path);
-    if (!dir || !(o->array || o->each_line) || !place_stands_in(dir, 1))
-        return 0;
-    if (*dir != '/' && place_stands_in(here, 1))
+    char *numbered = inputs_numbered(in, dir ? dir : "");
+    bool each = in->n && place_stands_in(numbered, in->columns), whole = *numbered == '/';
+    if (dir && !whole)
+        snprintf(path, sizeof path, "%s/%s", strcmp(here, "/") == 0 ? "" : here, numbered);
+    d->cwd = blob_str(!dir ? here : whole ? numbered : path);
+    free(numbered);
+    d->flags |= each ? JOB_EACH_CWD : 0;
+    if (each && !whole && place_stands_in(here, in->columns))
         return usage_error(
-            "%s: --cwd: the name of the current directory, %s, would be filled in, too: write the whole "
-            "path",
+            "%s: --cwd: the name of the current directory, %s, would be filled in, too: write the "
+            "whole path",
             command, here);
-    d->flags |= JOB_EACH_CWD;
     return 0;
 }
 
@@ -294,19 +216,43 @@ static enum class_tag tag_of(const char *class)
     return TAG_AUTO;
 }
 
-/* ---- Lines that a program reads as code ---- */
+/* ---- Inputs that a program reads as code, and that nobody reads ---- */
 
-/* A line may come from anybody: it may be a file's name, say. A number is harmless. */
-static void warn_of_readers(const char *command, const struct spec_options *o, int argc, char **argv)
+/* An input may come from anybody: it may be a file's name, say. A number is harmless. */
+static void warn_of_readers(const char *command, const struct inputs *in, int argc, char **argv)
 {
-    struct template *t = template_command((uint32_t)argc, (const char *const *)argv, 1);
-    const char *reader = o->each_line ? template_reader(t) : NULL;
+    struct template *t = template_command((uint32_t)argc, (const char *const *)argv, in->columns);
+    const char *reader = in->lines ? template_reader(t) : NULL;
     if (reader)
         say_warning(command,
-                    "a line is put into what `%s` reads as code, and would run there, as in $(...); write "
-                    "\"$HAWK_INPUT\", which is the line as it is",
+                    "an input is put into what `%s` reads as code, and would run there, as in $(...); write "
+                    "\"$HAWK_INPUT\", which is the input as it is",
                     reader);
     template_free(t);
+}
+
+static bool reads_stdin(const struct spec_options *o)
+{
+    const struct flag_list *l = &o->inputs.sources;
+    for (uint32_t i = 0; i < l->n; i++)
+        if (strcmp(l->flags[i], "each-line") == 0 && strcmp(l->v[i], "-") == 0)
+            return true;
+    return (o->input && strcmp(o->input, "-") == 0) || (o->payload_file && strcmp(o->payload_file, "-") == 0);
+}
+
+/* What is piped here and not asked for is most likely meant as a list. */
+static void warn_of_pipe(const char *command, const struct spec_options *o)
+{
+    struct stat st;
+    struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+    int bytes = 0;
+    if (reads_stdin(o) || fstat(STDIN_FILENO, &st) || !S_ISFIFO(st.st_mode) ||
+        poll(&p, 1, PIPE_WAIT_MS) <= 0 || ioctl(STDIN_FILENO, FIONREAD, &bytes) || bytes == 0)
+        return;
+    say_warning(
+        command,
+        "nobody reads the standard input that is piped here: --each-line - makes a task of each line, "
+        "--stdin - gives it to every task, and </dev/null says that it is not meant");
 }
 
 /* ---- All of it ---- */
@@ -323,6 +269,15 @@ static int check_pattern(const char *command, const char *flag, const char *patt
                 "%%n, and %%%% for a percent sign",
                 command, flag, p + 1, pattern);
     return 0;
+}
+
+/* Whether there are inputs besides numbers. */
+static bool lists_inputs(const struct spec_options *o)
+{
+    for (uint32_t i = 0; i < o->inputs.sources.n; i++)
+        if (strcmp(o->inputs.sources.flags[i], "array") != 0)
+            return true;
+    return false;
 }
 
 /* Refuses flags that say how commands run: executors do not use them. */
@@ -352,7 +307,7 @@ static int check_app(const char *command, const struct spec_options *o, int argc
                            command);
     if (!*o->app || strlen(o->app) > LIMIT_NAME_BYTES)
         return usage_error("%s: --app takes a name of 1 to %u bytes", command, LIMIT_NAME_BYTES);
-    if ((o->payload != NULL) + (o->payload_file != NULL) + (o->each_line != NULL) > 1)
+    if ((o->payload != NULL) + (o->payload_file != NULL) + lists_inputs(o) > 1)
         return usage_error("%s: --payload, --payload-file and --each-line all say what tasks are given: give "
                            "one",
                            command);
@@ -364,9 +319,8 @@ static int check_options(const char *command, const struct spec_options *o, int 
     int exit_code = check_app(command, o, argc);
     if (exit_code)
         return exit_code;
-    if (o->array && o->each_line)
-        return usage_error("%s: --array and --each-line both say which tasks there are: give one", command);
-    if (o->each_line && o->input && strcmp(o->each_line, "-") == 0 && strcmp(o->input, "-") == 0)
+    if (o->input && strcmp(o->input, "-") == 0 &&
+        reads_stdin(&(struct spec_options){.inputs.sources = o->inputs.sources}))
         return usage_error("%s: --each-line and --stdin cannot both read standard input", command);
     if ((exit_code = check_pattern(command, "stdout", o->stdout_pattern)) ||
         (exit_code = check_pattern(command, "stderr", o->stderr_pattern)))
@@ -375,7 +329,7 @@ static int check_options(const char *command, const struct spec_options *o, int 
         return usage_error("%s: --cwd takes a directory, not an empty name", command);
     if (o->timer && argc > 1)
         return usage_error("%s: --timer takes one duration in place of the command", command);
-    if (argc == 0 && !o->app && !(o->timer && o->each_line))
+    if (argc == 0 && !o->app && !(o->timer && lists_inputs(o)))
         return usage_error(
             "%s: the job has no command: write it after the flags, as in `hawk %s -- echo hello`", command,
             command);
@@ -384,25 +338,46 @@ static int check_options(const char *command, const struct spec_options *o, int 
     return 0;
 }
 
-static int check_timer(const char *command, const struct spec_options *o, int argc, char **argv)
+static int check_timer(const char *command, const struct spec_options *o, int argc, char **argv,
+                       uint32_t columns)
 {
     int64_t us = 0;
-    if (o->timer && argc && o->each_line && !has_places(argc, argv))
+    if (o->timer && argc && lists_inputs(o) && !has_places(argc, argv, columns))
         return usage_error(
             "%s: --timer takes its times from the lines of --each-line: leave out '%s', or write {} "
             "where the line goes",
             command, argv[0]);
-    if (o->timer && argc && !has_places(argc, argv) && duration_parse(argv[0], &us))
+    if (o->timer && argc && !has_places(argc, argv, columns) && duration_parse(argv[0], &us))
         return usage_error("%s: --timer takes a duration like 250ms or 30s in place of the command, not '%s'",
                            command, argv[0]);
     return 0;
 }
 
-static int fill_description(const char *command, const struct spec_options *o, int argc, char **argv,
-                            struct job_desc *d)
+/* The job's tasks. A plain range of numbers needs no arguments, unless somebody reads them. */
+static int use_inputs(const char *command, const struct spec_options *o, const struct inputs *in, int argc,
+                      char **argv, struct job_desc *d)
+{
+    bool numbers = o->app && !o->payload && !o->payload_file; /* only its number tells a task from another */
+    int exit_code = 0;
+    d->columns = in->columns;
+    if (in->n == 0)
+        d->tasks = 1;
+    else if (in->range && !numbers && !needs_input(d, argc, argv))
+        d->tasks = in->last - in->first + 1;
+    else
+        exit_code = inputs_use(command, in, o->inputs.link, d);
+    d->first_index = in->range ? in->first : 0;
+    if (d->args.n)
+        d->flags |= JOB_EACH_ARG;
+    if (!exit_code && o->app && in->columns > 1)
+        return usage_error("%s: --app takes inputs of one value, not of %u", command, in->columns);
+    return exit_code;
+}
+
+static int fill_description(const char *command, const struct spec_options *o, const struct inputs *in,
+                            int argc, char **argv, struct job_desc *d)
 {
     int exit_code = 0;
-    bool numbers = o->app && !o->payload && !o->payload_file; /* only its number tells a task from another */
     d->kind = o->app ? PAYLOAD_APP : o->timer ? PAYLOAD_TIMER : PAYLOAD_COMMAND;
     d->app = o->app ? blob_str(o->app) : NULL;
     d->tag = (uint8_t)tag_of(o->class);
@@ -419,48 +394,56 @@ static int fill_description(const char *command, const struct spec_options *o, i
         d->flags |= JOB_NO_PAUSE;
     for (int i = 0; i < argc; i++)
         strings_add(&d->argv, argv[i]);
-    if (o->array)
-        exit_code = use_array(command, o->array, numbers || needs_input(o, argc, argv), d);
-    else if (o->each_line)
-        exit_code = use_lines(command, o->each_line, d);
-    else
-        d->tasks = 1;
-    if (d->args.n)
-        d->flags |= JOB_EACH_ARG;
     blob_drop(d->name);
     blob_drop(d->user);
     d->name = name_of(o, argc, argv);
-    warn_of_readers(command, o, argc, argv);
+    warn_of_readers(command, in, argc, argv);
     d->user = blob_str(user_name());
-    if (o->stdout_pattern)
-        d->stdout_pattern = blob_str(o->stdout_pattern);
-    if (o->stderr_pattern)
-        d->stderr_pattern = blob_str(o->stderr_pattern);
+    d->stdout_pattern = numbered_blob(in, o->stdout_pattern);
+    d->stderr_pattern = numbered_blob(in, o->stderr_pattern);
     if (!exit_code && o->input)
         exit_code = use_input(command, "stdin", o->input, d);
     if (!exit_code && o->payload_file)
         exit_code = use_input(command, "payload-file", o->payload_file, d);
     else if (o->payload)
         d->input = blob_str(o->payload);
-    if (exit_code || o->app)
-        return exit_code;
-    if (!o->timer)
-        exit_code = use_env(command, o, d);
-    return exit_code ? exit_code : use_cwd(command, o, d);
+    if (!exit_code && !o->app && !o->timer)
+        exit_code = use_env(command, o, in, d);
+    if (!exit_code && !o->app)
+        exit_code = use_cwd(command, o->cwd, in, d);
+    return exit_code ? exit_code : use_inputs(command, o, in, argc, argv, d);
+}
+
+/* The command, with names of columns replaced. */
+static int build_numbered(const char *command, const struct spec_options *o, const struct inputs *in,
+                          int argc, char **argv, struct job_desc *d)
+{
+    char **words = xcalloc((size_t)argc + 1, sizeof *words), why[256];
+    for (int i = 0; i < argc; i++)
+        words[i] = inputs_numbered(in, argv[i]);
+    int exit_code = check_timer(command, o, argc, words, in->columns);
+    if (!exit_code)
+        exit_code = fill_description(command, o, in, argc, words, d);
+    if (!exit_code && d->tasks && job_desc_check(d, why, sizeof why))
+        exit_code = usage_error("%s: %s", command, why);
+    for (int i = 0; i < argc; i++)
+        free(words[i]);
+    free(words);
+    return exit_code;
 }
 
 int spec_build(const char *command, const struct spec_options *o, int argc, char **argv, struct job_desc **d)
 {
-    char why[256];
+    struct inputs in = {0};
     int exit_code = check_options(command, o, argc);
     if (!exit_code)
-        exit_code = check_timer(command, o, argc, argv);
-    if (exit_code)
-        return exit_code;
+        exit_code = inputs_read(command, &o->inputs, &in);
     struct job_desc *made = job_desc_new();
-    exit_code = fill_description(command, o, argc, argv, made);
-    if (!exit_code && job_desc_check(made, why, sizeof why))
-        exit_code = usage_error("%s: %s", command, why);
+    if (!exit_code)
+        exit_code = build_numbered(command, o, &in, argc, argv, made);
+    inputs_free(&in);
+    if (!exit_code)
+        warn_of_pipe(command, o);
     if (exit_code)
         job_desc_drop(made);
     else

@@ -3,11 +3,11 @@
 #define HAWK_CLI_SPEC_H
 
 #include "base/err.h"
-#include "cli/command.h"
+#include "cli/inputs.h"
 #include "msg/types.h"
 
 struct spec_options {
-    const char *array, *each_line;
+    struct input_options inputs;
     const char *name, *class;
     int64_t estimate_us, time_limit_us;
     uint32_t retries, failure_retries, max_fails; /* retries: of lost tasks */
@@ -28,12 +28,7 @@ struct spec_options {
 /* The flags, for the table of a command whose options struct `type` has a struct spec_options as member
  * `at`. */
 #define SPEC_FLAGS(type, at)                                                                                 \
-    FLAG(TEXT, type, at.array, "array", 'a', "A-B",                                                          \
-         "run, submit: one task per number, which is in HAWK_TASK_INDEX and replaces {}"),                   \
-        FLAG(TEXT, type, at.each_line, "each-line", 'l', "FILE|-",                                           \
-             "run, submit: one task per line of FILE, which replaces {} or becomes the last argument; "      \
-             "empty lines "                                                                                  \
-             "are skipped"),                                                                                 \
+    INPUT_FLAGS(type, at.inputs),                                                                            \
         FLAG(TEXT, type, at.name, "name", 'n', "NAME",                                                       \
              "the job's name, under which history is kept; default: the command line"),                      \
         FLAG(CHOICE, type, at.class, "class", 'c', "short|long|auto",                                        \
@@ -78,22 +73,27 @@ struct spec_options {
 
 /* For a command's details: explains the above flags. */
 #define SPEC_HELP                                                                                            \
-    "A job has one task, or one per number (--array) or line (--each-line). The number or line "             \
-    "replaces {}\n"                                                                                          \
-    "wherever it stands in the command, in --cwd, --stdout, --stderr and --env. {.} is the line "            \
-    "without its\n"                                                                                          \
-    "extension, {/} its last component, {//} its directory, {/.} the last component without the "            \
-    "extension, {#}\n"                                                                                       \
-    "the task's number, from 1 on. In the text after -c of sh, bash, dash, ksh or zsh, also "                \
-    "behind env, nice and\n"                                                                                 \
-    "timeout, a line is quoted for where it stands: bare, inside \"...\", inside '...'; what is of "         \
-    "[A-Za-z0-9_./+-]+\n"                                                                                    \
-    "stays as it is. In backquotes, here-documents and $((...)) any other line fails its task "              \
-    "before it starts: write\n"                                                                              \
-    "\"$HAWK_INPUT\" there. No task starts before all lines are read, since every task learns their "        \
+    "A job has one task, or one per number (--array), line (--each-line) or word (--input). With several "   \
+    "of\n"                                                                                                   \
+    "these it has one for every combination, the last one changing first; --link takes the values that\n"    \
+    "stand at one place in each. The input stands for {} wherever that is in the command, in --cwd, "        \
+    "--stdout,\n"                                                                                            \
+    "--stderr and --env. {.} is the input without its extension, {/} its last component, {//} its "          \
+    "directory,\n"                                                                                           \
+    "{/.} the last component without the extension, {#} the task's number, from 1 on. With several sources " \
+    "or\n"                                                                                                   \
+    "columns {2} is the second value, {2.} that without its extension, {NAME} the column of that name\n"     \
+    "(--header). Where none of these stands in the command, the values are its last arguments.\n"            \
+    "In the text after -c of sh, bash, dash, ksh or zsh, also behind env, nice and timeout, a value is "     \
+    "quoted\n"                                                                                               \
+    "for where it stands: bare, inside \"...\", inside '...'; what is of [A-Za-z0-9_./+-]+ stays as it is. " \
+    "In\n"                                                                                                   \
+    "backquotes, here-documents and $((...)) any other value fails its task before it starts: write\n"       \
+    "\"$HAWK_INPUT\" there. No task starts before all inputs are read, since every task learns their "       \
     "number\n"                                                                                               \
-    "(HAWK_TASK_COUNT).\n"                                                                                   \
-    "A task's environment has HAWK_INPUT (its line, else its number), HAWK_JOB_ID, "                         \
+    "(HAWK_TASK_COUNT). An empty list is a job of no tasks, which succeeds.\n"                               \
+    "A task's environment has HAWK_INPUT (its input, else its number; HAWK_INPUT_1 and so on, where it has " \
+    "several values), HAWK_JOB_ID, "                                                                         \
     "HAWK_JOB_NAME,\n"                                                                                       \
     "HAWK_TASK_INDEX, HAWK_TASK_COUNT, HAWK_ATTEMPT and HAWK_WORKER, besides variables of --env "            \
     "and --export. HAWK_WORKER\n"                                                                            \
@@ -112,18 +112,23 @@ struct spec_options {
     "directories are made.\n"                                                                                \
     "Times are written 250ms, 30s, 5m, 2h.\n"
 
-/* Makes the job's description, in *d with one reference. Its flags are 0 except for JOB_EACH_ARG and
- * JOB_AT_MOST_ONCE. argv is the command and its arguments. It reads the files of --each-line and --stdin.
+/* Makes the job's description, in *d with one reference. It has no tasks where a list of inputs is empty: such a job
+ * succeeds without a cluster. Its flags are 0 except for JOB_EACH_ARG and
+ * JOB_AT_MOST_ONCE. argv is the command and its arguments. It reads the files of inputs and --stdin.
  * 0, or HAWK_EXIT_USAGE after a message. */
 int spec_build(const char *command, const struct spec_options *o, int argc, char **argv, struct job_desc **d);
+
+/* Frees what the flags made. */
+static inline void spec_options_free(struct spec_options *o)
+{
+    flag_list_free(&o->env);
+    flag_list_free(&o->inputs.sources);
+}
 
 /* Whether --lost-retries asks for more than --at-most-once allows (spec_build warns of that). */
 static inline bool spec_retries_given(const struct spec_options *o)
 {
     return o->retries != SPEC_RETRIES_NOT_GIVEN && o->retries > 0 && !o->at_most_once;
 }
-
-/* "A-B" → first and number of tasks. HAWK_EINVALID or HAWK_ETOO_LARGE and a text in why. */
-HAWK_MUST_USE int array_parse(const char *text, uint32_t *first, uint32_t *tasks, char *why, size_t size);
 
 #endif

@@ -8,6 +8,7 @@
 #include "cli/wait.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct submit_options {
     struct common_options common;
@@ -80,11 +81,21 @@ static int read_flags(int *argc, char ***argv, struct script *script, struct sub
     int exit_code = first < 0 ? 0 : script_read((*argv)[0], *argc, *argv, first, script);
     if (exit_code || !script->argv)
         return exit_code ? -exit_code : first;
-    flag_list_free(&o->spec.env);
+    spec_options_free(&o->spec);
     *o = (struct submit_options){.spec.retries = SPEC_RETRIES_NOT_GIVEN};
     *argc = script->argc;
     *argv = script->argv;
     return flags_parse((*argv)[0], submit_flags, common_flags, true, *argc, *argv, o);
+}
+
+/* A job of no tasks has succeeded before it begins. */
+static int submit_nothing(const struct submit_options *o)
+{
+    if (o->common.output && strcmp(o->common.output, "json") == 0)
+        document_print(json_pack("{s:n, s:i, s:s}", "job", "tasks", 0, "state", show_job_state(JOB_DONE)));
+    else if (!o->common.quiet)
+        fprintf(stderr, "hawk submit: the list of inputs is empty: there is nothing to do\n");
+    return HAWK_EXIT_OK;
 }
 
 int submit_main(int argc, char **argv)
@@ -106,6 +117,10 @@ int submit_main(int argc, char **argv)
         exit_code = usage_error("%s: --results goes with --app and --wait", argv[0]);
     if (!exit_code && o.for_us && !o.wait)
         exit_code = usage_error("%s: --for goes with --wait", argv[0]);
+    if (!exit_code && d->tasks == 0) {
+        exit_code = submit_nothing(&o);
+        goto done;
+    }
     /* Nobody waits for the job, so the dist must keep it (DESIGN 3.8). */
     if (!exit_code && !o.wait)
         d->flags |= JOB_DETACHED;
@@ -113,9 +128,10 @@ int submit_main(int argc, char **argv)
         exit_code = session_open(&s, argv[0], &o.common);
     if (!exit_code)
         exit_code = submit_job(&s, &o, d);
+done:
     session_close(&s);
     job_desc_drop(d);
-    flag_list_free(&o.spec.env);
+    spec_options_free(&o.spec);
     script_free(&script);
     return exit_code;
 }

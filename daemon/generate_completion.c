@@ -114,9 +114,9 @@ static void zsh_flag(FILE *out, const struct command *c, const struct flag *f)
 {
     for (int letter = 0; letter <= (f->letter != 0); letter++) {
         if (letter)
-            fprintf(out, "            %s'-%c[", f->kind == FLAG_LIST ? "'*'" : "", f->letter);
+            fprintf(out, "            %s'-%c[", flag_repeats(f) ? "'*'" : "", f->letter);
         else
-            fprintf(out, "            %s'--%s[", f->kind == FLAG_LIST ? "'*'" : "", f->name);
+            fprintf(out, "            %s'--%s[", flag_repeats(f) ? "'*'" : "", f->name);
         zsh_text(out, f->help);
         fputs("]", out);
         if (f->kind != FLAG_BOOL) {

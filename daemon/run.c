@@ -260,6 +260,14 @@ int run_main(int argc, char **argv)
     int code = spec_build("run", &r.options.spec, argc - at, argv + at, &r.desc);
     if (code)
         return code;
+    r.json = r.options.output && strcmp(r.options.output, "json") == 0;
+    if (r.desc->tasks == 0) { /* an empty list has succeeded before it begins */
+        if (r.json) {
+            run_json_begin();
+            run_json_end(&r);
+        }
+        goto done;
+    }
     if (spec_retries_given(&r.options.spec))
         say_warning(
             "run",
@@ -274,7 +282,6 @@ int run_main(int argc, char **argv)
         goto done;
     log_init("run", LOG_WARN);
     signal(SIGPIPE, SIG_IGN); /* `| head` ends the job in order; tasks get the signal's default back */
-    r.json = r.options.output && strcmp(r.options.output, "json") == 0;
     if (r.options.line_buffer)
         r.live = LIVE_LINES;
     else if (r.desc->tasks == 1 && !r.json && !r.log && !r.options.tag)
@@ -306,6 +313,6 @@ done:
     run_log_close(&r);
     failures_free(&r.failures);
     job_desc_drop(r.desc);
-    flag_list_free(&r.options.spec.env);
+    spec_options_free(&r.options.spec);
     return code;
 }

@@ -217,7 +217,7 @@ void run_json_task(struct run *r, const struct msg_task_event *m)
     const struct dist *d = embedded_dist(r->cluster);
     const struct dist_job *j = dist_find(d, r->job);
     struct task_view v = {.wait_us = -1, .run_us = -1};
-    struct blob *arg = job_desc_arg(r->desc, m->id.task);
+    struct blob *arg = exec_shown_input(r->desc, m->id.task);
     if (j)
         dist_task_view(d, j, m->id.task, loop_now(r->loop), &v);
     json_t *o = json_pack("{s:I, s:I, s:o, s:s, s:s, s:I, s:o, s:o, s:o}", "task", (json_int_t)m->id.task,

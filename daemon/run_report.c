@@ -51,8 +51,8 @@ const char *run_ending(const struct run *r, const struct msg_task_event *m, char
 struct blob *run_input(const struct run *r, uint32_t task)
 {
     char number[16];
-    struct blob *arg = job_desc_arg(r->desc, task);
-    if (arg || !r->options.spec.array)
+    struct blob *arg = exec_shown_input(r->desc, task);
+    if (arg || !r->options.spec.inputs.sources.n)
         return arg;
     snprintf(number, sizeof number, "%u", r->desc->first_index + task);
     return blob_str(number);
@@ -77,7 +77,7 @@ void run_say_failure(struct run *r, const struct msg_task_event *m, bool stderr_
     if (m->outcome == OUTCOME_NOT_STARTED && !stderr_shown)
         not_started_text(r, why, sizeof why, m);
     task_ending(what, sizeof what, &t, r->desc->time_limit_us);
-    struct blob *arg = job_desc_arg(r->desc, m->id.task);
+    struct blob *arg = exec_shown_input(r->desc, m->id.task);
     say_line(r, "hawk run: task %u%s%s%s: %s\n", r->desc->first_index + m->id.task, arg ? " (" : "",
              arg ? clean_text(text, sizeof text, arg->data) : "", arg ? ")" : "", what);
     blob_drop(arg);

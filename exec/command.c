@@ -17,6 +17,21 @@ struct template_input exec_input(const struct job_desc *d, uint32_t task, const 
         .arg = arg, .len = len, .columns = d->columns, .number = (uint64_t)task + 1};
 }
 
+struct blob *exec_shown_input(const struct job_desc *d, uint32_t task)
+{
+    struct blob *arg = job_desc_arg(d, task);
+    struct text joined = {0};
+
+    if (!arg || d->columns <= 1)
+        return arg;
+    struct template_input in = exec_input(d, task, arg->data, arg->len);
+    input_joined(&joined, &in);
+    blob_drop(arg);
+    arg = blob_new(joined.data, joined.len);
+    text_free(&joined);
+    return arg;
+}
+
 /* ---- Once per job ---- */
 
 static struct template *words_template(const struct strings *s, uint32_t columns, bool command)

@@ -181,6 +181,8 @@ void exec_leave(struct exec *e);
 /* What fills the places of a task: its argument, as a worker has it (NULL: none). */
 struct template_input exec_input(const struct job_desc *d, uint32_t task, const char *arg, size_t len);
 
+/* The task's argument as people see it, with blanks between its values; a new reference. NULL: it has none. */
+struct blob *exec_shown_input(const struct job_desc *d, uint32_t task);
 /* The command of a job, with its places found. */
 struct template *exec_template(const struct job_desc *d);
 

@@ -1,4 +1,4 @@
-/* The command line without a cluster: flags, selectors, arrays, job descriptions, tables, JSON. */
+/* The command line without a cluster: flags, selectors, tables, JSON. */
 #include "base/mem.h"
 #include "base/units.h"
 #include "cli/command.h"
@@ -20,40 +20,7 @@
 
 #include <cmocka.h>
 
-/* ---- Catching what is printed ---- */
-
-static char caught[1 << 16];
-static int saved[2];
-static FILE *sink[2];
-
-static void catch_begin(void)
-{
-    FILE *streams[] = {stdout, stderr};
-    for (int i = 0; i < 2; i++) {
-        fflush(streams[i]);
-        saved[i] = dup(i + 1);
-        sink[i] = tmpfile();
-        assert_non_null(sink[i]);
-        dup2(fileno(sink[i]), i + 1);
-    }
-}
-
-/* Ends catching; caught holds what stream 1 or 2 got. */
-static const char *catch_end(int stream)
-{
-    FILE *streams[] = {stdout, stderr};
-    for (int i = 0; i < 2; i++) {
-        fflush(streams[i]);
-        dup2(saved[i], i + 1);
-        close(saved[i]);
-        if (i + 1 == stream) {
-            rewind(sink[i]);
-            caught[fread(caught, 1, sizeof caught - 1, sink[i])] = '\0';
-        }
-        fclose(sink[i]);
-    }
-    return caught;
-}
+#include "tests/test_cli.h"
 
 /* ---- Flags ---- */
 
@@ -294,41 +261,7 @@ static void test_full_disk_and_closed_pipe(void **state)
     assert_int_equal(piped, HAWK_EXIT_OK);
 }
 
-/* ---- Arrays and selectors ---- */
-
-static void test_arrays(void **state)
-{
-    static const struct {
-        const char *text;
-        int err;
-        uint32_t first, tasks;
-        const char *why;
-    } cases[] = {
-        {"1-1000", 0, 1, 1000, NULL},
-        {"0-0", 0, 0, 1, NULL},
-        {"5-10", 0, 5, 6, NULL},
-        {"0-999999", 0, 0, 1000000, NULL},
-        {"1-1000001", HAWK_ETOO_LARGE, 0, 0, "--array 1-1000001 has 1000001 tasks, the limit is 1000000"},
-        {"5-4", HAWK_EINVALID, 0, 0, "--array 5-4 has no tasks: it ends before it begins"},
-        {"1-9:2", HAWK_EINVALID, 0, 0, "steps are not supported"},
-        {"7", HAWK_EINVALID, 0, 0, "--array takes two whole numbers A-B, like 1-1000, not '7'"},
-        {"-5", HAWK_EINVALID, 0, 0, "--array takes"},
-        {"a-b", HAWK_EINVALID, 0, 0, "--array takes"},
-        {"1-", HAWK_EINVALID, 0, 0, "--array takes"},
-        {"1-99999999999999999999", HAWK_ETOO_LARGE, 0, 0, "the numbers end at 4294967294"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        uint32_t first = 0, tasks = 0;
-        char why[200] = "";
-        assert_int_equal(array_parse(cases[i].text, &first, &tasks, why, sizeof why), cases[i].err);
-        if (cases[i].why)
-            assert_non_null(strstr(why, cases[i].why));
-        else {
-            assert_int_equal(first, cases[i].first);
-            assert_int_equal(tasks, cases[i].tasks);
-        }
-    }
-}
+/* ---- Selectors ---- */
 
 /* What a selector selects, written back. */
 static const char *select_text(const char *text)
@@ -365,141 +298,6 @@ static void test_selectors(void **state)
     assert_non_null(strstr(select_text("3.1-x"), "'3.1-x' is no job"));
     assert_non_null(strstr(select_text(""), "is no job"));
     assert_non_null(strstr(select_text("3.1-9999999"), "more than 1000000 jobs"));
-}
-
-/* ---- Job descriptions ---- */
-
-static struct job_desc *desc;
-
-/* Builds from a command's words; returns the message, or "" and desc. */
-static const char *build(const struct spec_options *o, int argc, char **argv)
-{
-    job_desc_drop(desc);
-    desc = NULL;
-    catch_begin();
-    int result = spec_build("submit", o, argc, argv, &desc);
-    catch_end(2);
-    assert_int_equal(result, desc ? 0 : HAWK_EXIT_USAGE);
-    return caught;
-}
-
-static const char *nth(const struct strings *s, uint32_t i)
-{
-    const char *text = s->data;
-    assert_true(i < s->n);
-    while (i--)
-        text += strlen(text) + 1;
-    return text;
-}
-
-static bool has_env(const char *entry)
-{
-    for (uint32_t i = 0; i < desc->env.n; i++)
-        if (strcmp(nth(&desc->env, i), entry) == 0)
-            return true;
-    return false;
-}
-
-static void test_spec(void **state)
-{
-    char *argv[] = {(char[]){"/bin/echo"}, (char[]){"hello"}};
-    struct spec_options o = {.retries = 2, .estimate_us = 5, .class = "long", .cwd = "sub", .all_env = true};
-    char here[4096], expected[5000];
-    setenv("HAWK_TOKEN", "secret", 1);
-    setenv("SPEC_TEST", "here", 1);
-    assert_string_equal(build(&o, 2, argv), "");
-    assert_int_equal(desc->tasks, 1);
-    assert_int_equal(desc->retries, 2);
-    assert_int_equal(desc->tag, TAG_LONG);
-    assert_int_equal(desc->estimate_us, 5);
-    assert_string_equal(desc->name->data, "echo hello");
-    assert_true(desc->user->len > 0);
-    assert_string_equal(nth(&desc->argv, 1), "hello");
-    assert_true(has_env("SPEC_TEST=here"));
-    assert_false(has_env("HAWK_TOKEN=secret"));
-    assert_non_null(getcwd(here, sizeof here));
-    snprintf(expected, sizeof expected, "%s/sub", here);
-    assert_string_equal(desc->cwd->data, expected);
-
-    const char *env[] = {"SPEC_TEST=a", "SPEC_TEST=b"};
-    o = (struct spec_options){.name = "n", .env = {.v = env, .n = 2}, .clean_env = true};
-    assert_string_equal(build(&o, 2, argv), "");
-    assert_int_equal(desc->env.n, 1);
-    assert_true(has_env("SPEC_TEST=b"));
-    assert_string_equal(desc->name->data, "n");
-    unsetenv("HAWK_TOKEN");
-    unsetenv("SPEC_TEST");
-}
-
-static void test_spec_arrays(void **state)
-{
-    char *plain[] = {(char[]){"true"}}, *braces[] = {(char[]){"echo"}, (char[]){"n{}"}};
-    struct spec_options o = {.array = "5-7"};
-    assert_string_equal(build(&o, 1, plain), "");
-    assert_int_equal(desc->tasks, 3);
-    assert_int_equal(desc->first_index, 5);
-    assert_int_equal(desc->flags, 0);
-    assert_string_equal(build(&o, 2, braces), "");
-    assert_int_equal(desc->flags, JOB_EACH_ARG);
-    struct blob *arg = job_desc_arg(desc, 2);
-    assert_string_equal(arg->data, "7");
-    blob_drop(arg);
-}
-
-static const char *file_with(const char *text, size_t len)
-{
-    static char path[] = "/tmp/hawk-test-XXXXXX";
-    memcpy(path + sizeof path - 7, "XXXXXX", 6);
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, len), len);
-    close(fd);
-    return path;
-}
-
-static void test_spec_lines(void **state)
-{
-    char *argv[] = {(char[]){"echo"}};
-    struct spec_options o = {.each_line = file_with("one\n\ntwo words\nthree", 20)};
-    assert_string_equal(build(&o, 1, argv), "");
-    unlink(o.each_line);
-    assert_int_equal(desc->tasks, 3);
-    struct blob *arg = job_desc_arg(desc, 1);
-    assert_string_equal(arg->data, "two words");
-    blob_drop(arg);
-    o.each_line = file_with("\n\n", 2);
-    assert_non_null(strstr(build(&o, 1, argv), "has no lines"));
-    unlink(o.each_line);
-    o.each_line = file_with("a\nb\0c\n", 6);
-    assert_non_null(strstr(build(&o, 1, argv), "line 2: a NUL byte"));
-    unlink(o.each_line);
-    o.each_line = "/nonexistent/lines";
-    assert_non_null(strstr(build(&o, 1, argv), "--each-line: cannot open /nonexistent/lines: No such file"));
-}
-
-static void test_spec_errors(void **state)
-{
-    char *argv[] = {(char[]){"true"}, (char[]){"x"}};
-    const char *env[] = {"NOEQUALS"};
-    assert_non_null(strstr(build(&(struct spec_options){0}, 0, argv), "the job has no command"));
-    assert_non_null(strstr(build(&(struct spec_options){.array = "5-4"}, 1, argv), "has no tasks"));
-    assert_non_null(
-        strstr(build(&(struct spec_options){.array = "1-2", .each_line = "x"}, 1, argv), "give one"));
-    assert_non_null(
-        strstr(build(&(struct spec_options){.each_line = "-", .input = "-"}, 1, argv), "both read"));
-    assert_non_null(
-        strstr(build(&(struct spec_options){.timer = true}, 1, argv), "--timer takes a duration"));
-    assert_non_null(strstr(build(&(struct spec_options){.env = {.v = env, .n = 1}}, 1, argv), "'NOEQUALS'"));
-    assert_non_null(
-        strstr(build(&(struct spec_options){.input = "/nonexistent"}, 1, argv), "--stdin: cannot open"));
-    argv[0][0] = '\0';
-    assert_non_null(strstr(build(&(struct spec_options){0}, 1, argv), "no command"));
-    char *timer[] = {(char[]){"250ms"}};
-    assert_string_equal(build(&(struct spec_options){.timer = true}, 1, timer), "");
-    assert_int_equal(desc->kind, PAYLOAD_TIMER);
-    assert_string_equal(desc->name->data, "timer 250ms");
-    job_desc_drop(desc);
-    desc = NULL;
 }
 
 /* ---- Tables and JSON ---- */
@@ -684,12 +482,7 @@ int main(void)
         cmocka_unit_test(test_sim_lists_kinds_of_faults),
         cmocka_unit_test(test_sim_reserves_what_the_table_says_unless_it_pauses),
         cmocka_unit_test(test_full_disk_and_closed_pipe),
-        cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_selectors),
-        cmocka_unit_test(test_spec),
-        cmocka_unit_test(test_spec_arrays),
-        cmocka_unit_test(test_spec_lines),
-        cmocka_unit_test(test_spec_errors),
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_clean_text),
         cmocka_unit_test(test_json),

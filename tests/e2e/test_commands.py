@@ -175,7 +175,7 @@ def test_programs_that_read_a_line_as_code_are_warned_of():
         for reader, command in (("ssh", ("ssh", "host", "ls {}")), ("python -c", ("python3", "-c", "print('{}')")),
                                 ("eval", ("sh", "-c", "eval {}")), ("sh -c", ("sudo", "sh", "-c", "echo {}"))):
             said = hawk(*lines, *command).stderr
-            assert said.startswith("hawk: submit: a line is put into") and f"`{reader}`" in said and '"$HAWK_INPUT"' in said, said
+            assert said.startswith("hawk: submit: an input is put into") and f"`{reader}`" in said and '"$HAWK_INPUT"' in said, said
         document = json.loads(hawk("submit", "--output", "json", "--each-line", f"{d}/lines", "--", "ssh", "h", "{}").stdout)
         assert "$HAWK_INPUT" in document["warnings"][0]["message"], document
         for harmless in (("echo", "{}"), ("sh", "-c", "echo {}"), ("timeout", "9", "bash", "-ec", "echo {}"),
@@ -286,7 +286,7 @@ def test_refusals_name_the_remedy():
         for array in ("1-99999999999", "1-99999999999999999999999", "99999999999-1"):
             assert "the numbers end at 4294967294, and a job has at most 1000000 tasks" in hawk(
                 "submit", "--array", array, "--", "true", check=2).stderr
-        assert "two whole numbers" in hawk("submit", "--array", "1-2x", "--", "true", check=2).stderr
+        assert "like 1-10:2,15" in hawk("submit", "--array", "1-2x", "--", "true", check=2).stderr
         assert "--name takes a name of 1 to" in hawk("submit", "--name", "", "--", "true", check=2).stderr
         with open(f"{d}/bad", "w") as f:
             f.write("short\n")

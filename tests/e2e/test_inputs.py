@@ -1,4 +1,5 @@
 """What tasks are given: replacement strings, and values in the text of a shell."""
+import json
 import os
 import subprocess
 import sys
@@ -92,6 +93,56 @@ def test_a_directory_of_this_name_is_not_filled_in():
         assert run("-l", "-", "--", "sh", "-c", "pwd; : {}", lines=[b"x"], cwd=here).stdout == f"{here}\n".encode()
         r = run("-l", "-", "--cwd", "{}", "--", "pwd", lines=[b"x"], cwd=here, check=2)
         assert b"--cwd" in r.stderr, r
+
+
+def test_several_sources():
+    r = run("-k", "--input", "a b", "c", "-a", "1-5:2,9", "--", "echo", "<{1}>", "{2}", "{#}")
+    assert r.stdout.decode().splitlines() == [f"<{w}> {n} {4 * i + k + 1}" for i, w in enumerate(("a b", "c")) for k, n in enumerate((1, 3, 5, 9))], r
+    r = run("-k", "--link", "-l", "-", "--input", "x", "y", "--", "sh", "-c", "echo {2}{1} \"$HAWK_INPUT/$HAWK_INPUT_1/$HAWK_INPUT_2\"", lines=[b"1", b"2 2"])
+    assert r.stdout == b"x1 1 x/1/x\ny2 2 2 2 y/2 2/y\n", r
+    assert run("-k", "-I", "a", "b", "-I", "c d", "--", "printf", "(%s)").stdout == b"(a)(c d)(b)(c d)"
+    with tempfile.TemporaryDirectory() as d:
+        for name in "pq":
+            with open(f"{d}/{name}", "w") as f:
+                f.write(f"{name}1\n{name}2\n")
+        r = run("-k", "-l", f"{d}/p", "-l", f"{d}/q", "--", "echo", "{}")
+        assert r.stdout == b"p1 q1\np1 q2\np2 q1\np2 q2\n", r
+    r = run("--input", "a", "b", "-I", "c", "--", "false", check=1)
+    assert b"a c, b c" in r.stderr, r
+
+
+def test_an_input_that_is_run_by_no_shell_in_columns():
+    with tempfile.TemporaryDirectory() as d:
+        r = run("--null", "-l", "-", "--input", "'$(touch x)'", "--", "sh", "-c", "printf '%s|%s\\0' {1} \"{2}\"", lines=NASTY_BYTES + [b"a\nb"],
+                end=b"\0", cwd=d)
+        assert printed(r) == sorted(x + b"|'$(touch x)'" for x in NASTY_BYTES + [b"a\nb"]), r
+        assert not os.listdir(d)
+
+
+def test_csv():
+    table = b'name,size\r\n"a, b",1\r\n"say ""hi""\nthere",2\r\n'
+    r = run("-k", "--csv", "--header", "-l", "-", "--", "printf", "%s", "<{name}={size}={2}>", lines=[table], end=b"")
+    assert r.stdout == b'<a, b=1=1><say "hi"\nthere=2=2>', r
+    r = run("-k", "--separator", "\\t", "-l", "-", "--", "echo", "{2}{1}", lines=[b"a\tb", b"c\td"])
+    assert r.stdout == b"ba\ndc\n", r
+    r = run("--csv", "-l", "-", "--", "echo", lines=[b"a,b", b"c"], check=2)
+    assert b"line 2: 1 columns" in r.stderr, r
+
+
+def test_an_empty_list_succeeds():
+    assert run("-l", "-", "--", "false").stdout == b""
+    document = json.loads(run("--output", "json", "-l", "-", "--", "false").stdout)
+    assert document["tasks"] == [] and document["submitted"] == 0 and document["exit_code"] == 0, document
+    assert b"empty" in hawk("submit", "-l", "-", "--wait", "--", "false").stderr
+
+
+def test_piped_input_that_nobody_reads_is_reported():
+    for command in (("run",), ("run", "-a", "1-2")):
+        assert b"--each-line -" in hawk(*command, "--", "true", lines=[b"a"]).stderr, command
+    assert run("--stdin", "-", "--", "cat", lines=[b"a"]).stdout == b"a\n"
+    for more in ({"stdin": subprocess.DEVNULL}, {"input": b""}):
+        r = subprocess.run([HAWK, "run", "--", "true"], capture_output=True, timeout=BOUND, check=True, **more)
+        assert r.stderr == b"", r
 
 
 run_tests(sys.modules[__name__])

@@ -271,7 +271,6 @@ def test_usage_errors():
     assert run("--array", "9-3", "--", "true", check=2).stderr
     assert run("--each-line", "/no/such/file", "--", "true", check=2).stderr
     assert run("-j", "0", "--", "true", check=2).stderr
-    assert run("--each-line", "-", "--", "true", input="", check=2).stderr
     assert "--stdout" in run("--stdout", "", "--", "true", check=2).stderr
     assert "%Z" in run("--stderr", "%t.%Z", "--", "true", check=2).stderr
     assert "%" in run("--stdout", "100%", "--", "true", check=2).stderr

@@ -69,13 +69,17 @@ static void selectors(char *text)
 
 static void array(const char *text)
 {
-    uint32_t first, tasks;
+    struct array_range ranges[ARRAY_RANGES_MAX];
+    uint32_t n;
     char why[300] = "";
 
-    if (array_parse(text, &first, &tasks, why, sizeof why))
+    if (array_parse(text, ranges, &n, why, sizeof why)) {
         CHECK(why[0]);
-    else
-        CHECK(tasks > 0 && tasks <= LIMIT_TASKS_PER_JOB && first <= UINT32_MAX - (tasks - 1));
+        return;
+    }
+    CHECK(n > 0 && n <= ARRAY_RANGES_MAX);
+    for (uint32_t i = 0; i < n; i++)
+        CHECK(ranges[i].first <= ranges[i].last && ranges[i].last < UINT32_MAX && ranges[i].step > 0);
 }
 
 static void address(const char *text)

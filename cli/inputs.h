@@ -1,0 +1,74 @@
+/* Where a job's tasks get their inputs: --each-line, --array and --input, alone or several of them. */
+#ifndef HAWK_CLI_INPUTS_H
+#define HAWK_CLI_INPUTS_H
+
+#include "cli/command.h"
+#include "msg/types.h"
+
+struct input_options {
+    struct flag_list sources; /* of the flags below, in their order */
+    bool link, csv, header, null;
+    const char *separator;
+};
+
+#define INPUT_FLAGS(type, at)                                                                                \
+    FLAG(SOURCE, type, at.sources, "array", 'a', "A-B[:STEP],...", "run, submit: one task per number"),      \
+        FLAG(SOURCE, type, at.sources, "each-line", 'l', "FILE|-",                                           \
+             "run, submit: one task per line of FILE; empty lines are skipped"),                             \
+        FLAG(WORDS, type, at.sources, "input", 'I', "WORD...",                                               \
+             "run, submit: one task per word, up to the next flag or --"),                                   \
+        FLAG(BOOL, type, at.link, "link", 0, NULL,                                                           \
+             "run, submit: with several of these, take one value of each instead of all combinations"),      \
+        FLAG(BOOL, type, at.csv, "csv", 0, NULL,                                                             \
+             "run, submit: lines have columns with commas between them: {1}, {2}"),                          \
+        FLAG(TEXT, type, at.separator, "separator", 0, "C",                                                  \
+             "run, submit: the same with this character between them; \\t: a tab"),                          \
+        FLAG(BOOL, type, at.header, "header", 0, NULL,                                                       \
+             "run, submit: the first line of a file names the columns: {name}"),                             \
+        FLAG(                                                                                                \
+            BOOL, type, at.null, "null", '0', NULL,                                                          \
+            "run, submit: in files a NUL ends an input instead of a newline, as `find -print0` writes them")
+
+/* The numbers A, A-B or A-B:STEP. */
+#define ARRAY_RANGES_MAX 100u
+struct array_range {
+    uint32_t first, last, step;
+};
+/* Reads "1-10:2,15" into at most ARRAY_RANGES_MAX ranges. HAWK_EINVALID or HAWK_ETOO_LARGE and a text in why. */
+HAWK_MUST_USE int array_parse(const char *text, struct array_range *ranges, uint32_t *n, char *why,
+                              size_t size);
+
+/* One source. Each value has its columns, with a NUL between two. */
+struct input_source {
+    struct task_args values;
+    uint32_t columns;
+    struct strings names; /* of the columns; n = 0: they have none */
+};
+
+/* What was read. Zeros: no source, so that there is one task. */
+struct inputs {
+    struct input_source *v;
+    uint32_t n, cap, columns;
+    bool range; /* the only source is A-B: */
+    uint32_t first, last;
+    bool lines; /* a source may have anything in it, not only numbers */
+};
+
+/* Reads all sources. 0, or HAWK_EXIT_USAGE after a message. */
+int inputs_read(const char *command, const struct input_options *o, struct inputs *in);
+void inputs_free(struct inputs *in);
+/* A copy of the text in which {NAME}, {NAME.} and so on name columns by number. free() it. */
+char *inputs_numbered(const struct inputs *in, const char *text);
+/* Gives the job its tasks and their arguments: all combinations, the last source changing first, or with `link` the
+ * values that stand at one place. 0, or HAWK_EXIT_USAGE after a message. */
+int inputs_use(const char *command, const struct inputs *in, bool link, struct job_desc *d);
+
+/* The records of a text: lines, or what stands between NULs, taken apart into fields by `separator` (0: they are one
+ * field). A field in double quotes may have anything in it, as RFC 4180 says. Calls fn with the number of the line in
+ * which a record begins and its fields with a NUL between two; false from it ends. HAWK_EINVALID, and *line: quotes
+ * that do not end, or text behind them. */
+typedef bool record_fn(void *arg, size_t line, const char *fields, size_t len, uint32_t n);
+HAWK_MUST_USE int records_read(const char *data, size_t len, char end, char separator, record_fn *fn,
+                               void *arg, size_t *line);
+
+#endif
