@@ -442,7 +442,7 @@ int spec_build(const char *command, const struct spec_options *o, int argc, char
     if (!exit_code)
         exit_code = build_numbered(command, o, &in, argc, argv, made);
     inputs_free(&in);
-    if (!exit_code)
+    if (!exit_code && !o->takes_stdin)
         warn_of_pipe(command, o);
     if (exit_code)
         job_desc_drop(made);

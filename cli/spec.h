@@ -18,6 +18,7 @@ struct spec_options {
     const char *exported; /* ALL, NONE or names; NULL: the default */
     bool all_env;         /* no flag: by default tasks get all of the environment */
     bool clean_env, timer, at_most_once, no_pause;
+    bool takes_stdin;                         /* the command reads its standard input itself */
     const char *app, *payload, *payload_file; /* for commands that have these flags */
 };
 
