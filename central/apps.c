@@ -19,7 +19,7 @@ struct central_app *central_app_get(struct central *c, struct blob *name)
     a = xcalloc(1, sizeof *a);
     a->id = id;
     a->name = blob_ref(name);
-    heap_init(&a->kept);
+    kept_init(&a->kept);
     list_init(&a->waiting);
     HASH_ADD(hh, c->apps, id, sizeof a->id, a);
     return a;
@@ -31,7 +31,7 @@ static void app_free(struct central *c, struct central_app *a)
     list_remove(&a->waiting);
     blob_drop(a->name);
     free(a->nodes);
-    heap_free(&a->kept);
+    kept_free(&a->kept);
     free(a);
 }
 

@@ -27,7 +27,7 @@ struct central *central_new(const struct central_config *cfg, uint64_t seed)
     list_init(&c->push);
     list_init(&c->parked);
     list_init(&c->stuck);
-    heap_init(&c->kept);
+    kept_init(&c->kept);
     list_init(&c->apps_waiting);
     list_init(&c->results_untold);
     list_init(&c->results_told);
@@ -52,7 +52,7 @@ void central_free(struct central *c)
     members_drop(c->dist_list);
     members_drop(c->worker_list);
     waiting_free(&c->waiting);
-    heap_free(&c->kept);
+    kept_free(&c->kept);
     history_free(&c->history);
     policy_choice_drop(c->choice);
     free(c);

@@ -119,7 +119,7 @@ static void check_job(const struct central *c, const struct long_job *j, uint64_
 
 /* The first task to be placed may wait: the record that it may have been sent is being written, or its job
  * avoids workers. */
-static bool head_waits(const struct heap *kept)
+static bool head_waits(const struct kept *kept)
 {
     const struct long_task *t = kept_first(kept);
 
@@ -134,11 +134,10 @@ static uint32_t check_apps(const struct central *c)
 
     HASH_ITER(hh, c->apps, a, next) {
         CHECK(a->nodes_n + a->jobs > 0);
-        CHECK(!heap_min(&a->kept) || !list_empty(&a->waiting));
-        CHECK(!heap_min(&a->kept) || central_partition_holds(c) || head_waits(&a->kept) ||
+        CHECK(!kept_first(&a->kept) || !list_empty(&a->waiting));
+        CHECK(!kept_first(&a->kept) || central_partition_holds(c) || head_waits(&a->kept) ||
               !central_app_best(c, a));
-        kept_check(c, &a->kept);
-        waiting += a->kept.n;
+        waiting += kept_check(c, &a->kept);
         for (uint32_t i = 0; i < a->nodes_n; i++)
             CHECK(central_node_serves(a->nodes[i], a));
     }
@@ -168,12 +167,11 @@ static void check_jobs(const struct central *c)
     CHECK(held == c->tasks_held);
     CHECK(held <= c->cfg.long_tasks_max || held <= c->tasks_recovered || !c->recovered);
     CHECK(kept == places[PLACE_QUEUE]);
-    kept_check(c, &c->kept);
-    CHECK(c->kept.n + check_apps(c) == keeping);
+    CHECK(kept_check(c, &c->kept) + check_apps(c) == keeping);
     CHECK(length(&c->limbo) == places[PLACE_LIMBO]);
     CHECK(c->waiting.total == places[PLACE_WORKER]);
     /* No task waits while a worker could take it. */
-    CHECK(!heap_min(&c->kept) || central_partition_holds(c) || head_waits(&c->kept) ||
+    CHECK(!kept_first(&c->kept) || central_partition_holds(c) || head_waits(&c->kept) ||
           (c->waiting.amounts.n == 0 && c->waiting.moments.n == 0));
     list_foreach(&c->limbo, entry, next) {
         const struct waiting_task *t = container_of(entry, struct waiting_task, link);

@@ -82,6 +82,7 @@ struct long_job *central_job_new(struct central *c, job_id_t job, uint32_t epoch
         j->app = central_app_get(c, desc->app);
         j->app->jobs++;
     }
+    kept_enter(c, j);
     for (uint32_t i = 0; i < j->n; i++) {
         struct long_task *t = &j->tasks[i];
 
@@ -110,6 +111,7 @@ void central_job_free(struct central *c, struct long_job *j)
     owner_pauses_free(&j->pauses);
     central_job_free_results(c, j);
     free(j->starts.v);
+    kept_leave(j);
     if (j->app) {
         j->app->jobs--;
         central_app_settle(c, j->app);

@@ -1,15 +1,73 @@
-/* The heap of jobs whose tasks wait, by their turns. */
+/* Users take turns; of each a heap of jobs whose tasks wait, by their keys. */
 #include "central/state.h"
 
 #include "base/check.h"
+#include "base/mem.h"
 #include "owner/jobs.h"
+
+#include <stdlib.h>
 
 #define SIZE_MAX_US (INT64_MAX / 4)
 
-static struct heap *heap_of(struct central *c, const struct long_job *j)
+/* ---- Users ---- */
+
+static struct kept *kept_of(struct central *c, const struct long_job *j)
 {
     return j->app ? &j->app->kept : &c->kept;
 }
+
+static struct kept_user *user_of(struct list *turn)
+{
+    return container_of(turn, struct kept_user, turn.link);
+}
+
+void kept_init(struct kept *k)
+{
+    list_init(&k->users);
+    turns_init(&k->turns);
+}
+
+static void user_free(struct kept_user *u)
+{
+    list_remove(&u->link);
+    heap_free(&u->heap);
+    free(u);
+}
+
+void kept_free(struct kept *k)
+{
+    list_foreach(&k->users, l, next)
+        user_free(container_of(l, struct kept_user, link));
+}
+
+static struct kept_user *user_get(struct kept *k, uint32_t number)
+{
+    struct kept_user *u;
+
+    list_foreach(&k->users, l, next)
+        if (container_of(l, struct kept_user, link)->number == number)
+            return container_of(l, struct kept_user, link);
+    u = xcalloc(1, sizeof *u);
+    u->number = number;
+    list_init(&u->turn.link);
+    heap_init(&u->heap);
+    list_push_tail(&k->users, &u->link);
+    return u;
+}
+
+void kept_enter(struct central *c, struct long_job *j)
+{
+    j->user = user_get(kept_of(c, j), job_desc_user(j->desc));
+    j->user->jobs++;
+}
+
+void kept_leave(struct long_job *j)
+{
+    if (--j->user->jobs == 0)
+        user_free(j->user);
+}
+
+/* ---- Keys ---- */
 
 /* A task that stands still ages as well. */
 static struct owner_shown shown(const struct central *c, const struct long_job *j)
@@ -42,7 +100,7 @@ void kept_resize(struct central *c, struct long_job *j)
     if (list_empty(&j->kept))
         return;
     j->size_us = size_of(c, j);
-    heap_update(heap_of(c, j), &j->turn, key_of(j, c->cfg.long_stretch), j->turn.seq);
+    heap_update(&j->user->heap, &j->turn, key_of(j, c->cfg.long_stretch), j->turn.seq);
 }
 
 void kept_resize_all(struct central *c)
@@ -59,11 +117,17 @@ void kept_follow(struct central *c)
         kept_resize_all(c);
 }
 
+/* ---- Coming and going ---- */
+
 void kept_readmit(struct central *c, struct long_job *j)
 {
+    struct kept_user *u = j->user;
+
     j->size_us = size_of(c, j);
     j->turn.key = key_of(j, c->cfg.long_stretch);
-    CHECK(heap_push(heap_of(c, j), &j->turn) == 0);
+    CHECK(heap_push(&u->heap, &j->turn) == 0);
+    if (list_empty(&u->turn.link))
+        turns_join(&kept_of(c, j)->turns, &u->turn);
 }
 
 void kept_add(struct central *c, struct long_task *t)
@@ -82,56 +146,84 @@ void kept_remove(struct central *c, struct long_task *t)
     struct long_job *j = t->job;
 
     list_remove(&t->w.link);
-    if (list_empty(&j->kept))
-        heap_remove(heap_of(c, j), &j->turn);
+    if (!list_empty(&j->kept))
+        return;
+    heap_remove(&j->user->heap, &j->turn);
+    if (!heap_min(&j->user->heap))
+        turns_leave(&kept_of(c, j)->turns, &j->user->turn);
 }
 
-struct long_task *kept_first(const struct heap *kept)
+struct long_task *kept_first(const struct kept *k)
 {
-    const struct heap_node *turn = heap_min(kept);
+    list_foreach(&k->turns.ring, l, next) {
+        const struct heap_node *turn = heap_min(&user_of(l)->heap);
 
-    return turn ? container_of(container_of(turn, struct long_job, turn)->kept.next, struct long_task, w.link)
-                : NULL;
+        if (turn) /* else all of its jobs are passed over */
+            return container_of(container_of(turn, struct long_job, turn)->kept.next, struct long_task,
+                                w.link);
+    }
+    return NULL;
 }
 
-void kept_pass_over(struct central *c, struct long_job *j) { heap_remove(heap_of(c, j), &j->turn); }
+void kept_pass_over(struct long_job *j) { heap_remove(&j->user->heap, &j->turn); }
 
 /* ---- The bound, as an invariant ---- */
 
 void kept_serve(struct central *c, const struct long_job *j)
 {
-    if (c->served.key_us > j->turn.key)
+    struct kept_user *u = j->user;
+
+    turns_take(&kept_of(c, j)->turns, &u->turn);
+    if (u->served_step == c->kept_step && u->served_key > j->turn.key)
         return;
-    c->served.key_us = j->turn.key;
-    c->served.since_us = j->since_us;
-    c->served.size_us = j->size_us;
+    u->served_step = c->kept_step;
+    u->served_key = j->turn.key;
+    u->served_since_us = j->since_us;
+    u->served_size_us = j->size_us;
 }
 
-void kept_serve_none(struct central *c)
-{
-    c->served.key_us = c->served.since_us = c->served.size_us = INT64_MIN;
-}
+void kept_serve_none(struct central *c) { c->kept_step++; }
 
 /* j could have been served, and was not. */
 static void check_bound(const struct central *c, const struct long_job *j)
 {
-    __int128 later_us = (__int128)c->served.since_us - j->since_us;
+    const struct kept_user *u = j->user;
+    __int128 later_us = (__int128)u->served_since_us - j->since_us;
 
-    if (c->served.since_us == INT64_MIN)
-        return;
-    CHECK(later_us <= (__int128)c->cfg.long_stretch * (j->size_us - c->served.size_us));
+    if (u->served_step == c->kept_step)
+        CHECK(later_us <= (__int128)c->cfg.long_stretch * (j->size_us - u->served_size_us));
 }
 
-void kept_check(const struct central *c, const struct heap *kept)
+static void check_user(const struct central *c, const struct kept *k, const struct kept_user *u)
 {
-    CHECK(heap_check(kept));
-    for (uint32_t i = 0; i < kept->n; i++) {
-        const struct long_job *j = container_of(kept->v[i].node, struct long_job, turn);
+    CHECK(u->jobs > 0);
+    CHECK(heap_check(&u->heap));
+    CHECK((u->heap.n == 0) == list_empty(&u->turn.link));
+    for (uint32_t i = 0; i < u->heap.n; i++) {
+        const struct long_job *j = container_of(u->heap.v[i].node, struct long_job, turn);
         const struct long_task *t = container_of(j->kept.next, struct long_task, w.link);
 
-        CHECK(kept == (j->app ? &j->app->kept : &c->kept));
+        CHECK(k == (j->app ? &j->app->kept : &c->kept));
+        CHECK(u == j->user);
         CHECK(!list_empty(&j->kept));
         if (!j->app && j->starts.n == 0 && central_task_index(t) < j->released)
             check_bound(c, j);
     }
+}
+
+uint32_t kept_check(const struct central *c, const struct kept *k)
+{
+    uint32_t jobs = 0, n = 0;
+
+    list_foreach(&k->users, l, next) {
+        const struct kept_user *u = container_of(l, struct kept_user, link);
+
+        check_user(c, k, u);
+        jobs += u->heap.n;
+        n += u->heap.n > 0;
+        if (u->heap.n > 0)
+            turns_check(&k->turns, &u->turn);
+    }
+    CHECK(n == k->turns.n);
+    return jobs;
 }

@@ -4,7 +4,10 @@
  *   key  = time at which central got the job + central.long_stretch * size
  *   size = number of its tasks * run time of a task / slots of the cluster   (0 without POLICY_LONG_BY_WORK)
  *
- * So only jobs that came less than long_stretch * (its size - their size) after a job overtake it, and no job
+ * Users take turns before that: with each task of a job, that job's user goes behind all others (base/turns.h). The key
+ * decides between jobs of one user, as it does between all jobs where there is one user.
+ *
+ * So only its user's jobs that came less than long_stretch * (its size - their size) after a job overtake it, and none
  * overtakes it that came later than long_stretch * its size. Within this bound the smallest job goes first.
  *
  * The size is the time for which the whole job would fill the cluster, by its estimate, and not what remains of
@@ -15,23 +18,43 @@
 #define HAWK_CENTRAL_KEPT_H
 
 #include "base/heap.h"
+#include "base/turns.h"
 
 struct central;
 struct long_job;
 struct long_task;
 
-/* The turn of a job. since_us = INT64_MIN: no job's. */
-struct kept_turn {
-    int64_t key_us, since_us, size_us;
+/* A user's long jobs. */
+struct kept_user {
+    struct list link; /* in kept.users */
+    struct turn turn; /* in kept.turns while tasks of these jobs wait */
+    struct heap heap; /* long_job.turn: jobs with tasks that wait */
+    uint32_t number;  /* job_desc_user() */
+    uint32_t jobs;    /* in the table of jobs */
+    /* Of the jobs of which the step of that number placed tasks, the last one by its key. */
+    uint64_t served_step;
+    int64_t served_key, served_since_us, served_size_us;
 };
+
+/* Jobs with tasks that wait for any worker, or for one that serves an application; and all users who have jobs. */
+struct kept {
+    struct list users;
+    struct turns turns;
+};
+
+void kept_init(struct kept *k);
+void kept_free(struct kept *k);
+/* j is in the table of jobs; it is not any more. O(users who have jobs). */
+void kept_enter(struct central *c, struct long_job *j);
+void kept_leave(struct long_job *j);
 
 /* t begins to wait; it ceases to wait. O(log jobs whose tasks wait). */
 void kept_add(struct central *c, struct long_task *t);
 void kept_remove(struct central *c, struct long_task *t);
 /* The task whose turn it is, or NULL when none waits. */
-struct long_task *kept_first(const struct heap *kept);
+struct long_task *kept_first(const struct kept *k);
 /* Takes the turn from j, whose tasks wait, until it is readmitted. kept_add() admits j by itself. */
-void kept_pass_over(struct central *c, struct long_job *j);
+void kept_pass_over(struct long_job *j);
 void kept_readmit(struct central *c, struct long_job *j);
 /* Computes j's size again, because its tasks have shown more; that of all jobs, because the policy has changed. */
 void kept_resize(struct central *c, struct long_job *j);
@@ -39,11 +62,12 @@ void kept_resize_all(struct central *c);
 /* Computes all sizes again if the cluster has more than twice, or less than half, of the slots that they count. */
 void kept_follow(struct central *c);
 
-/* What kept_check compares with: a step begins; in it a task of j, whose turn it is, goes to a worker that
- * may be any. */
+/* A step begins. */
 void kept_serve_none(struct central *c);
+/* A task of j, whose turn it is, goes to a worker. */
 void kept_serve(struct central *c, const struct long_job *j);
-/* Aborts unless `kept` is in order and, in this step, no job in it was overtaken beyond the bound. */
-void kept_check(const struct central *c, const struct heap *kept);
+/* Aborts unless k is in order, no user has let another one go first twice and, in this step, no job was overtaken
+ * beyond the bound. Returns how many jobs have tasks that wait. */
+uint32_t kept_check(const struct central *c, const struct kept *k);
 
 #endif

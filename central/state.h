@@ -56,7 +56,7 @@ struct central_app {
     struct node **nodes; /* the nodes that serve it */
     uint32_t nodes_n, nodes_cap;
     uint32_t jobs;
-    struct heap kept;    /* long_job.turn: jobs with tasks that wait for one of these nodes */
+    struct kept kept;    /* jobs with tasks that wait for one of these nodes */
     struct list waiting; /* in central.apps_waiting while there are such jobs */
 };
 
@@ -209,6 +209,7 @@ struct long_job {
     bool recovered;   /* from the journal, which does not have its age */
     struct job_desc *desc;
     struct central_app *app;      /* NULL: it needs none */
+    struct kept_user *user;       /* whose it is */
     struct long_result **results; /* by task; NULL: no task has a result */
     unsigned __int128 run_us;     /* sum over done tasks */
     uint32_t n_watchers;
@@ -221,8 +222,8 @@ struct long_job {
 
     struct list by_state; /* in central.jobs[state], in the order of arrival */
     struct list touched;  /* in central.touched */
-    /* Its tasks that wait for a worker, by long_task.w.link. While there are any, `turn` is in central.kept, or
-     * in its application's. turn.seq numbers jobs in the order of arrival. */
+    /* Its tasks that wait for a worker, by long_task.w.link. While there are any, `turn` is in its user's heap.
+     * turn.seq numbers jobs in the order of arrival. */
     struct list kept;
     struct heap_node turn;
     int64_t size_us;     /* the size that `turn` goes by (central/kept.h) */
@@ -361,11 +362,10 @@ struct central {
     uint64_t tasks_held;      /* tasks in memory, whatever their job's state */
     uint64_t tasks_recovered; /* those of them from the journal: lowering the limit does not lose them */
     uint64_t tasks_in[TASK_STATE_COUNT]; /* of active and ending jobs */
-    struct heap kept;                    /* long_job.turn: jobs with tasks that wait for any worker */
-    uint64_t kept_slots;                 /* the number of slots by which sizes of jobs are computed */
-    struct kept_turn served;  /* of the jobs of which this step placed tasks, the last one's turn */
-    struct central_app *apps; /* by number */
-    struct list apps_waiting; /* applications with jobs in `kept` */
+    struct kept kept;                    /* jobs with tasks that wait for any worker */
+    uint64_t kept_slots, kept_step;      /* the slots by which jobs have sizes; the number of this step */
+    struct central_app *apps;            /* by number */
+    struct list apps_waiting;            /* applications with jobs in `kept` */
     struct list results_untold, results_told; /* struct long_result; results_told may be removed for room */
     uint64_t results_bytes;
     struct list limbo;   /* tasks at workers that are away, by w.due_us: when each is placed again */

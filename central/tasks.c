@@ -348,6 +348,7 @@ static void place_for_app(struct central *c, struct central_app *a)
 
         if (!may_send(c, t))
             break;
+        kept_serve(c, t->job);
         place_first(c, t, n);
         if (central_node_eligible(c, n))
             heap_update(&ranked, least, waiting_at(&n->waiting, c->now_us), least->seq);
@@ -355,7 +356,7 @@ static void place_for_app(struct central *c, struct central_app *a)
             heap_remove(&ranked, least);
     }
     heap_free(&ranked);
-    if (!heap_min(&a->kept))
+    if (!kept_first(&a->kept))
         list_remove(&a->waiting);
 }
 
@@ -371,7 +372,7 @@ void central_tasks_place(struct central *c)
     struct long_task *t;
 
     kept_serve_none(c);
-    if (central_partition_holds(c) || (!heap_min(&c->kept) && list_empty(&c->apps_waiting)))
+    if (central_partition_holds(c) || (!kept_first(&c->kept) && list_empty(&c->apps_waiting)))
         return;
     kept_follow(c);
     while ((t = kept_first(&c->kept))) {
@@ -379,7 +380,7 @@ void central_tasks_place(struct central *c)
 
         /* The task waits for another worker than the one that asks. Tasks behind it need not wait. */
         if (!w && t->job->starts.n > 0 && waiting_best(&c->waiting, c->now_us) && passed < PASSED_OVER_MAX) {
-            kept_pass_over(c, t->job);
+            kept_pass_over(t->job);
             passed_over[passed++] = t->job;
             continue;
         }

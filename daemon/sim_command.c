@@ -19,7 +19,7 @@ struct options {
     const char *trace, *workload, *load, *policy, *estimates, *noise, *ratio, *pause_share, *share, *deal,
         *queues, *delay, *output;
     const char *jobs_csv, *against, *sweep, *write_trace;
-    uint32_t workers, slots, dists, table_share_ppm, seed, jobs, steal_cap, short_first, long_stretch,
+    uint32_t workers, slots, dists, table_share_ppm, seed, jobs, steal_cap, short_first, long_stretch, users,
         only_job;
     int64_t cutoff_us, scheduler_cost_us, worker_cost_us, sample_us, pause_after_us, pause_longest_us;
     struct flag_list set;
@@ -62,6 +62,8 @@ const struct flag sim_flags[] = {
     FLAG_NUMBER(struct options, short_first, "short-first", 0, "N",
                 "short tasks that may overtake the long one at the head of a worker's queue (0)", 0,
                 LIMIT_SHORT_FIRST),
+    FLAG_NUMBER(struct options, users, "users", 0, "N",
+                "each job is one of N users', at random; users take turns (1)", 1, 1000000),
     FLAG_NUMBER(struct options, long_stretch, "long-stretch", 0, "N",
                 "a long job waits for smaller ones submitted up to N times its size later (10)", 1,
                 LIMIT_LONG_STRETCH),
@@ -298,6 +300,7 @@ static int load_config(const struct options *o, struct sim_config *c)
     if (o->steal_cap)
         c->policy.steal_cap = (uint16_t)o->steal_cap;
     c->policy.short_first = (uint16_t)o->short_first;
+    c->users = o->users;
     if (o->long_stretch)
         c->long_stretch = o->long_stretch;
     if (!err)

@@ -2,10 +2,12 @@
 #include "faults/faults.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "faults/draw.h"
 #include "faults/internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define S US_PER_S
@@ -86,6 +88,19 @@ static int64_t wild_estimate(int64_t right_us, struct rng *r)
     return us > 0 ? us : 1;
 }
 
+/* Half of the seeds have one user, who has no name; the others have two to four. */
+static void draw_user(const struct run *run, struct cluster_job *j)
+{
+    uint64_t users = 1 + hash_mix(run->o->seed ^ UINT64_C(0x75736572)) % 8;
+    char name[8];
+
+    if (users > 4 || users == 1)
+        return;
+    snprintf(name, sizeof name, "u%u", (unsigned)(hash_pair(run->o->seed, j->desc->shell) % users));
+    blob_drop(j->desc->user);
+    j->desc->user = blob_str(name);
+}
+
 static struct cluster_job *random_job(struct run *run)
 {
     struct cluster *c = run->c;
@@ -99,6 +114,7 @@ static struct cluster_job *random_job(struct run *run)
         j->tasks[i].duration_us = (int64_t)(is_long ? 5 * S + rng_below(r, 20 * S) : 1 + rng_below(r, 2 * S));
         j->tasks[i].code = rng_below(r, 30) == 0;
     }
+    draw_user(run, j);
     j->desc->estimate_us = random_estimate(j, r);
     if (has(run, FAULT_ESTIMATES) && j->desc->estimate_us > 0)
         j->desc->estimate_us = wild_estimate(j->desc->estimate_us, r);

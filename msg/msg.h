@@ -112,7 +112,9 @@
     /* worker -> central */                                                                                  \
     X(LONG_REQUEST, long_request, 58)                                                                        \
     /* worker -> owner of a task; central -> dist */                                                         \
-    X(TASK_PAUSED, task_paused, 59)
+    X(TASK_PAUSED, task_paused, 59)                                                                          \
+    /* worker <-> worker */                                                                                  \
+    X(LOOT_USER, loot_user, 60)
 
 /* --- Who may send what to whom. Only this list says so (docs/protocol.md, section 0). Nobody may send a
  * message of WIRE_MESSAGES that is not listed here. --- */
@@ -191,7 +193,8 @@ enum route {
     X(OUT_OF_SERVICE, WORKER_CENTRAL | CENTRAL_WORKER)                                                       \
     X(JOB_NUMBERS, DIST_CENTRAL | CENTRAL_DIST)                                                              \
     X(LONG_REQUEST, WORKER_CENTRAL)                                                                          \
-    X(TASK_PAUSED, WORKER_DIST | WORKER_CENTRAL | CENTRAL_DIST)
+    X(TASK_PAUSED, WORKER_DIST | WORKER_CENTRAL | CENTRAL_DIST)                                              \
+    X(LOOT_USER, WORKER_WORKER)
 
 /* --- The calls that each role serves, who may make them where certificates say who calls (net/identity.h), and which
  * scope a user needs. Nobody may make a call that is not listed. --- */
@@ -339,7 +342,7 @@ enum route {
 #define FIELDS_held_end(F) F(none, reserved)
 
 #define FIELDS_probe(F)                                                                                      \
-    F(job, job) F(i64, estimate_us) F(u32, count) F(u8, class) F(app, app) F(app, ancestors)
+    F(job, job) F(i64, estimate_us) F(u32, count) F(u8, class) F(app, app) F(app, ancestors) F(u32, user)
 #define FIELDS_probe_refused(F) F(job, job) F(u32, count) F(i32, err)
 #define FIELDS_probe_cancel(F) F(job, job)
 #define FIELDS_probe_cancelled(F) F(job, job) F(u32, count)
@@ -372,6 +375,9 @@ enum route {
 #define FIELDS_task_paused(F)                                                                                \
     F(try, id)                                                                                               \
     F(i64, run_us) F(job, for_job) F(u32, for_task) F(u32, times) F(u32, stood_ms) F(u32, paused_ms)
+/* Whose the items of this loot are that follow, up to the next such message; without one they are nobody's.
+ * STEAL_LOOT has no room for it. */
+#define FIELDS_loot_user(F) F(u32, request) F(u32, user)
 #define FIELDS_out_of_service(F) F(blob, why) F(u8, on)
 #define FIELDS_job_numbers(F) F(u64, next)
 

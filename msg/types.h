@@ -410,6 +410,9 @@ static inline uint32_t job_desc_umask(const struct job_desc *d)
 uint64_t app_id(const struct blob *name);
 /* The number of the application that a job is for; 0: none. */
 uint64_t job_desc_app(const struct job_desc *d);
+/* The number of the user who submitted a job, by which users take turns; 0: it names none. Users with the same number
+ * share their turns; of two users that is so in one of 4 billion cases. */
+uint32_t job_desc_user(const struct job_desc *d);
 /* A set of applications in 64 bits. It may say that it has one that it has not, never the reverse. The
  * number's lowest bits choose the bit: they differ for "sum1" and "sum2", and the upper ones of FNV-1a do
  * not. */

@@ -508,7 +508,8 @@ void peers_send(struct peers *p, int64_t now_us, const struct msg *m, struct pee
     } else if (peers_is_thiefs(m->type)) {
         peers_victims_send(p, now_us, m, out);
     } else if (!peers_accepted_find(&p->accepted, m->peer)) {
-        peers_tell_lost(out, m->peer, m->type == MSG_STEAL_LOOT ? ROLE_WORKER : ROLE_DIST);
+        peers_tell_lost(out, m->peer,
+                        m->type == MSG_STEAL_LOOT || m->type == MSG_LOOT_USER ? ROLE_WORKER : ROLE_DIST);
     }
 }
 

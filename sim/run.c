@@ -4,12 +4,14 @@
  * without delay; then one submission; then the end of one task; then deliveries again. So everything that an
  * event causes in that moment is over before the next event. */
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/units.h"
 #include "sim/internal.h"
 #include "sim/memory.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -104,6 +106,15 @@ static struct blob *name_of(int64_t mean_us, uint32_t tasks)
     return blob_str(name);
 }
 
+/* No draw of the simulation's generator: so the same jobs come with any number of users. */
+static struct blob *user_of(const struct sim *s, const struct running_job *j)
+{
+    char name[16];
+
+    snprintf(name, sizeof name, "u%u", (unsigned)(hash_pair(s->config.seed, j->number) % s->config.users));
+    return blob_str(name);
+}
+
 static struct job_desc *describe(struct sim *s, uint32_t place, int64_t mean_us)
 {
     struct job_desc *d = job_desc_new();
@@ -118,6 +129,10 @@ static struct job_desc *describe(struct sim *s, uint32_t place, int64_t mean_us)
     d->kind = PAYLOAD_TIMER;
     strings_add(&d->argv, "0s"); /* the engine times the tasks itself */
     d->shell = place + 1;
+    if (s->config.users > 1) {
+        blob_drop(d->user);
+        d->user = user_of(s, j);
+    }
     if (s->config.estimates == SIM_ESTIMATE_HISTORY) {
         blob_drop(d->name);
         d->name = name_of(mean_us, j->tasks);

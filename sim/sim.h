@@ -30,6 +30,7 @@ struct sim_config {
     uint32_t slots;       /* of each worker; 1 .. LIMIT_SLOTS */
     uint32_t dists;       /* 1 .. SIM_DISTS_MAX; each gets jobs in turn */
     bool deal_random;     /* each job goes to a random dist instead */
+    uint32_t users;       /* each job is one of so many users', at random; 0 or 1: nobody's */
     bool queue_per_slot;
     /* As in struct worker_config. */
     int64_t pause_after_us, pause_longest_us;

@@ -14,27 +14,40 @@
  * long entry is at the head, up to short_first short reservations that came after it get slots before it, in their
  * order. The next slot is the long entry's own. This is the weighted fair queueing of Pigeon (SoCC 2019), with late
  * binding: a reservation that gets no task does not count. Then short reservations wait for long work only if it
- * runs or is due, and only those are stuck. A bound short entry overtakes nobody. */
+ * runs or is due, and only those are stuck. A bound short entry overtakes nobody.
+ *
+ * Users take turns (ours): among the short reservations that may be next by the rules above, the one is next whose user
+ * got a slot longest ago, and of one user's the first. Who had none goes behind all others. So a user's reservation
+ * lets one of each other user go first, however many they have. Between reservations of one user nothing changes. Loot
+ * is taken as it came: its thief's queue takes turns again. */
 #ifndef HAWK_STEALER_QUEUE_H
 #define HAWK_STEALER_QUEUE_H
 
 #include "base/list.h"
+#include "base/turns.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct steal_entry {
     struct list fifo; /* in steal_queue.fifo; points to itself when in no queue */
     struct list kind; /* in steal_queue.shorts or .longs; bound short entries: in neither */
-    int64_t order;    /* place in the queue: unique, ascending from head to tail */
-    uint32_t count;   /* number of reservations, at least 1 while queued; 1 for a bound task */
-    bool is_long;     /* the entry's class */
-    bool bound;       /* a task that is bound to this worker, not a reservation: never stolen */
+    /* Of a short reservation, while there is steal_queue.turns: `turn` is there if it is its user's first; `mine` joins
+     * all of that user's, in their order. */
+    struct turn turn;
+    struct list mine;
+    int64_t order;  /* place in the queue: unique, ascending from head to tail */
+    uint32_t count; /* number of reservations, at least 1 while queued; 1 for a bound task */
+    uint32_t user;  /* whose it is, for turns; 0: nobody's. Set it before the entry is queued */
+    bool is_long;   /* the entry's class */
+    bool bound;     /* a task that is bound to this worker, not a reservation: never stolen */
 };
 
 struct steal_queue {
-    struct list fifo;               /* all entries */
-    struct list shorts;             /* short reservations: a thief may get them */
-    struct list longs;              /* long entries, bound or not: others get stuck behind them */
+    struct list fifo;    /* all entries */
+    struct list shorts;  /* short reservations: a thief may get them */
+    struct list longs;   /* long entries, bound or not: others get stuck behind them */
+    struct turns *turns; /* users who have short reservations, by the first of them; NULL: one user */
     int64_t head_order, tail_order; /* all places handed out lie in [head_order, tail_order) */
     uint32_t n;                     /* number of entries */
     uint32_t n_long;                /* number of long entries */
@@ -50,7 +63,7 @@ void steal_queue_init(struct steal_queue *q);
 void steal_entry_init(struct steal_entry *e, bool is_long, bool bound, uint32_t count);
 static inline bool steal_entry_queued(const struct steal_entry *e) { return e->fifo.next != &e->fifo; }
 
-/* Appends e at the tail. O(1). */
+/* Appends e at the tail. O(users who have short reservations here). */
 void steal_queue_push(struct steal_queue *q, struct steal_entry *e);
 /* Reserves n consecutive places in front of all entries, for loot that may come back, and returns the first.
  * The caller gives item i the order first + i before steal_queue_put_back(). */
@@ -60,11 +73,12 @@ void steal_queue_put_back(struct steal_queue *q, struct steal_entry *e);
 void steal_queue_remove(struct steal_queue *q, struct steal_entry *e);
 /* The entry at the head, or NULL. */
 struct steal_entry *steal_queue_head(const struct steal_queue *q);
-/* The entry that gets the next slot, or NULL: the head, unless a short reservation overtakes it. O(1). */
+/* The entry that gets the next slot, or NULL: the head, unless a short reservation overtakes it. O(1), and
+ * O(users) while a long entry keeps some users' reservations back. */
 struct steal_entry *steal_queue_next(const struct steal_queue *q);
 /* The entry e of steal_queue_next() gets a slot (a reservation: one of its count). Call it while e is queued.
  * Returns the turn, for steal_queue_in_vain(). */
-uint16_t steal_queue_served(struct steal_queue *q, const struct steal_entry *e);
+uint16_t steal_queue_served(struct steal_queue *q, struct steal_entry *e);
 /* An entry of that class, served in that turn, started no task: a short one did not overtake after all; for a
  * long one the turn comes back. */
 void steal_queue_in_vain(struct steal_queue *q, bool is_long, uint16_t turn);

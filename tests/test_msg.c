@@ -37,7 +37,7 @@ static void test_log_line(void **state)
     struct msg m = {.type = MSG_PROBE, .probe = {.job = job_of(3, 1), .estimate_us = 1500, .count = 2}};
     size_t n = msg_format(&m, line, sizeof line);
 
-    assert_string_equal(line, "PROBE job=3.1 estimate_us=1500 count=2 class=0");
+    assert_string_equal(line, "PROBE job=3.1 estimate_us=1500 count=2 class=0 user=0");
     assert_int_equal(n, strlen(line));
     m = (struct msg){.type = MSG_TASK_OVERRUN, .task_overrun = {.id = {job_of(3, 1), 4, 1, 2}, .run_us = 7}};
     msg_format(&m, line, sizeof line);

@@ -68,6 +68,7 @@ struct job {
     uint64_t app;        /* application that it needs; 0: none */
     int64_t estimate_us; /* estimate of a task's run time, from its last reservation; 0: not known */
     uint64_t ancestors;  /* as estimate_us: set of its ancestors; 0: not known (loot does not say) */
+    uint32_t user;       /* as estimate_us: its number; 0: nobody, or not known */
     uint32_t n_requests;
 };
 
@@ -403,6 +404,7 @@ void worker_thief_turn(struct worker *w);         /* call it after everything el
 bool worker_steal_from_sibling(struct worker *w); /* queue_per_slot: returns whether something moved */
 void worker_loot_return(struct worker *w, node_id_t thief); /* the thief is gone */
 void worker_on_steal_request(struct worker *w, const struct msg *in);
+void worker_on_loot_user(struct worker *w, const struct msg *in);
 void worker_on_steal_loot(struct worker *w, const struct msg *in);
 void worker_on_steal_ack(struct worker *w, const struct msg *in);
 void worker_on_steal_hint(struct worker *w, const struct msg *in);

@@ -167,6 +167,7 @@ struct reservation *worker_reservation_new(struct job *j, bool is_long, uint32_t
     struct reservation *r = xcalloc(1, sizeof *r);
 
     steal_entry_init(&r->e.q, is_long, false, n);
+    r->e.q.user = j->user;
     r->e.job = j;
     list_init(&r->loot_link);
     list_push_tail(&j->reservations, &r->job_link);

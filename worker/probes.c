@@ -56,6 +56,7 @@ static void queue_reservations(struct worker *w, struct job *j, const struct msg
 
     j->estimate_us = m->estimate_us;
     j->ancestors = m->ancestors;
+    j->user = m->user;
     for (uint32_t i = 0; i < w->n_lanes; i++) {
         uint32_t here = share + (i < extra);
         struct reservation *r;

@@ -69,6 +69,19 @@ static struct reservation *split_off(struct worker *w, struct reservation *r, ui
     return part;
 }
 
+/* Says whose the next items are, where that changes. Output: at most 1 message. */
+static void send_user(const struct worker *w, const struct reservation *r, uint32_t *user)
+{
+    struct msg_loot_user *m;
+
+    if (r->e.q.user == *user)
+        return;
+    *user = r->e.q.user;
+    m = &out_add(w->out, MSG_LOOT_USER, r->loot->thief.v)->loot_user;
+    m->request = r->loot->request;
+    m->user = *user;
+}
+
 static void send_loot(const struct worker *w, const struct reservation *r, uint16_t items)
 {
     struct msg_steal_loot *m = &out_add(w->out, MSG_STEAL_LOOT, r->loot->thief.v)->steal_loot;
@@ -94,6 +107,7 @@ static void give_loot(struct worker *w, struct lane *l, node_id_t thief, const s
     uint16_t items = loot_items(l, max, m->apps);
     int64_t place = steal_queue_reserve_head(&l->queue, items);
     struct reservation *from = first_loot(l, m->apps);
+    uint32_t user = 0;
 
     r->thief = thief;
     r->request = m->request;
@@ -110,12 +124,13 @@ static void give_loot(struct worker *w, struct lane *l, node_id_t thief, const s
         item->index = i;
         item->loot = r;
         list_push_tail(&r->items, &item->loot_link);
+        send_user(w, item, &user);
         send_loot(w, item, items);
         from = next;
     }
 }
 
-/* Output: at most 1 message per item, or 1 without items. All reservations here are of dists with a stream,
+/* Output: at most 2 messages per item, or 1 without items. All reservations here are of dists with a stream,
  * so any of them may be given. There is one record per thief: a thief that has not acknowledged its last loot
  * gets nothing. */
 void worker_on_steal_request(struct worker *w, const struct msg *in)
@@ -225,6 +240,7 @@ void worker_thief_turn(struct worker *w)
 
     if (node_eq(victim, NODE_NONE))
         return;
+    w->loot_user = 0;
     m = &out_add(w->out, MSG_STEAL_REQUEST, victim.v)->steal_request;
     m->request = w->thief.request;
     m->max = worker_policy(w)->steal_max;
@@ -263,13 +279,16 @@ static void take_item(struct worker *w, struct owner *dist, const struct msg *in
 {
     const struct msg_steal_loot *m = &in->steal_loot;
     struct msg_res_moved *moved = &out_add(w->out, MSG_RES_MOVED, dist->node.v)->res_moved;
-    struct reservation *r = worker_reservation_new(worker_job_get(w, dist, m->job), false, n);
+    struct job *j = worker_job_get(w, dist, m->job);
+    struct reservation *r;
 
     moved->job = m->job;
     moved->from = (node_id_t){in->peer};
     moved->count = n;
-    r->e.job->app = m->app;
-    r->e.job->estimate_us = m->estimate_us;
+    j->app = m->app;
+    j->estimate_us = m->estimate_us;
+    j->user = w->loot_user;
+    r = worker_reservation_new(j, false, n);
     r->arrived_us = w->now_us - m->waited_us;
     r->stolen = true;
     worker_entry_push(w, worker_lane_shortest(w), &r->e);
@@ -288,6 +307,13 @@ static void acknowledge_loot(struct worker *w, const struct msg *in, uint32_t ac
     ack->request = m->request;
     ack->accepted = accepted;
     ack->index = m->index;
+}
+
+/* No output. */
+void worker_on_loot_user(struct worker *w, const struct msg *in)
+{
+    if (in->loot_user.request == w->thief.request)
+        w->loot_user = in->loot_user.user;
 }
 
 /* Output: at most 2 messages. An answer to no question of this thief is acknowledged with 0: the victim keeps

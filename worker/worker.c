@@ -179,6 +179,7 @@ static const struct {
     [MSG_TASK_LAUNCH] = {worker_on_task_launch, ANYONE},
     [MSG_NO_TASK] = {worker_on_no_task, ANYONE},
     [MSG_STEAL_REQUEST] = {worker_on_steal_request, ANYONE},
+    [MSG_LOOT_USER] = {worker_on_loot_user, ANYONE},
     [MSG_STEAL_LOOT] = {worker_on_steal_loot, ANYONE},
     [MSG_STEAL_ACK] = {worker_on_steal_ack, ANYONE},
     [MSG_BEAT] = {worker_on_beat, ANYONE},

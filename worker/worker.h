@@ -100,6 +100,7 @@ struct worker {
     uint8_t central_version; /* protocol version of the link to central */
     uint8_t n_apps;
     uint8_t pauses_refused; /* in a row */
+    uint32_t loot_user;     /* whose the next items of the loot are; 0: nobody's, or there is no loot yet */
     struct members *members;
     struct lane *lanes; /* one per queue: one, or as many as slots */
     uint32_t run_generation;
