@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -65,6 +66,7 @@ struct running {
 };
 
 static volatile sig_atomic_t signalled;
+static atomic_int unwritable; /* why our own stdout or stderr takes no more: an errno; 0: they do */
 
 static void on_exec_signal(int signo) { signalled = signo; }
 
@@ -90,8 +92,12 @@ static int print_chunk(void *ctx, const struct api_output_chunk *chunk)
                  "it may be cut short: the worker's disk was full when the task ended");
     for (size_t left = chunk->data_n; left > 0;) {
         ssize_t n = write(m->is_stderr ? STDERR_FILENO : STDOUT_FILENO, data, left);
-        if (n < 0 && errno != EINTR)
-            return 1; /* our reader has gone */
+        if (n < 0 && errno != EINTR) {
+            if (errno != EPIPE)
+                snprintf(m->why, sizeof m->why, "%s", strerror(errno));
+            unwritable = errno;
+            return 1;
+        }
         data += n > 0 ? n : 0;
         left -= n > 0 ? (size_t)n : 0;
     }
@@ -184,11 +190,12 @@ static int look_at_end(struct watching *w)
 static int on_exec_tick(void *ctx)
 {
     struct running *r = ((struct watching *)ctx)->r;
-    if (!signalled || r->cancelled)
+    if (signalled)
+        signal(signalled, SIG_DFL); /* once more ends this process, and the job with it */
+    if ((!signalled && !unwritable) || r->cancelled)
         return 0;
     bool ended;
     r->cancelled = true;
-    signal(signalled, SIG_DFL); /* once more ends this process, and the job with it */
     if (client_cancel(r->s.client, r->job, &ended))
         return 1;
     return 0;
@@ -201,6 +208,8 @@ static int exit_code_of(const struct running *r, bool printed)
     int code = EXEC_OURS;
     if (signalled)
         return EXEC_SIGNALED + (int)signalled;
+    if (unwritable == EPIPE)
+        return EXEC_SIGNALED + SIGPIPE;
     if (t->outcome == OUTCOME_EXITED)
         code = t->code & 255;
     else if (t->outcome == OUTCOME_SIGNALED)

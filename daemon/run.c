@@ -97,13 +97,14 @@ void run_finish(struct run *r)
 void run_deliver(struct run *r, const struct msg_task_event *m)
 {
     bool failed = m->state == TASK_FAILED || m->state == TASK_LOST, alone = failed && run_failed_alone(r, m);
-    bool shown = false;
+    /* Of a cancelled task the log has no line: the run that goes on prints it, whole. */
+    bool prints = !r->json && !(r->log && m->state == TASK_CANCELLED), shown = false;
     if (r->json)
         run_json_task(r, m);
-    else
+    if (prints)
         run_print_file(r, &m->id, 1);
     /* A task that was not started wrote nothing: only the reason is there, in the same words. */
-    if (!r->json && (alone || m->outcome != OUTCOME_NOT_STARTED))
+    if (prints && (alone || m->outcome != OUTCOME_NOT_STARTED))
         shown = run_print_file(r, &m->id, 2);
     r->ended++;
     if (failed && r->failed < RUN_FAILED_NAMED)

@@ -63,4 +63,19 @@ def test_output_comes_as_it_is_written_and_ctrl_c_cancels():
         wait_for("the command's end", lambda: not os.path.exists(f"/proc/{pid}"))
 
 
+def test_output_that_nobody_takes_cancels():
+    with Cluster(workers=1, slots=2) as c, tempfile.TemporaryDirectory() as d:
+        c.exec_env = {"HAWK_DIST": c.dist_addrs[0]}
+        p = start(c, "-n", "--", "sh", "-c", f"echo $$ > {d}/pid; echo out; while sleep 0.05; do echo more; done")
+        assert p.stdout.readline() == b"out\n"
+        p.stdout.close()
+        assert (p.wait(BOUND), p.stderr.read()) == (141, b"")
+        pid = open(f"{d}/pid").read().strip()
+        wait_for("the command's end", lambda: not os.path.exists(f"/proc/{pid}"))
+        with open("/dev/full", "w") as full:
+            r = subprocess.run([HAWK, "exec", "-n", "--", "echo", "out"], env={**os.environ, **c.exec_env}, stdout=full,
+                               stderr=subprocess.PIPE, timeout=BOUND)
+        assert r.returncode == 125 and b"stdout: No space left on device" in r.stderr, r
+
+
 run_tests(sys.modules[__name__])
