@@ -115,7 +115,7 @@ static void one_token_is_everybodys(void **state)
 
 static void a_reply_may_come_later(void **state)
 {
-    struct caller w;
+    struct called w;
 
     (void)state;
     start(&w, LATER, "");
@@ -139,7 +139,7 @@ static void a_call_ends_at_its_deadline(void **state)
 
 static void calls_beyond_the_limit_are_refused(void **state)
 {
-    struct caller w[3];
+    struct called w[3];
 
     (void)state;
     serve((struct server_config){.max_calls = 2}, NULL);
@@ -157,7 +157,7 @@ static void calls_beyond_the_limit_are_refused(void **state)
 static void many_calls_at_once(void **state)
 {
     enum { CALLS = 500 };
-    static struct caller w[CALLS];
+    static struct called w[CALLS];
     unsigned ended = 0;
 
     (void)state;
@@ -189,7 +189,7 @@ static void start_server_at(void *arg)
 static void waiting_for_a_server_or_not(void **state)
 {
     char addr[64];
-    struct caller w = {0};
+    struct called w = {0};
     struct loop_timer soon;
 
     (void)state;

@@ -220,7 +220,7 @@ static int call(const char *method, const char *request)
 
 /* ---- Unary ---- */
 
-struct caller {
+struct called {
     char got[512];
     size_t bytes;
     unsigned replies, ended;
@@ -230,7 +230,7 @@ struct caller {
 
 static void on_reply(void *arg, const uint8_t *data, size_t len)
 {
-    struct caller *w = arg;
+    struct called *w = arg;
     size_t n = strlen(w->got);
 
     if (len == 1 && n < sizeof w->got - 1)
@@ -245,7 +245,7 @@ static void on_reply(void *arg, const uint8_t *data, size_t len)
 
 static void on_done(void *arg, grpc_status_code code, const char *why)
 {
-    struct caller *w = arg;
+    struct called *w = arg;
 
     assert_non_null(why);
     w->status = code;
@@ -254,9 +254,9 @@ static void on_done(void *arg, grpc_status_code code, const char *why)
 
 static const struct rpc_fns fns = {.reply = on_reply, .done = on_done};
 
-static void start(struct caller *w, const char *method, const char *request)
+static void start(struct called *w, const char *method, const char *request)
 {
-    *w = (struct caller){.status = GRPC_STATUS_UNKNOWN};
+    *w = (struct called){.status = GRPC_STATUS_UNKNOWN};
     w->rpc = rpc_start(channel, method, request, strlen(request), TIME_NEVER, false, &fns, w);
 }
 

@@ -5,7 +5,7 @@
 
 static void a_stream_arrives_in_order_and_ends(void **state)
 {
-    struct caller w;
+    struct called w;
 
     (void)state;
     start(&w, STREAM, "abcdefgh");
@@ -27,7 +27,7 @@ static void a_stream_arrives_in_order_and_ends(void **state)
 
 static void a_flood_waits_for_its_reader(void **state)
 {
-    struct caller w;
+    struct called w;
 
     (void)state;
     start(&w, FLOOD, "");
@@ -42,7 +42,7 @@ static void a_flood_waits_for_its_reader(void **state)
 
 static void replies_of_all_calls_are_bounded(void **state)
 {
-    struct caller w;
+    struct called w;
 
     (void)state;
     serve((struct server_config){.max_reply_bytes = 4 * CHUNK}, NULL);
@@ -58,7 +58,7 @@ static void replies_of_all_calls_are_bounded(void **state)
 
 static void a_client_that_goes_away_is_noticed(void **state)
 {
-    struct caller w;
+    struct called w;
 
     (void)state;
     start(&w, LATER, "watch");
@@ -86,7 +86,7 @@ static void a_client_that_goes_away_is_noticed(void **state)
 
 static void a_server_that_stops_ends_its_calls(void **state)
 {
-    struct caller watched, plain;
+    struct called watched, plain;
 
     (void)state;
     start(&watched, LATER, "watch");
@@ -103,7 +103,7 @@ static void a_server_that_stops_ends_its_calls(void **state)
 
 static void a_server_that_stops_gives_its_last_answers(void **state)
 {
-    struct caller answered;
+    struct called answered;
 
     (void)state;
     start(&answered, LATER, "");
