@@ -45,7 +45,7 @@ def test_it_is_as_if_it_ran_here():
                     "bad:\n\texit 3\n")
         def make(*args):
             return subprocess.run(["make", "-C", d, "-j2", "--no-print-directory", *args], capture_output=True, text=True,
-                                  timeout=BOUND, env={**os.environ, **c.exec_env})
+                                  timeout=BOUND, env={**os.environ, "MAKEFLAGS": "", **c.exec_env})
         r = make()
         assert (r.returncode, r.stdout, r.stderr) == (0, "a\nb\njob N\n", ""), r
         assert "Error 3" in make("bad").stderr

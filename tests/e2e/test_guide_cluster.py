@@ -10,6 +10,7 @@ from hawktest import BOUND, HAWK, Daemon, run_tests
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TEXT = open(f"{ROOT}/docs/guide.md").read().split("\n## A cluster of three machines\n")[1].split("\n## ")[0]
+START = TEXT.split("\n### Start\n")[1].split("\n### ")[0]
 COMMANDS = r"^(\w+)\$ +hawk (central|dist|worker.*|dist.*)$"
 CONFIGURATION = r"^```yaml\n(cluster:\n.*?)^```$"
 
@@ -33,7 +34,7 @@ def test_three_machines():
     nets = {}
     daemons = []
     machines = re.findall(r"^\| (\w+) \| (10\.0\.0\.\d) \|", TEXT, re.M)
-    commands = re.findall(COMMANDS, TEXT, re.M)
+    commands = re.findall(COMMANDS, START, re.M)
     assert len(machines) == 3 and len(commands) == 5, (machines, commands)
     if os.geteuid() != 0 or not ip("netns", "add", f"{mark}-hub", check=False):
         print("skipped: no network namespaces can be made here")
@@ -85,7 +86,7 @@ def test_three_machines():
 def test_the_readme_says_the_same_in_brief():
     with open(f"{ROOT}/README.md", encoding="utf-8") as f:
         brief = f.read()
-    assert re.findall(COMMANDS, brief, re.M) == re.findall(COMMANDS, TEXT, re.M)
+    assert re.findall(COMMANDS, brief, re.M) == re.findall(COMMANDS, START, re.M)
     assert re.findall(CONFIGURATION, brief, re.S | re.M) == re.findall(CONFIGURATION, TEXT, re.S | re.M)[:1]
     assert re.search(r"HAWK_DIST=[\d.:,]+", brief).group() == re.search(r"HAWK_DIST=[\d.:,]+", TEXT).group()
 
