@@ -328,6 +328,18 @@ void ca_root_free(struct ca_root *r)
 X509 *ca_root_certificate(const struct ca_root *r) { return r->pair.certificate; }
 EVP_PKEY *ca_root_key(const struct ca_root *r) { return r->pair.key; }
 
+void ca_sign_text(const struct ca_root *r, const char *text, char base64[SIGNATURE_TEXT])
+{
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    uint8_t signature[SIGNATURE_TEXT / 2];
+    size_t n = sizeof signature;
+
+    CHECK(ctx && EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, r->pair.key) == 1 &&
+          EVP_DigestSign(ctx, signature, &n, (const uint8_t *)text, strlen(text)) == 1);
+    EVP_MD_CTX_free(ctx);
+    EVP_EncodeBlock((uint8_t *)base64, signature, (int)n);
+}
+
 /* The key that a request is for; NULL: the request is not good. */
 static EVP_PKEY *requested_key(const uint8_t *der, size_t len)
 {

@@ -12,7 +12,9 @@
 
 #include "base/err.h"
 #include "base/units.h"
+#include "net/denied.h"
 #include "net/identity.h"
+#include "net/tls.h"
 
 #include <openssl/x509.h>
 #include <stddef.h>
@@ -22,7 +24,7 @@
 #define CA_NODE_LIFE_US (INT64_C(14) * 24 * 3600 * US_PER_S)
 #define CA_USER_LIFE_US (INT64_C(30) * 24 * 3600 * US_PER_S)
 /* Certificates are good from this time before they were made, for clocks that differ. */
-#define CA_BACKDATED_US (300 * US_PER_S)
+#define CA_BACKDATED_US (TLS_BACKDATED_S * US_PER_S)
 
 /* Makes both roots in a directory, which it makes as well if it is missing. HAWK_EEXISTS: there is one already;
  * HAWK_EIO. why (size bytes) names the file and what to do. */
@@ -34,12 +36,20 @@ HAWK_MUST_USE int ca_init(const char *dir, char *why, size_t size);
 HAWK_MUST_USE int ca_issue(const char *dir, const struct identity *who, int64_t life_us, const char *out,
                            char *why, size_t size);
 
+/* Adds a node or user to DIR/denied (net/denied.h), a new version of the list: its certificates made until now are
+ * good no more. Signs with the node root. *version: the list's. Errors as for ca_issue; HAWK_ECORRUPT: the list
+ * that is there is not the node root's. */
+HAWK_MUST_USE int ca_revoke(const char *dir, const struct identity *who, uint64_t *version, char *why,
+                            size_t size);
+
 /* The node root of a directory, which stays open: central signs with it. HAWK_EIO, HAWK_ECORRUPT. */
 struct ca_root;
 HAWK_MUST_USE int ca_root_open(struct ca_root **out, const char *dir, char *why, size_t size);
 void ca_root_free(struct ca_root *r); /* NULL is fine */
 X509 *ca_root_certificate(const struct ca_root *r);
 EVP_PKEY *ca_root_key(const struct ca_root *r);
+/* Signs a text; base64 gets a signature that net/denied.h's signature_good takes. */
+void ca_sign_text(const struct ca_root *r, const char *text, char base64[SIGNATURE_TEXT]);
 /* Makes a certificate for the key of a request (PKCS #10, DER), whose own names do not matter. The request must
  * show that its sender has the key. *pem is the caller's to free; *number is the key's (of its hash).
  * HAWK_EINVALID: the request is not good, or no certificate can carry the name. */

@@ -25,9 +25,10 @@ struct ca_options {
 
 const struct flag ca_flags[] = {
     FLAG(CHOICE, struct ca_options, role, "role", 0, "central|dist|worker|user",
-         "issue, invite: whom the certificate is for"),
+         "issue, invite, revoke: whom the certificate is for"),
     FLAG(TEXT, struct ca_options, name, "name", 0, "NAME",
-         "issue, invite: the node's name, as it joins under it, or the user's; invite: a pattern with one *, "
+         "issue, invite, revoke: the node's name, as it joins under it, or the user's; invite: a pattern "
+         "with one *, "
          "too"),
     FLAG(TEXT, struct ca_options, scopes, "scopes", 0, "LIST",
          "issue: what the user may do, of read, submit, operate, admin; default: read,submit"),
@@ -56,12 +57,16 @@ const char ca_details[] =
     "invite writes NAME.invitation, with which `hawk worker --join FILE` or `hawk dist --join FILE` gets a\n"
     "certificate of central by itself, and renews it. Central must have been started with --ca. Whoever has\n"
     "the file can use it.\n"
+    "revoke makes the certificates of a name worthless that were made until now, and ends its connections.\n"
+    "It writes DIR/denied, signed with the node root. A central with --ca DIR takes that within seconds and\n"
+    "tells all nodes; for any other, copy the file into its state_dir.\n"
     "\nExit codes: 0 done, 1 a file could not be read or written, 2 the command line is wrong.\n"
     "\nexamples:\n"
     "  hawk ca init /etc/hawk/ca\n"
     "  hawk ca issue /etc/hawk/ca --role worker --name node7\n"
     "  hawk ca invite /etc/hawk/ca --role worker --name node7 --for 1h --central 10.0.0.1:7070\n"
     "  hawk ca invite /etc/hawk/ca --role worker --name 'hpc-*' --uses 40 --slots 64 --for 1d\n"
+    "  hawk ca revoke /etc/hawk/ca --role worker --name node7\n"
     "  hawk ca issue /etc/hawk/ca --role user --name ann --for 90d\n"
     "  hawk ca issue /etc/hawk/ca --role user --name olga --scopes read,submit,operate\n";
 
@@ -202,6 +207,29 @@ static int invite(const char *dir, const struct ca_options *o)
     return code;
 }
 
+static int revoke_name(const char *dir, const struct ca_options *o)
+{
+    char why[PATH_MAX + 200], name[IDENTITY_TEXT];
+    struct identity who = {0};
+    uint64_t version;
+    int err;
+
+    if (!o->role || !o->name)
+        return usage_error("ca revoke needs --role and --name");
+    if (!identity_set_role(&who, o->role) || strlen(o->name) > LIMIT_NAME_BYTES)
+        return usage_error("ca revoke: a name has at most %u characters", LIMIT_NAME_BYTES);
+    snprintf(who.name, sizeof who.name, "%s", o->name);
+    if ((err = ca_revoke(dir, &who, &version, why, sizeof why)) != 0)
+        return say_failure(err, why);
+    identity_text(&who, name);
+    if (document_wanted())
+        document_print(json_pack("{s:s, s:I}", "revoked", name, "version", (json_int_t)version));
+    else
+        printf("%s/denied, version %llu: certificates of %s made until now are good no more\n", dir,
+               (unsigned long long)version, name);
+    return HAWK_EXIT_OK;
+}
+
 int ca_main(int argc, char **argv)
 {
     struct ca_options o = {0};
@@ -215,7 +243,9 @@ int ca_main(int argc, char **argv)
         return issue_one(argv[first + 1], &o);
     if (argc - first == 2 && strcmp(argv[first], "invite") == 0)
         return invite(argv[first + 1], &o);
+    if (argc - first == 2 && strcmp(argv[first], "revoke") == 0)
+        return revoke_name(argv[first + 1], &o);
     return usage_error(
-        "ca: write `hawk ca init DIR`, `hawk ca issue DIR --role ROLE --name NAME` or `hawk ca "
-        "invite DIR --role ROLE --name NAME`; `hawk help ca` tells more");
+        "ca: write `hawk ca init DIR`, or `hawk ca issue|invite|revoke DIR --role ROLE --name NAME`; "
+        "`hawk help ca` tells more");
 }

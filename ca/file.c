@@ -79,7 +79,7 @@ int ca_read(const char *path, char **text, char *why, size_t size)
         err = ca_complain(why, size, HAWK_EIO, standard ? "standard input" : path, strerror(errno));
     else if (len == CA_FILE_MAX || memchr(*text, '\0', len))
         err = ca_complain(why, size, HAWK_EINVALID, standard ? "standard input" : path,
-                          "it is no text of at most 64 KiB");
+                          "it is no text of less than 1 MiB");
     if (!standard)
         close(fd);
     if (err) {

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define CA_FILE_MAX (64u << 10) /* bytes of one that is read */
+#define CA_FILE_MAX (1u << 20) /* bytes of one that is read */
 
 /* Writes "PATH: what" to why, and returns err. */
 int ca_complain(char *why, size_t size, int err, const char *path, const char *what);

@@ -15,27 +15,13 @@
 #include <time.h>
 
 #define HEAD "hawk invitation 1\n"
-#define SIGNATURE "signature: "
-#define SIGNATURE_MAX 128 /* bytes of one */
 #define TIME_FORMAT "%Y-%m-%dT%H:%M:%SZ"
 
 /* ---- Writing ---- */
 
-static void sign_text(const struct ca_root *r, const char *text, char base64[2 * SIGNATURE_MAX])
-{
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    uint8_t signature[SIGNATURE_MAX];
-    size_t n = sizeof signature;
-
-    CHECK(ctx && EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, ca_root_key(r)) == 1 &&
-          EVP_DigestSign(ctx, signature, &n, (const uint8_t *)text, strlen(text)) == 1);
-    EVP_MD_CTX_free(ctx);
-    EVP_EncodeBlock((uint8_t *)base64, signature, (int)n);
-}
-
 char *invitation_write(const struct invitation *v, const struct ca_root *r)
 {
-    char *text = xcalloc(1, INVITATION_MAX), until[40], base64[2 * SIGNATURE_MAX];
+    char *text = xcalloc(1, INVITATION_MAX), until[40], base64[SIGNATURE_TEXT];
     struct tm tm;
     time_t at = (time_t)v->until_s;
     int n;
@@ -45,9 +31,9 @@ char *invitation_write(const struct invitation *v, const struct ca_root *r)
                  HEAD "role: %s\nname: %s\ncentral: %s\nuses: %" PRIu32 "\nslots: %" PRIu32
                       "\nuntil: %s\nid: %016" PRIx64 "\n%s",
                  role_text(v->role), v->name, v->central, v->uses, v->slots, until, v->id, v->roots);
-    CHECK(n > 0 && n < (int)INVITATION_MAX - 2 * SIGNATURE_MAX);
-    sign_text(r, text, base64);
-    snprintf(text + n, INVITATION_MAX - (size_t)n, SIGNATURE "%s\n", base64);
+    CHECK(n > 0 && n < (int)INVITATION_MAX - SIGNATURE_TEXT);
+    ca_sign_text(r, text, base64);
+    snprintf(text + n, INVITATION_MAX - (size_t)n, SIGNATURE_KEY "%s\n", base64);
     return text;
 }
 
@@ -114,27 +100,6 @@ static bool read_lines(struct invitation *v, const char **at)
     return !*end;
 }
 
-static bool signed_by(X509 *root, const char *text, size_t len, const char *base64)
-{
-    uint8_t signature[2 * SIGNATURE_MAX];
-    size_t n = strlen(base64), padding = 0;
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    EVP_PKEY *key = X509_get0_pubkey(root);
-    int got = n > 0 && n % 4 == 0 && n < sizeof signature
-                  ? EVP_DecodeBlock(signature, (const uint8_t *)base64, (int)n)
-                  : -1;
-    bool good;
-
-    for (; padding < 2 && padding < n && base64[n - 1 - padding] == '='; padding++)
-        ;
-    good = ctx && key && got > (int)padding &&
-           EVP_DigestVerifyInit(ctx, NULL, EVP_sha256(), NULL, key) == 1 &&
-           EVP_DigestVerify(ctx, signature, (size_t)got - padding, (const uint8_t *)text, len) == 1;
-    EVP_MD_CTX_free(ctx);
-    ERR_clear_error();
-    return good;
-}
-
 /* The first certificate of a PEM text; NULL: there is none. */
 static X509 *first_certificate(const char *pem)
 {
@@ -154,8 +119,8 @@ static int refuse(char *why, size_t size, const char *what)
 
 int invitation_read(struct invitation *v, const char *text, X509 *root, char *why, size_t size)
 {
-    const char *at = text, *end = strstr(text, "\n" SIGNATURE);
-    char base64[2 * SIGNATURE_MAX];
+    const char *at = text, *end = strstr(text, "\n" SIGNATURE_KEY);
+    char base64[SIGNATURE_TEXT];
     X509 *own;
     bool good;
 
@@ -169,7 +134,7 @@ int invitation_read(struct invitation *v, const char *text, X509 *root, char *wh
     own = root ? NULL : first_certificate(v->roots);
     if (!root && !own)
         return refuse(why, size, "holds no certificate of a root");
-    good = signed_by(root ? root : own, text, (size_t)(end - text), base64);
+    good = signature_good(root ? root : own, text, (size_t)(end - text), base64);
     X509_free(own);
     return good ? 0
                 : refuse(why, size,

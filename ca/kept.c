@@ -131,13 +131,6 @@ int kept_take(const char *dir, const struct identity *who, const char *pem, char
     return err ? err : kept_put(dir, KEPT_CERTIFICATE, pem, why, size);
 }
 
-static int64_t seconds_of(const ASN1_TIME *t)
-{
-    struct tm tm;
-
-    return t && ASN1_TIME_to_tm(t, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
-}
-
 bool kept_look(const char *dir, struct kept_certificate *c)
 {
     char *pem = kept_get(dir, KEPT_CERTIFICATE);
@@ -145,8 +138,8 @@ bool kept_look(const char *dir, struct kept_certificate *c)
     bool good = certificate && tls_certificate_names(certificate, &c->who);
 
     if (good) {
-        c->made_s = seconds_of(X509_get0_notBefore(certificate)) + CA_BACKDATED_US / US_PER_S;
-        c->until_s = seconds_of(X509_get0_notAfter(certificate));
+        c->made_s = c->who.made_s;
+        c->until_s = c->who.until_s;
     }
     X509_free(certificate);
     free(pem);

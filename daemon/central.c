@@ -9,6 +9,7 @@
 #include "base/entropy.h"
 #include "base/log.h"
 #include "daemon/commands.h"
+#include "daemon/denial.h"
 #include "daemon/enroll.h"
 #include "daemon/joining.h"
 #include "daemon/journal.h"
@@ -35,6 +36,7 @@ struct central_daemon {
     struct api *api;
     struct joining *joining;
     struct renewal *renewal;
+    struct denial *denial;
     /* While it is the active one; NULL otherwise. */
     struct central *role;
     struct node *node;
@@ -286,6 +288,15 @@ static bool is_new_address(const char *listen)
     return len > 2 && strcmp(listen + len - 2, ":0") == 0 && !strchr(listen, ',');
 }
 
+static const char *denying(void *arg) { return denial_text(((struct central_daemon *)arg)->denial); }
+
+static void push_denied(void *arg)
+{
+    struct central_daemon *d = arg;
+    if (d->node)
+        node_deny(d->node);
+}
+
 /* Makes the role from the journal and lets nodes in. v: of the election, if there is one. It blocks the loop
  * while it reads, since nobody is served before. */
 static int begin_reign(struct central_daemon *d, const struct leader_view *v)
@@ -318,7 +329,8 @@ static int begin_reign(struct central_daemon *d, const struct leader_view *v)
                              .tls = p->tls,
                              .seed = entropy(),
                              .version = p->version};
-    struct node_fns fns = {.role = &central_functions, .may = may_act, .effect = central_daemon_effect};
+    struct node_fns fns = {
+        .role = &central_functions, .may = may_act, .effect = central_daemon_effect, .denying = denying};
     d->node = node_new(p->loop, &nc, &fns, d->role, d);
     api_set_central(d->api, d->role, NULL);
     node_start(d->node);
@@ -461,6 +473,7 @@ static int central_daemon_start(struct central_daemon *d)
                                                                  .feed = central_daemon_feed,
                                                                  .arg = d});
     d->renewal = renewal_new(p, NULL, NULL);
+    d->denial = denial_new(p, c->central.state_dir, c->central.ca, push_denied, d);
     if (p->root && p->tls)
         tls_take_guests(p->tls);
     if (alone) {
@@ -495,6 +508,7 @@ int central_main(int argc, char **argv)
     }
     process_metrics_stop(&d.process);
     server_stop(d.process.server);
+    denial_free(d.denial);
     renewal_free(d.renewal);
     joining_free(d.joining);
     api_free_all(d.api);

@@ -5,6 +5,7 @@
 #include "base/entropy.h"
 #include "base/log.h"
 #include "daemon/commands.h"
+#include "daemon/denial.h"
 #include "daemon/enroll.h"
 #include "daemon/journal.h"
 #include "daemon/metrics_roles.h"
@@ -22,6 +23,7 @@ struct dist_daemon {
     struct journal *journal;
     struct api *api;
     struct renewal *renewal;
+    struct denial *denial;
     char owner[LIMIT_NAME_BYTES + 8]; /* whom the journal names as its owner */
     bool role_made, ready;
     bool foreign; /* the journal holds what only central writes */
@@ -131,6 +133,12 @@ static int recover_jobs(struct dist_daemon *d)
     return 0;
 }
 
+static void take_denied(void *arg, const char *list)
+{
+    struct dist_daemon *d = arg;
+    denial_take(d->denial, list);
+}
+
 static int dist_daemon_start(struct dist_daemon *d)
 {
     struct process *p = &d->process;
@@ -188,7 +196,7 @@ static int dist_daemon_start(struct dist_daemon *d)
                              .cluster = cluster,
                              .seed = entropy(),
                              .version = p->version};
-    struct node_fns fns = {.role = &dist_functions, .effect = dist_daemon_effect};
+    struct node_fns fns = {.role = &dist_functions, .effect = dist_daemon_effect, .denied = take_denied};
     d->node = node_new(p->loop, &nc, &fns, &d->role, d);
     struct api_roles roles = {.dist = &d->role,
                               .links = node_links(d->node),
@@ -204,6 +212,8 @@ static int dist_daemon_start(struct dist_daemon *d)
     server_set_links(p->server, node_links(d->node));
     server_start(p->server);
     d->renewal = renewal_new(p, central_addr, d);
+    d->denial = denial_new(p, c->dist.state_dir, NULL, NULL, NULL);
+    denial_set_links(d->denial, node_links(d->node));
     node_start(d->node);
     return process_metrics(p, c->dist.metrics_listen, fill_metrics, d);
 }
@@ -222,6 +232,7 @@ int dist_main(int argc, char **argv)
     }
     process_metrics_stop(&d.process);
     server_stop(d.process.server);
+    denial_free(d.denial);
     renewal_free(d.renewal);
     api_free_all(d.api);
     node_free(d.node);

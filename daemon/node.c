@@ -323,10 +323,34 @@ static void on_named(void *arg, uint32_t id)
     }
 }
 
+static void send_denied(const struct node *n, struct link *k)
+{
+    const char *list = n->fns.denying(n->arg);
+    struct msg m = {.type = MSG_DENIED};
+
+    if (!list)
+        return;
+    m.denied.list = blob_str(list);
+    if (link_send(k, &m))
+        log_debug("the list of certificates that are good no more could not be sent to %s", link_addr(k));
+    msg_drop(&m);
+}
+
+void node_deny(struct node *n)
+{
+    struct stream *s, *tmp;
+
+    HASH_ITER(hh, n->streams, s, tmp)
+        if (s->open)
+            send_denied(n, s->link);
+}
+
 static void accepted_up(struct node *n, struct link *k)
 {
     uint32_t id = n->kind == ROLE_CENTRAL ? link_number(k) : link_peer_node(k).v;
 
+    if (n->fns.denying)
+        send_denied(n, k);
     n->accepted = k;
     peers_accepted(n->peers, id, link_peer_role(k), link_version(k), &n->wanted);
     do_all(n);
@@ -405,6 +429,11 @@ static void on_msg(void *arg, struct link *k, const struct msg *m)
     from.peer = peer_of(s);
     if (!is_central(n, from.peer)) {
         node_feed(n, &from);
+        return;
+    }
+    if (m->type == MSG_DENIED) {
+        if (n->fns.denied && m->denied.list)
+            n->fns.denied(n->arg, m->denied.list->data);
         return;
     }
     if (m->type == MSG_REFUSED)

@@ -16,6 +16,10 @@ struct node_fns {
     bool (*may)(void *arg);
     /* Carries out an effect (a message that is not for the wire); m is borrowed. May call node_feed. */
     void (*effect)(void *arg, const struct msg *m);
+    /* Takes central's list of certificates that are good no more. NULL: the daemon has no TLS. */
+    void (*denied)(void *arg, const char *list);
+    /* Central's: returns the list for nodes; NULL: there is none. */
+    const char *(*denying)(void *arg);
 };
 
 struct node_config {
@@ -40,6 +44,8 @@ void node_feed(struct node *n, const struct msg *m);
 struct links *node_links(const struct node *n);
 /* Central's address: the one it was found at, or is looked for. */
 const char *node_central_addr(const struct node *n);
+/* Central: sends the list of `denying` to every node. */
+void node_deny(struct node *n);
 /* Breaks every link at once, with what was to be sent: for a central that may not send any more. node_free follows. */
 void node_break(struct node *n, const char *why);
 /* Closes every link, giving what is pending a second to leave. */

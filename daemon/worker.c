@@ -6,6 +6,7 @@
 #include "base/entropy.h"
 #include "base/log.h"
 #include "daemon/commands.h"
+#include "daemon/denial.h"
 #include "daemon/enroll.h"
 #include "daemon/journal.h"
 #include "daemon/metrics_roles.h"
@@ -33,9 +34,10 @@ struct worker_daemon {
     struct api *api;
     struct retention_thread *retention;
     struct renewal *renewal;
-    struct loop_timer life;   /* worker.idle_exit and end_time */
-    int64_t busy_us;          /* when it was last seen with work */
-    int64_t last_us, end_us;  /* when to take no more work, and when to end tasks; TIME_NEVER */
+    struct loop_timer life;  /* worker.idle_exit and end_time */
+    int64_t busy_us;         /* when it was last seen with work */
+    int64_t last_us, end_us; /* when to take no more work, and when to end tasks; TIME_NEVER */
+    struct denial *denial;
     char executors[PATH_MAX]; /* where they attach, "unix:PATH"; "": only where others reach this worker */
     bool role_made, ready;
     bool out;   /* of service, as was logged last */
@@ -345,6 +347,19 @@ static const char *central_addr(void *arg)
     return node_central_addr(d->node);
 }
 
+static void take_denied(void *arg, const char *list)
+{
+    struct worker_daemon *d = arg;
+    denial_take(d->denial, list);
+}
+
+static void watch_certificates(struct worker_daemon *d, const char *state_dir)
+{
+    d->renewal = renewal_new(&d->process, central_addr, d);
+    d->denial = denial_new(&d->process, state_dir, NULL, NULL, NULL);
+    denial_set_links(d->denial, node_links(d->node));
+}
+
 /* The spawner is forked before gRPC starts its threads. */
 static int worker_daemon_start(struct worker_daemon *d)
 {
@@ -409,7 +424,7 @@ static int worker_daemon_start(struct worker_daemon *d)
                              .central = c->worker.central,
                              .seed = entropy(),
                              .version = p->version};
-    struct node_fns fns = {.role = &worker_functions, .effect = worker_daemon_effect};
+    struct node_fns fns = {.role = &worker_functions, .effect = worker_daemon_effect, .denied = take_denied};
     d->node = node_new(p->loop, &nc, &fns, &d->role, d);
     struct api_roles roles = {.worker = &d->role,
                               .output = task_output,
@@ -422,7 +437,7 @@ static int worker_daemon_start(struct worker_daemon *d)
     server_start(p->server);
     take_over(d);
     begin_life(d);
-    d->renewal = renewal_new(p, central_addr, d);
+    watch_certificates(d, state_dir);
     node_start(d->node);
     return process_metrics(p, c->worker.metrics_listen, fill_metrics, d);
 }
@@ -444,6 +459,7 @@ int worker_main(int argc, char **argv)
     process_metrics_stop(&d.process);
     retention_stop(d.retention);
     server_stop(d.process.server);
+    denial_free(d.denial);
     renewal_free(d.renewal);
     api_free_all(d.api);
     if (d.runner)

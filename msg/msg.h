@@ -114,7 +114,9 @@
     /* worker -> owner of a task; central -> dist */                                                         \
     X(TASK_PAUSED, task_paused, 59)                                                                          \
     /* worker <-> worker */                                                                                  \
-    X(LOOT_USER, loot_user, 60)
+    X(LOOT_USER, loot_user, 60)                                                                              \
+    /* central -> dist, worker: for their shells */                                                          \
+    X(DENIED, denied, 61)
 
 /* --- Who may send what to whom. Only this list says so (docs/protocol.md, section 0). Nobody may send a
  * message of WIRE_MESSAGES that is not listed here. --- */
@@ -194,7 +196,8 @@ enum route {
     X(JOB_NUMBERS, DIST_CENTRAL | CENTRAL_DIST)                                                              \
     X(LONG_REQUEST, WORKER_CENTRAL)                                                                          \
     X(TASK_PAUSED, WORKER_DIST | WORKER_CENTRAL | CENTRAL_DIST)                                              \
-    X(LOOT_USER, WORKER_WORKER)
+    X(LOOT_USER, WORKER_WORKER)                                                                              \
+    X(DENIED, CENTRAL_DIST | CENTRAL_WORKER)
 
 /* --- The calls that each role serves, who may make them where certificates say who calls (net/identity.h), and which
  * scope a user needs. Nobody may make a call that is not listed. --- */
@@ -310,6 +313,8 @@ enum route {
 #define FIELDS_policy(F) F(policy, policy)
 #define FIELDS_leave(F) F(none, reserved)
 
+/* Certificates that are good no more, as net/denied.h reads them. No role sees it. */
+#define FIELDS_denied(F) F(blob, list)
 #define FIELDS_estimate(F) F(blob, name) F(i64, mean_us) F(u32, runs)
 #define FIELDS_job_report(F) F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class)
 #define FIELDS_long_submit(F)                                                                                \

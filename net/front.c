@@ -85,7 +85,7 @@ static void uncount_conn(struct front_conn *c)
     leave_address(c);
 }
 
-static void cut_conn(struct front_conn *c)
+void front_cut(struct front_conn *c)
 {
     if (c->cut)
         return;
@@ -221,11 +221,11 @@ static void tick_unproven(struct front *f, int64_t now)
             say(f, &f->late, "a connection without a call",
                 "%s is cut off: no call of it was accepted in %d s", c->peer,
                 (int)(FRONT_UNPROVEN_US / US_PER_S));
-            cut_conn(c);
+            front_cut(c);
         } else if (!guard_look(c->guard).settings) {
             say(f, &f->late, "a connection without a call", "%s is cut off: it did not begin HTTP/2 in %d s",
                 c->peer, (int)(FRONT_SETUP_US / US_PER_S));
-            cut_conn(c);
+            front_cut(c);
         }
     }
 }
@@ -247,7 +247,7 @@ static void on_tick(void *arg)
     list_foreach(&f->leaving, n, next) {
         struct front_conn *c = container_of(n, struct front_conn, node);
         if (now - c->since_us >= TICK_US)
-            cut_conn(c);
+            front_cut(c);
     }
     while (!list_empty(&f->closing)) {
         struct front_conn *c = container_of(f->closing.next, struct front_conn, node);
@@ -336,7 +336,7 @@ static void make_room(struct front *f)
         if (!may_go(c))
             continue;
         could_not_stay(f, c, "there are %u such connections, the limit", f->unproven_max);
-        cut_conn(c);
+        front_cut(c);
         freed++;
     }
 }
@@ -355,7 +355,7 @@ static const char *why_refused(struct front *f, const struct front_conn *c)
         could_not_stay(f, oldest,
                        "its address has %u such connections, the limit (cluster.unproven_per_address)",
                        f->config.per_address);
-        cut_conn(oldest);
+        front_cut(oldest);
     }
     while (f->conns_n >= f->config.connections_max) {
         oldest = oldest_unproven(f);
@@ -363,7 +363,7 @@ static const char *why_refused(struct front *f, const struct front_conn *c)
             return "there are as many as cluster.connections_max allows";
         could_not_stay(f, oldest, "there are %u connections, the limit (cluster.connections_max)",
                        f->config.connections_max);
-        cut_conn(oldest);
+        front_cut(oldest);
     }
     return NULL;
 }

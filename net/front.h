@@ -97,6 +97,8 @@ void front_forbidden(struct front_conn *c, const char *why);
 const struct identity *front_peer(struct front_conn *c);
 /* Who makes its calls. */
 const struct caller *front_caller(struct front_conn *c);
+/* Cuts the connections whose certificates are good no more. */
+void front_check_peers(struct front *f);
 void front_unref(struct front_conn *c);
 
 /* The load of a connection's address. */

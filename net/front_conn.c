@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "net/guard.h"
+#include "net/tls.h"
 
 #include <stdio.h>
 
@@ -98,4 +99,24 @@ void front_refused(struct front_conn *c, const char *why)
     say(f, &f->strangers, "a connection without good TLS", "a connection from %s is refused: %s", c->peer,
         why);
     front_tick_on(f);
+}
+
+static void check_list(struct front *f, struct list *l)
+{
+    list_foreach(l, n, next) {
+        struct front_conn *c = container_of(n, struct front_conn, node);
+        const struct identity *who = c->cut ? NULL : front_peer(c);
+        const char *why = who && identity_is_set(who) ? tls_why_not(f->config.tls, who) : NULL;
+
+        if (!why)
+            continue;
+        say(f, &f->strangers, "a connection without good TLS", "%s is cut off: %s", c->peer, why);
+        front_cut(c);
+    }
+}
+
+void front_check_peers(struct front *f)
+{
+    check_list(f, &f->unproven);
+    check_list(f, &f->proven);
 }

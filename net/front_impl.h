@@ -43,6 +43,8 @@ struct front {
 void front_tick_at(struct front *f, int64_t at_us);
 /* The same, soon. */
 void front_tick_on(struct front *f);
+/* Ends the connection at once. */
+void front_cut(struct front_conn *c);
 /* TLS failed on the connection; `why` is for the log. */
 void front_refused(struct front_conn *c, const char *why);
 

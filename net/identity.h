@@ -32,8 +32,9 @@
 struct identity {
     enum role role; /* ROLE_NONE: a user */
     char name[LIMIT_NAME_BYTES + 1];
-    unsigned scopes; /* users: enum scope; nodes have none */
-    uint32_t slots;  /* a worker's: it may have no more; 0: any number */
+    int64_t made_s, until_s; /* the certificate's, seconds since 1970; 0: not known */
+    unsigned scopes;         /* users: enum scope; nodes have none */
+    uint32_t slots;          /* a worker's: it may have no more; 0: any number */
 };
 
 /* Somebody who has shown no certificate. */

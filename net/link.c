@@ -20,7 +20,6 @@
 #include "net/server.h"
 #include "net/token.h"
 
-#include <grpc/grpc_security.h>
 #include <grpc/support/alloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,25 +133,6 @@ static void went_up(struct link *k)
     ls->fns.up(ls->arg, k);
 }
 
-/* Whom the certificate of a dialled link's peer is for; NULL: it needs none. */
-static const struct identity *certified_peer(const struct link *k, struct identity *who)
-{
-    grpc_auth_context *context;
-    grpc_auth_property_iterator at;
-    const grpc_auth_property *name;
-
-    if (!k->certified)
-        return NULL;
-    context = grpc_call_auth_context(k->call);
-    at = grpc_auth_context_find_properties_by_name(context, GRPC_X509_SAN_PROPERTY_NAME);
-    *who = (struct identity){0};
-    while ((name = grpc_auth_property_iterator_next(&at)) &&
-           !identity_parse(name->value, name->value_length, who))
-        ;
-    grpc_auth_context_release(context);
-    return who;
-}
-
 /* The dialled stream's metadata has come, or the news that there will be none. */
 static void on_opened(void *arg, bool ok)
 {
@@ -162,7 +142,7 @@ static void on_opened(void *arg, bool ok)
     bool answered = ok && k->state == LINK_OPENING && k->metadata.count > 0;
 
     if (answered)
-        why = link_why_not(k->ls, &k->metadata, certified_peer(k, &who), k, &k->err);
+        why = link_why_not(k->ls, &k->metadata, link_certified_peer(k, &who), k, &k->err);
     if (answered && !why) {
         went_up(k);
     } else {

@@ -98,6 +98,9 @@ void link_close(struct link *k);
  * misbehaves. */
 void link_break(struct link *k, int err, const char *text);
 
+/* Breaks the links that were dialled to a peer whose certificate is good no more (tls_why_not). */
+void links_check_peers(struct links *ls);
+
 /* Breaks all links of ls so. Pending messages do not leave. */
 void links_break(struct links *ls, int err, const char *text);
 

@@ -1,9 +1,14 @@
 /* The metadata with which both sides of a link begin: who this node is, and who the peer is. */
 #include "net/link_impl.h"
 
+#include "base/log.h"
 #include "net/identity.h"
+#include "net/tls.h"
 #include "net/token.h"
 
+#include <grpc/grpc_security.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -81,6 +86,8 @@ static const char *say_other_name(struct links *ls, const struct link *k, const 
 const char *link_why_not(struct links *ls, const grpc_metadata_array *md, const struct identity *who,
                          struct link *k, int *err)
 {
+    const char *why;
+
     *err = HAWK_EMALFORMED;
     if (!link_parse_hello(ls, md, k))
         return k->what ? "what listens there is no Hawk daemon"
@@ -89,8 +96,50 @@ const char *link_why_not(struct links *ls, const grpc_metadata_array *md, const 
     if (k->version < PROTOCOL_VERSION_MIN)
         return "it speaks a version of the protocol that is too old for this hawk: upgrade it first";
     *err = HAWK_EDENIED;
+    if (who && ls->tls && (why = tls_why_not(ls->tls, who)))
+        return why;
     if (who && !is_certified_as(k, who))
         return say_other_name(ls, k, who);
     *err = 0;
     return NULL;
+}
+
+const struct identity *link_certified_peer(const struct link *k, struct identity *who)
+{
+    grpc_auth_context *context;
+    grpc_auth_property_iterator at;
+    const grpc_auth_property *pem;
+    X509 *certificate = NULL;
+
+    if (!k->certified)
+        return NULL;
+    context = grpc_call_auth_context(k->call);
+    at = grpc_auth_context_find_properties_by_name(context, GRPC_X509_PEM_CERT_PROPERTY_NAME);
+    pem = grpc_auth_property_iterator_next(&at);
+    if (pem) {
+        BIO *in = BIO_new_mem_buf(pem->value, (int)pem->value_length);
+        certificate = PEM_read_bio_X509(in, NULL, NULL, NULL);
+        BIO_free(in);
+    }
+    if (!certificate || !tls_certificate_names(certificate, who))
+        *who = (struct identity){0};
+    ERR_clear_error();
+    X509_free(certificate);
+    grpc_auth_context_release(context);
+    return who;
+}
+
+void links_check_peers(struct links *ls)
+{
+    list_foreach(&ls->all, n, next) {
+        struct link *k = container_of(n, struct link, node);
+        struct identity who;
+        const char *why;
+
+        if (k->state != LINK_UP || !k->what || !link_certified_peer(k, &who) ||
+            !(why = tls_why_not(ls->tls, &who)))
+            continue;
+        log_warn("%s at %s: %s; the link is closed", k->what, k->addr, why);
+        link_break(k, HAWK_EDENIED, why);
+    }
 }

@@ -108,6 +108,8 @@ void link_op_done(struct link *k);
 
 /* ---- link_hello.c: who we are, and who the peer is ---- */
 
+/* Whom the certificate of a dialled link's peer is for; NULL: it needs none. */
+const struct identity *link_certified_peer(const struct link *k, struct identity *who);
 /* Fills md with this node's metadata, and returns the number of entries. `token`: with our token, if we
  * have one. */
 size_t link_hello_metadata(const struct links *ls, grpc_metadata md[LINK_HELLO_MAX], bool token);

@@ -7,6 +7,7 @@
 #include "net/identity.h"
 #include "net/link_accept.h"
 #include "net/listen.h"
+#include "net/tls.h"
 
 #include <grpc/support/alloc.h>
 #include <stdio.h>
@@ -37,7 +38,7 @@ struct server {
     grpc_server *server;
     struct front *front;
     char *token, *node_token;
-    bool tls;
+    const struct tls *tls; /* NULL: none */
     enum role role;
     bool insecure, local_users, started;
     uint32_t max_calls, max_per_connection;
@@ -283,11 +284,17 @@ static bool refuse_stranger(struct server *s, struct accept *a, const char *path
 {
     const struct identity *who = a->conn ? front_peer(a->conn) : NULL;
     char name[IDENTITY_TEXT], text[IDENTITY_TEXT + 200];
+    const char *no_more;
 
     if (!s->tls || !path)
         return false;
     if (!a->conn || (who && !identity_is_set(who))) { /* gone, and with it whose it was */
         refuse_call(s, a, GRPC_STATUS_UNAVAILABLE, "the connection is gone");
+        return true;
+    }
+    if (who && (no_more = tls_why_not(s->tls, who))) {
+        front_forbidden(a->conn, no_more);
+        refuse_call(s, a, GRPC_STATUS_PERMISSION_DENIED, no_more);
         return true;
     }
     if (!who || may_call(s, who, path))
@@ -349,6 +356,12 @@ static void dispatch_call(struct server *s, struct accept *a)
     } else {
         server_call_new(&s->calls, a->call, m, a->conn);
     }
+}
+
+void server_check_peers(struct server *s)
+{
+    if (s && s->tls)
+        front_check_peers(s->front);
 }
 
 static void request_call(struct accept *a)

@@ -95,6 +95,8 @@ void server_limit(struct server *s, const char *path, uint32_t per_connection);
  * calls to others. Calls of server_handle_stream always do. */
 void server_lasting(struct server *s, const char *path);
 void server_start(struct server *s);
+/* Ends the connections of clients whose certificates are good no more (tls_why_not). */
+void server_check_peers(struct server *s);
 /* Since the server was made. */
 struct server_counts server_counts(const struct server *s);
 /* From now on the server accepts no link and calls no handler, so their owners may be freed. Calls that

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/units.h"
+#include "net/denied.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { CERTIFICATE, KEY, ROOTS, FILES };
@@ -42,10 +44,11 @@ struct tls {
     struct look look[FILES]; /* of the last attempt to read them */
     int64_t looked_us;
     struct material now;
-    uint32_t materials; /* times that something was read */
-    bool bad;           /* the last attempt failed */
-    bool told;          /* and the log says so */
-    bool guests;        /* may come in */
+    uint32_t materials;    /* times that something was read */
+    bool bad;              /* the last attempt failed */
+    bool told;             /* and the log says so */
+    bool guests;           /* may come in */
+    struct denied *denied; /* NULL: nobody is */
 };
 
 /* ---- Files ---- */
@@ -107,6 +110,13 @@ static bool add_scope(const ASN1_STRING *uri, unsigned *scopes)
     return true;
 }
 
+static int64_t seconds_of(const ASN1_TIME *t)
+{
+    struct tm tm;
+
+    return t && ASN1_TIME_to_tm(t, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
+}
+
 /* The number of slots that a URI says; 0: it says none. */
 static uint32_t read_slots(const ASN1_STRING *uri)
 {
@@ -150,6 +160,10 @@ bool tls_certificate_names(X509 *certificate, struct identity *who)
         who->scopes = scopes;
     if (who->role == ROLE_WORKER)
         who->slots = slots;
+    if (found == 1) {
+        who->made_s = seconds_of(X509_get0_notBefore(certificate)) + TLS_BACKDATED_S;
+        who->until_s = seconds_of(X509_get0_notAfter(certificate));
+    }
     return found == 1;
 }
 
@@ -330,6 +344,7 @@ void tls_free(struct tls *t)
     if (!t)
         return;
     material_free(&t->now);
+    denied_free(t->denied);
     for (int i = 0; i < FILES; i++)
         free(t->path[i]);
     free(t);
@@ -403,4 +418,32 @@ grpc_channel_credentials *tls_dialling(struct tls *t)
             grpc_ssl_credentials_create(m->text[ROOTS], pair.private_key ? &pair : NULL, NULL, NULL);
     CHECK(m->dialling);
     return m->dialling;
+}
+
+/* ---- Peers that are good no more ---- */
+
+int tls_deny(struct tls *t, const char *text, char *why, size_t size)
+{
+    struct denied *d = denied_read(text, t->now.text[ROOTS], why, size);
+
+    if (!d)
+        return HAWK_EINVALID;
+    if (denied_version(d) <= tls_denied_version(t)) {
+        denied_free(d);
+        return 0;
+    }
+    denied_free(t->denied);
+    t->denied = d;
+    return 1;
+}
+
+uint64_t tls_denied_version(const struct tls *t) { return t->denied ? denied_version(t->denied) : 0; }
+
+const char *tls_why_not(const struct tls *t, const struct identity *who)
+{
+    if (who->until_s && who->until_s <= time(NULL))
+        return "its certificate has expired";
+    if (t->denied && denied_has(t->denied, who))
+        return "its certificate was revoked";
+    return NULL;
 }

@@ -14,7 +14,9 @@
 
 #define TLS_LOOK_US (1 * US_PER_S) /* between two looks at the files */
 #define TLS_FILE_MAX (1u << 20)    /* bytes of one file */
-#define TLS_WHY 512                /* room for any text about what is wrong */
+/* Certificates are good from this time before they were made, for clocks that differ. */
+#define TLS_BACKDATED_S 300
+#define TLS_WHY 512 /* room for any text about what is wrong */
 
 struct tls_files {
     const char *certificate; /* the certificate, and those between it and a root */
@@ -54,7 +56,14 @@ SSL_CTX *tls_accepting(const struct tls *t);
 /* For connections that are dialled; gRPC must run. Borrowed until the next tls_refresh. */
 grpc_channel_credentials *tls_dialling(struct tls *t);
 
-/* Reads whom a certificate is for. False: nobody, or more than one. */
+/* Certificates that are good no more (net/denied.h). 1: the list is in force from now on; 0: it is not newer
+ * than that in force; negative: why says what is wrong. */
+int tls_deny(struct tls *t, const char *text, char *why, size_t size);
+uint64_t tls_denied_version(const struct tls *t); /* 0: there is no list */
+/* Why a peer's certificate is good no more, or NULL. Static. */
+const char *tls_why_not(const struct tls *t, const struct identity *who);
+
+/* Reads whom a certificate is for, and how long it is good. False: nobody, or more than one. */
 bool tls_certificate_names(X509 *certificate, struct identity *who);
 
 #endif

@@ -174,12 +174,73 @@ static void a_request_shows_that_its_sender_has_the_key(void **state)
     free(der);
 }
 
+static char *list_of(const char *where)
+{
+    char path[PATH_MAX], *text;
+
+    assert_true(ca_path(path, where, "denied", why, sizeof why));
+    assert_int_equal(ca_read(path, &text, why, sizeof why), 0);
+    return text;
+}
+
+static bool is_denied(const struct denied *d, enum role role, const char *name, int64_t made_s)
+{
+    struct identity who = {.role = role, .made_s = made_s};
+
+    snprintf(who.name, sizeof who.name, "%s", name);
+    return denied_has(d, &who);
+}
+
+static void a_list_names_who_is_denied(void **state)
+{
+    struct identity a = {.role = ROLE_WORKER, .name = "node7"}, b = {.role = ROLE_NONE, .name = "node7"};
+    int64_t before_s = time(NULL);
+    uint64_t version;
+    struct denied *d;
+    char *roots, *text, path[PATH_MAX];
+
+    assert_int_equal(ca_revoke(dir, &a, &version, why, sizeof why), 0);
+    assert_int_equal(version, 1);
+    assert_int_equal(ca_revoke(dir, &b, &version, why, sizeof why), 0);
+    assert_int_equal(ca_revoke(dir, &a, &version, why, sizeof why), 0);
+    assert_int_equal(version, 3);
+    assert_true(ca_path(path, dir, "roots.crt", why, sizeof why));
+    assert_int_equal(ca_read(path, &roots, why, sizeof why), 0);
+    text = list_of(dir);
+    d = denied_read(text, roots, why, sizeof why);
+    assert_non_null(d);
+    assert_true(denied_version(d) == 3);
+    assert_true(is_denied(d, ROLE_WORKER, "node7", before_s));
+    assert_false(is_denied(d, ROLE_WORKER, "node7", time(NULL) + 1)); /* a later certificate */
+    assert_true(is_denied(d, ROLE_NONE, "node7", before_s));
+    assert_false(is_denied(d, ROLE_DIST, "node7", before_s));
+    assert_false(is_denied(d, ROLE_WORKER, "node70", before_s));
+    denied_free(d);
+    /* The name stands there once. */
+    assert_null(strstr(strstr(text, "node7.worker.hawk") + 1, "node7.worker.hawk"));
+    for (size_t i = 0; text[i]; i++) {
+        char old = text[i];
+
+        text[i] = old == 'a' ? 'b' : 'a';
+        assert_null(denied_read(text, roots, why, sizeof why));
+        text[i] = old;
+    }
+    free(text);
+    /* Of another cluster. */
+    assert_int_equal(ca_revoke(other, &a, &version, why, sizeof why), 0);
+    text = list_of(other);
+    assert_null(denied_read(text, roots, why, sizeof why));
+    free(text);
+    free(roots);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_written_is_read),
         cmocka_unit_test(what_was_changed_is_refused),
         cmocka_unit_test(names_and_patterns),
+        cmocka_unit_test(a_list_names_who_is_denied),
         cmocka_unit_test(a_request_shows_that_its_sender_has_the_key),
     };
     return cmocka_run_group_tests(tests, begin, end);

@@ -4,13 +4,12 @@ import re
 import subprocess
 import sys
 
-from tlstest import Roots, SecureCaller, certificate_at, secure_channel
+from tlstest import Roots, SecureCaller, certificate_at
 
 import grpc
 
 from grpctest import pb, refused
 from hawktest import BOUND, HAWK, Cluster, Daemon, run_tests, wait_for
-from linktest import Link, wire
 
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 
@@ -199,6 +198,67 @@ def test_certificates_are_renewed_while_daemons_run():
         text = subprocess.run(["openssl", "x509", "-noout", "-text", "-in", f"{c.dir}/worker/w1/tls/node.crt"], check=True,
                               capture_output=True, text=True).stdout
         assert "DNS:w1.worker.hawk" in text, text
+
+
+def test_who_is_revoked_is_out_and_stays_out():
+    with JoinCluster() as c:
+        w = c.node("worker", "--join", c.invite("worker", "node7"))
+        c.node("worker", "--join", c.invite("worker", "w2"), "--state-dir", f"{c.dir}/w2")
+        d = c.node("dist", "--join", c.invite("dist", "d1"))
+        c.wait_nodes(2)
+        c.ca.issue("user", "bob")
+        assert c.hawk("nodes", env=c.ca.environment("bob")).returncode == 0
+        c.ca.run("revoke", c.ca.dir, "--role", "worker", "--name", "node7")
+        # Central ends its connection, and so do the others that hear of it.
+        wait_for("central to close it", lambda: "its certificate was revoked" in c.central.text(), bound=10)
+        wait_for("the dist to close it", lambda: re.search("worker [0-9]+ at .*: its certificate was revoked", d.text()), bound=10)
+        assert c.hawk("submit", "--wait", "--", "true").returncode == 0  # on w2
+        r = c.ca.run("revoke", c.ca.dir, "--role", "user", "--name", "bob")
+        assert "version 2" in r, r
+        wait_for("bob to be out", lambda: c.hawk("nodes", env=c.ca.environment("bob"), check=None).returncode == 3, bound=10)
+        assert c.hawk("nodes").returncode == 0
+        # Without central the last list holds, also after a restart.
+        for where in (f"{c.dir}/dist/denied", f"{c.dir}/central/denied", f"{c.dir}/w2/w2/denied"):
+            wait_for(f"version 2 in {where}", lambda p=where: os.path.exists(p) and "version: 2" in open(p, encoding="ascii").read())
+        listen = c.central_addr
+        c.central.stop()
+        d.stop()
+        c.dist_addrs.clear()
+        d = c.node("dist", ready=False)
+        wait_for("its list", lambda: "version 2 of the list is in force" in d.text())
+        # A list that somebody has changed counts for nothing.
+        with open(f"{c.dir}/dist/denied", encoding="ascii") as f:
+            text = f.read()
+        with open(f"{c.dir}/dist/new", "w", encoding="ascii") as f:
+            f.write(text.replace("version: 2", "version: 9"))
+        os.rename(f"{c.dir}/dist/new", f"{c.dir}/dist/denied")
+        wait_for("the dist to say so", lambda: "no list that one of the roots has signed" in d.text())
+        os.remove(f"{c.ca.dir}/denied")  # central has its own copy
+        c.start_central(listen)
+        c.dist_addrs.append(d.ready())
+        wait_for("node7 to be refused still", lambda: "its certificate was revoked" in c.central.text())
+        # An invitation made later lets the name in again.
+        w.kill()
+        w = c.node("worker", "--join", c.invite("worker", "node7"))
+        assert c.hawk("submit", "--wait", "--", "true").returncode == 0
+
+
+def test_open_calls_end_with_their_certificate():
+    with JoinCluster() as c:
+        c.node("worker", "--join", c.invite("worker", "w1"))
+        d = c.node("dist", "--join", c.invite("dist", "d1"))
+        c.wait_nodes(1)
+        c.ca.issue("user", "old", "--for", "4s")
+        call = SecureCaller(c.dist_addrs[0], c.ca, "old", expected="dist.hawk").channel.stream_stream(
+            "/hawk.v1.Hawk/Session", request_serializer=lambda m: m.SerializeToString(),
+            response_deserializer=pb.SessionEvent.FromString)
+
+        def requests():
+            yield pb.SessionRequest()
+            wait_for("the end", lambda: "its certificate has expired" in d.text())
+
+        refused(grpc.StatusCode.UNAVAILABLE, lambda: list(call(requests(), timeout=BOUND)))
+        assert "is cut off: its certificate has expired" in d.text(), d.text()
 
 
 def test_the_commands_say_what_is_wrong():

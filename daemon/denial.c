@@ -1,0 +1,130 @@
+/* See denial.h. */
+#include "daemon/denial.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "ca/file.h"
+#include "net/denied.h"
+#include "net/tls.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define LOOK_US (2 * US_PER_S) /* an open connection of a peer that is denied ends within this */
+#define FILE_NAME "denied"
+
+struct denial {
+    struct process *process;
+    struct links *links;
+    void (*changed)(void *arg);
+    void *arg;
+    struct loop_timer timer;
+    char path[2][PATH_MAX]; /* where it is kept, and where it is made; "": nowhere */
+    struct timespec seen[2];
+    char *text; /* NULL: no list is in force */
+};
+
+const char *denial_text(const struct denial *d) { return d ? d->text : NULL; }
+
+/* Whether the list is newer than that in force, which it replaces then. `from` is for the log. */
+static bool put_in_force(struct denial *d, const char *text, const char *from)
+{
+    char why[200];
+    int got = tls_deny(d->process->tls, text, why, sizeof why);
+
+    if (got < 0)
+        log_error("%s: %s; what was denied before stays denied", from, why);
+    if (got <= 0)
+        return false;
+    free(d->text);
+    d->text = xstrdup(text);
+    log_info("certificates that are good no more: version %llu of the list is in force, from %s",
+             (unsigned long long)tls_denied_version(d->process->tls), from);
+    return true;
+}
+
+static void keep(const struct denial *d)
+{
+    char why[PATH_MAX + 200];
+
+    if (*d->path[0] && ca_write(d->path[0], 0644, d->text, strlen(d->text), why, sizeof why))
+        log_error("the list of certificates that are good no more cannot be kept: %s", why);
+}
+
+void denial_take(struct denial *d, const char *text)
+{
+    if (d && put_in_force(d, text, "central"))
+        keep(d);
+}
+
+static void look_at_files(struct denial *d)
+{
+    bool newer = false;
+
+    for (int i = 0; i < 2; i++) {
+        struct stat st;
+        char why[PATH_MAX + 200], *text;
+        if (!*d->path[i] || stat(d->path[i], &st) != 0 ||
+            (st.st_mtim.tv_sec == d->seen[i].tv_sec && st.st_mtim.tv_nsec == d->seen[i].tv_nsec))
+            continue;
+        d->seen[i] = st.st_mtim;
+        if (ca_read(d->path[i], &text, why, sizeof why)) {
+            log_error("%s", why);
+            continue;
+        }
+        newer |= put_in_force(d, text, d->path[i]);
+        free(text);
+    }
+    if (!newer)
+        return;
+    keep(d);
+    if (d->changed)
+        d->changed(d->arg);
+}
+
+static void on_timer(void *arg)
+{
+    struct denial *d = arg;
+
+    look_at_files(d);
+    server_check_peers(d->process->server);
+    if (d->links)
+        links_check_peers(d->links);
+    loop_timer_set(d->process->loop, &d->timer, loop_now(d->process->loop) + LOOK_US);
+}
+
+struct denial *denial_new(struct process *p, const char *dir, const char *ca, void (*changed)(void *arg),
+                          void *arg)
+{
+    struct denial *d;
+    char why[PATH_MAX + 100];
+
+    if (!p->tls)
+        return NULL;
+    d = xcalloc(1, sizeof *d);
+    d->process = p;
+    if (!ca_path(d->path[0], dir, FILE_NAME, why, sizeof why) ||
+        (ca && *ca && !ca_path(d->path[1], ca, FILE_NAME, why, sizeof why)))
+        log_error("%s", why);
+    loop_timer_init(&d->timer, on_timer, d);
+    on_timer(d);
+    d->changed = changed; /* what was there from the start is no change */
+    d->arg = arg;
+    return d;
+}
+
+void denial_set_links(struct denial *d, struct links *ls)
+{
+    if (d)
+        d->links = ls;
+}
+
+void denial_free(struct denial *d)
+{
+    if (!d)
+        return;
+    loop_timer_clear(d->process->loop, &d->timer);
+    free(d->text);
+    free(d);
+}

@@ -1,0 +1,23 @@
+/* The list of certificates that are good no more (net/denied.h), as a daemon keeps it on its disk, and the end of
+ * connections whose peers are on it, or have expired. */
+#ifndef HAWK_DAEMON_DENIAL_H
+#define HAWK_DAEMON_DENIAL_H
+
+#include "daemon/process.h"
+#include "net/link.h"
+
+struct denial;
+
+/* Reads PATH/denied, and where ca is not NULL the newer one of CA/denied; both are looked at again when they change.
+ * NULL if p has no TLS. changed: a newer list is in force. */
+struct denial *denial_new(struct process *p, const char *dir, const char *ca, void (*changed)(void *arg),
+                          void *arg);
+/* Sets the links that are looked at. NULL: none. */
+void denial_set_links(struct denial *d, struct links *ls);
+/* A list that central has pushed: taken if it is newer and a root has signed it. */
+void denial_take(struct denial *d, const char *text);
+/* The list in force; NULL: none is. */
+const char *denial_text(const struct denial *d);
+void denial_free(struct denial *d); /* NULL is fine */
+
+#endif
