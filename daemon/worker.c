@@ -353,11 +353,13 @@ static void take_denied(void *arg, const char *list)
     denial_take(d->denial, list);
 }
 
-static void watch_certificates(struct worker_daemon *d, const char *state_dir)
+/* From now on certificates are looked after. */
+static void begin_links(struct worker_daemon *d, const char *state_dir)
 {
     d->renewal = renewal_new(&d->process, central_addr, d);
     d->denial = denial_new(&d->process, state_dir, NULL, NULL, NULL);
     denial_set_links(d->denial, node_links(d->node));
+    node_start(d->node);
 }
 
 /* The spawner is forked before gRPC starts its threads. */
@@ -437,8 +439,7 @@ static int worker_daemon_start(struct worker_daemon *d)
     server_start(p->server);
     take_over(d);
     begin_life(d);
-    watch_certificates(d, state_dir);
-    node_start(d->node);
+    begin_links(d, state_dir);
     return process_metrics(p, c->worker.metrics_listen, fill_metrics, d);
 }
 
