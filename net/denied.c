@@ -25,7 +25,7 @@ struct denied {
 
 bool signature_good(X509 *root, const char *text, size_t len, const char *base64)
 {
-    uint8_t signature[SIGNATURE_TEXT];
+    uint8_t signature[SIGNATURE_TEXT], again[SIGNATURE_TEXT + 4];
     size_t n = strlen(base64), padding = 0;
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
     EVP_PKEY *key = X509_get0_pubkey(root);
@@ -36,7 +36,9 @@ bool signature_good(X509 *root, const char *text, size_t len, const char *base64
 
     for (; padding < 2 && padding < n && base64[n - 1 - padding] == '='; padding++)
         ;
+    /* The bits that base64 leaves over must be 0: one signature has one text. */
     good = ctx && key && got > (int)padding &&
+           EVP_EncodeBlock(again, signature, got - (int)padding) == (int)n && memcmp(again, base64, n) == 0 &&
            EVP_DigestVerifyInit(ctx, NULL, EVP_sha256(), NULL, key) == 1 &&
            EVP_DigestVerify(ctx, signature, (size_t)got - padding, (const uint8_t *)text, len) == 1;
     EVP_MD_CTX_free(ctx);
