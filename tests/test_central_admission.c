@@ -12,11 +12,19 @@ static struct msg_admit wish(uint64_t invitation, uint64_t use, const char *name
                               .several = 1};
 }
 
+static void ask(struct talk *t, struct msg_admit wanted)
+{
+    struct msg m = {.type = MSG_ADMIT, .admit = wanted};
+
+    tell_msg(t, m);
+    msg_drop(&m);
+}
+
 static int answer(struct talk *t, struct msg_admit m)
 {
     const struct msg_admitted *a;
 
-    tell_msg(t, (struct msg){.type = MSG_ADMIT, .admit = m});
+    ask(t, m);
     a = expect(t, ADMITTED, admitted, 0);
     assert_int_equal(a->client, 9);
     return a->err;
@@ -66,16 +74,28 @@ static void a_use_is_on_record_before_the_answer(void **state)
 
     talk_begin(&t);
     t.journal_by_hand = true;
-    tell_msg(&t, (struct msg){.type = MSG_ADMIT, .admit = wish(1, 11, "a")});
+    ask(&t, wish(1, 11, "a"));
     r = *expect(&t, JOURNAL_ADMITTED, journal_admitted, 0);
     expect_none(&t, ADMITTED, 0);
     tell(&t, JOURNAL_DONE, journal_done, 0, .token = r.token, .err = HAWK_EIO);
     assert_int_equal(expect(&t, ADMITTED, admitted, 0)->err, HAWK_EIO);
-    tell_msg(&t, (struct msg){.type = MSG_ADMIT, .admit = wish(1, 11, "a")});
+    ask(&t, wish(1, 11, "a"));
     r = *expect(&t, JOURNAL_ADMITTED, journal_admitted, 0);
     tell(&t, JOURNAL_DONE, journal_done, 0, .token = r.token);
     assert_int_equal(expect(&t, ADMITTED, admitted, 0)->err, 0);
     talk_end(&t);
+}
+
+/* A use of invitation 1 that the journal holds. */
+static void tell_use(struct talk *t, const char *name, uint64_t use, int64_t ago_us)
+{
+    struct msg m = {
+        .type = MSG_JOURNAL_ADMITTED,
+        .journal_admitted = {
+            .name = blob_str(name), .invitation = 1, .use = use, .role = ROLE_WORKER, .ago_us = ago_us}};
+
+    tell_msg(t, m);
+    msg_drop(&m);
 }
 
 static void uses_are_read_back(void **state)
@@ -86,10 +106,8 @@ static void uses_are_read_back(void **state)
     talk_config(&t);
     t.c = central_new(&t.config, 1);
     tell(&t, START, start, 0);
-    tell(&t, JOURNAL_ADMITTED, journal_admitted, 0, .name = blob_str("a"), .invitation = 1, .use = 11,
-         .role = ROLE_WORKER, .ago_us = 5 * S);
-    tell(&t, JOURNAL_ADMITTED, journal_admitted, 0, .name = blob_str("b"), .invitation = 1, .use = 12,
-         .role = ROLE_WORKER, .ago_us = INT64_C(32) * 24 * 3600 * S);
+    tell_use(&t, "a", 11, 5 * S);
+    tell_use(&t, "b", 12, INT64_C(32) * 24 * 3600 * S);
     tell(&t, RECOVERED, recovered, 0);
     assert_int_equal(answer(&t, wish(1, 13, "c")), 0); /* the older one does not count */
     assert_int_equal(answer(&t, wish(1, 14, "d")), HAWK_ELIMIT);
