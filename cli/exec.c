@@ -195,9 +195,7 @@ static int on_exec_tick(void *ctx)
     if ((!signalled && !unwritable) || r->cancelled)
         return 0;
     bool ended;
-    r->cancelled = true;
-    if (client_cancel(r->s.client, r->job, &ended))
-        return 1;
+    r->cancelled = client_cancel(r->s.client, r->job, &ended) == 0; /* else the next tick asks again */
     return 0;
 }
 
