@@ -306,16 +306,27 @@ static bool refuse_stranger(struct server *s, struct accept *a, const char *path
     return true;
 }
 
+/* What its caller needs for a call. A link is for nodes, which show a certificate or their token. Where a unix socket
+ * asks for neither, only operators open one: any other user of the machine could act as a node. */
+static enum scope scope_needed(const struct server *s, const struct caller *who, const char *path)
+{
+    if (strcmp(path, LINK_METHOD) != 0)
+        return call_scope(path);
+    return who->by == CALLER_SOCKET && !s->node_token ? SCOPE_OPERATE : SCOPE_NONE;
+}
+
 /* A call for which its caller lacks a scope. True: it was refused. */
 static bool refuse_caller(struct server *s, struct accept *a, const char *path)
 {
     const struct caller *who = a->conn && path ? front_caller(a->conn) : NULL;
     char name[CALLER_TEXT], needed[SCOPES_TEXT], text[CALLER_TEXT + 200];
+    enum scope scope = who ? scope_needed(s, who, path) : SCOPE_NONE;
 
-    if (!who || caller_may(who, call_scope(path)))
+    if (!who || caller_may(who, scope))
         return false;
-    snprintf(text, sizeof text, "you are %s: %s needs scope %s", caller_text(who, name), path,
-             scopes_format(needed, call_scope(path)));
+    snprintf(text, sizeof text, "you are %s: %s needs scope %s%s", caller_text(who, name), path,
+             scopes_format(needed, scope),
+             strcmp(path, LINK_METHOD) == 0 ? ", or the nodes' token (cluster.node_token_file)" : "");
     front_forbidden(a->conn, text);
     refuse_call(s, a, GRPC_STATUS_PERMISSION_DENIED, text);
     return true;
@@ -340,7 +351,10 @@ static void dispatch_call(struct server *s, struct accept *a)
                                link ? LINK_METHOD
                                : m  ? m->path
                                     : NULL) ||
-               refuse_caller(s, a, link || !m ? NULL : m->path)) {
+               refuse_caller(s, a,
+                             link ? LINK_METHOD
+                             : m  ? m->path
+                                  : NULL)) {
         return;
     } else if (s->links && link) {
         dispatch_link(s, a);

@@ -10,6 +10,7 @@ import grpc
 
 from grpctest import pb, refused
 from hawktest import Daemon, run_tests, wait_for
+from linktest import Link
 from tlstest import SecureCaller, TlsCluster
 from userstest import ANN, BOB, UserCluster, being, caller_as, others_exist
 
@@ -60,6 +61,19 @@ def test_sockets_are_their_owners_unless_said_otherwise():
                 UserCluster.as_user(None, uid, "nodes", dist=addr, check=0 if good else 3)
             finally:
                 up.stop()
+
+
+def test_users_of_the_machine_are_no_nodes():
+    if not others_exist():
+        return
+    with UserCluster(workers=1) as c:
+        for addr, role in ((c.central_addr, "dist"), (c.central_addr, "worker"), (f"unix:{c.dir}/w1.sock", "dist"),
+                           (f"unix:{c.dir}/w1.sock", "worker"), (f"unix:{c.dir}/w1.sock", "central")):
+            link = Link(caller_as(BOB, addr).channel, role, "forged")
+            why = refused(DENIED, lambda k=link: next(iter(k.call)))
+            assert f"you are {BOB} (uid {BOB}, by the unix socket; scopes read,submit): /hawk.v1.Peer/Link needs" in why, why
+            link.close()
+        assert c.as_user(ANN, "submit", "--wait", "--", "true").returncode == 0
 
 
 def test_a_client_cannot_name_another_user():
