@@ -105,7 +105,8 @@ int command_end(int exit_code);
  * "--" (skipped) or, with stop_early, at the first argument that is no flag. Otherwise flags and arguments
  * may mix, and it moves the arguments behind the flags. Returns the index of the first argument that is no
  * flag, or the negative of the command's exit code: -HAWK_EXIT_USAGE after a message that names the flag
- * and what to do, -HAWK_EXIT_HELP for --help or -h. */
+ * and what to do, -HAWK_EXIT_HELP for --help or -h. Messages begin with `command`: the command's name, and
+ * behind ": " the place of the flags if they do not stand on the command line. */
 int flags_parse(const char *command, const struct flag *own, const struct flag *common, bool stop_early,
                 int argc, char **argv, void *opts);
 /* For commands that read their flags themselves: takes --output table|json out of the arguments. 0, or

@@ -123,7 +123,8 @@ static int unknown_flag(const char *command, const struct flag *const *flags, in
     if (near.name)
         usage_error("%s: no flag '%s': did you mean --%s?", command, text, near.name);
     else
-        usage_error("%s: no flag '%s': `hawk help %s` lists them", command, text, command);
+        usage_error("%s: no flag '%s': `hawk help %.*s` lists them", command, text,
+                    (int)strcspn(command, ":"), command);
     return -HAWK_EXIT_USAGE;
 }
 

@@ -63,19 +63,33 @@ static bool add_words(struct script *s, char *text)
     return true;
 }
 
-/* Reads the lines above the first command. Returns an exit code. */
-static int read_lines(const char *command, const char *path, FILE *f, struct script *s, char **interpreter)
+/* Parses the flags of a line: the words from argv[from] on, with the command's name first. Returns an exit code. */
+static int parse_line(const char *where, struct script *s, int from, script_flags *parse, void *arg)
 {
-    char *line = NULL;
+    int n = s->argc - from, end = parse(where, n, s->argv + from, arg);
+    if (end >= 0 && end < n)
+        return usage_error("%s: '%s' is no flag: put an argument that has spaces in quotes", where,
+                           s->argv[from + end]);
+    return end < 0 ? -end : 0;
+}
+
+/* Reads the lines above the first command. Returns an exit code. */
+static int read_lines(char **argv, const char *path, FILE *f, script_flags *parse, void *arg,
+                      struct script *s, char **interpreter)
+{
+    char *line = NULL, where[PATH_MAX + 64];
     size_t cap = 0;
     int exit_code = 0;
     for (int number = 1; !exit_code && getline(&line, &cap, f) >= 0; number++) {
         size_t len = strlen(MARK);
+        snprintf(where, sizeof where, "%s: %s, line %d", argv[0], path, number);
         if (number == 1 && strncmp(line, "#!", 2) == 0)
             *interpreter = xstrdup(line + 2);
         else if (strncmp(line, MARK, len) == 0 && strchr(" \t", line[len])) {
-            if (!add_words(s, line + len))
-                exit_code = usage_error("%s: %s, line %d: a quote is not closed", command, path, number);
+            int from = s->argc;
+            add_word(s, argv[0]);
+            exit_code = add_words(s, line + len) ? parse_line(where, s, from, parse, arg)
+                                                 : usage_error("%s: a quote is not closed", where);
         } else if (*line != '#' && line[strspn(line, " \t\r\n")] != '\0')
             break;
     }
@@ -83,7 +97,7 @@ static int read_lines(const char *command, const char *path, FILE *f, struct scr
     return exit_code;
 }
 
-int script_read(const char *command, int argc, char **argv, int first, struct script *s)
+int script_read(int argc, char **argv, int first, script_flags *parse, void *arg, struct script *s)
 {
     struct stat st;
     char path[PATH_MAX], *interpreter = NULL;
@@ -92,21 +106,13 @@ int script_read(const char *command, int argc, char **argv, int first, struct sc
     FILE *f = fopen(argv[first], "re");
     if (!f)
         return 0;
-    const char *name = strrchr(argv[first], '/');
-    add_word(s, argv[0]);
-    add_word(s, "--name");
-    add_word(s, name ? name + 1 : argv[first]);
-    int own = s->argc, exit_code = read_lines(command, argv[first], f, s, &interpreter);
+    int exit_code = read_lines(argv, argv[first], f, parse, arg, s, &interpreter);
     fclose(f);
-    if (!exit_code && s->argc == own) {
-        script_free(s); /* a program like any other */
-    } else if (!exit_code && (!interpreter || !realpath(argv[first], path))) {
+    if (!exit_code && s->argv && (!interpreter || !realpath(argv[first], path))) {
         exit_code = usage_error("%s: %s has " MARK " lines, and does not begin with a line like #!/bin/sh",
-                                command, argv[first]);
-    } else if (!exit_code) {
-        for (int i = 1; i < first; i++)
-            add_word(s, argv[i]);
-        add_word(s, "--");
+                                argv[0], argv[first]);
+    } else if (!exit_code && s->argv) {
+        s->first = s->argc;
         (void)add_words(s, interpreter);
         add_word(s, path);
         for (int i = first + 1; i < argc; i++)

@@ -6,17 +6,20 @@
 
 #include <stdbool.h>
 
-/* A command line that replaces the user's; zeroed to start with. */
+/* The words of a script's lines, and then, from argv[first] on, the command that runs it: its interpreter, the script
+ * and its arguments. argv[0] is the name of Hawk's command. Zeroed to start with. */
 struct script {
-    char **argv; /* NULL-terminated */
-    int argc, cap;
+    char **argv; /* NULL-terminated; NULL: there is no such script */
+    int argc, cap, first;
 };
 
+/* Parses flags as flags_parse() does; `where` begins its messages. It may keep the words until script_free(). */
+typedef int script_flags(const char *where, int argc, char **argv, void *arg);
+
 /* argv[first] is the first word that is no flag. If it is a file with #HAWK lines above its first command, and no "--"
- * stands before it, makes the command line: the script's flags, then the user's, which go before them, then the
- * script's interpreter, the script and its arguments. Otherwise leaves s empty. An exit code, after a message unless it
- * is 0. */
-int script_read(const char *command, int argc, char **argv, int first, struct script *s);
+ * stands before it, parses the flags of each line and fills s; otherwise leaves both alone. An exit code, after a
+ * message that names file and line unless it is 0. A word that is no flag, nor an argument of one, is an error. */
+int script_read(int argc, char **argv, int first, script_flags *parse, void *arg, struct script *s);
 void script_free(struct script *s);
 
 #endif

@@ -74,18 +74,36 @@ static int submit_job(struct session *s, const struct submit_options *o, struct 
     return o->wait ? wait_jobs(s, &one, &how) : HAWK_EXIT_OK;
 }
 
+static int parse_flags(const char *where, int argc, char **argv, void *o)
+{
+    return flags_parse(where, submit_flags, common_flags, true, argc, argv, o);
+}
+
 /* Reads the flags, with those of a script. Returns the index of the command, or the negative of an exit code. */
 static int read_flags(int *argc, char ***argv, struct script *script, struct submit_options *o)
 {
-    int first = flags_parse((*argv)[0], submit_flags, common_flags, true, *argc, *argv, o);
-    int exit_code = first < 0 ? 0 : script_read((*argv)[0], *argc, *argv, first, script);
-    if (exit_code || !script->argv)
+    struct submit_options of_script = {.spec.retries = SPEC_RETRIES_NOT_GIVEN};
+    int first = parse_flags((*argv)[0], *argc, *argv, o);
+    int exit_code = first < 0 ? -first : script_read(*argc, *argv, first, parse_flags, &of_script, script);
+    if (exit_code || !script->argv) {
+        spec_options_free(&of_script.spec);
         return exit_code ? -exit_code : first;
+    }
+    /* Several sources are combined, so the user's would not go before the script's. */
+    if (o->spec.inputs.sources.n) {
+        flag_list_free(&of_script.spec.inputs.sources);
+        of_script.spec.inputs = (struct input_options){0};
+    }
     spec_options_free(&o->spec);
-    *o = (struct submit_options){.spec.retries = SPEC_RETRIES_NOT_GIVEN};
+    *o = of_script;
+    (void)parse_flags((*argv)[0], first, *argv, o);
+    if (!o->spec.name) {
+        const char *slash = strrchr((*argv)[first], '/');
+        o->spec.name = slash ? slash + 1 : (*argv)[first];
+    }
     *argc = script->argc;
     *argv = script->argv;
-    return flags_parse((*argv)[0], submit_flags, common_flags, true, *argc, *argv, o);
+    return script->first;
 }
 
 /* A job of no tasks has succeeded before it begins. */

@@ -34,11 +34,16 @@ def test_a_script_says_how_it_is_submitted():
         job = c.hawk("submit", "--", script, "y").stdout.strip()
         c.hawk("wait", job)
         assert c.hawk("cat", job).stdout == " y 0\n"
-        for text, said in (("#!/bin/sh\n#HAWK --frob\n", "--frob"), ("#!/bin/sh\n\n#HAWK --name 'x\n", "line 3"),
+        for text, said in (("#!/bin/sh\n#HAWK --bogus\n", f"{script}, line 2: no flag '--bogus': `hawk help submit`"),
+                           ("#!/bin/sh\n\n#HAWK --name 'x\n", "line 3"),
+                           ("#!/bin/sh\n#HAWK --name two parts\n", f"{script}, line 2: 'parts' is no flag"),
+                           ("#!/bin/sh\n#HAWK --wait\n#HAWK -- true\n", f"{script}, line 3: 'true' is no flag"),
+                           ("#!/bin/sh\n#HAWK --name\n#HAWK --wait\n", f"{script}, line 2: --name needs its argument"),
                            ("#HAWK --name x\n", "#!/bin/sh")):
             with open(script, "w") as f:
                 f.write(text)
-            assert said in c.hawk("submit", script, check=2).stderr, text
+            said_by = c.hawk("submit", "--wait", script, check=2).stderr
+            assert said in said_by, (text, said_by)
 
 
 run_tests(sys.modules[__name__])
