@@ -128,7 +128,7 @@ def test_an_environment_is_gone_with_its_job():
     gate = tempfile.mkdtemp()
     with Cluster(workers=2, slots=2, central=("--short-partition", "0%")) as c:  # neither waits for the other
         wait_for_gate = f"until [ -e {gate}/open ]; do sleep 0.02; done; printf %s $API_KEY | wc -c"
-        jobs = [c.hawk("submit", *flags, "--", "sh", "-c", wait_for_gate, env=env).stdout.strip()
+        jobs = [c.hawk("submit", *flags, "--env", "API_KEY", "--", "sh", "-c", wait_for_gate, env=env).stdout.strip()
                 for flags in (("--class", "short"), ("--class", "long"))]
         for job in jobs:
             wait_for("it to run", lambda j=job: c.job(j)["running"] == 1)
@@ -159,7 +159,7 @@ def test_an_environment_is_gone_with_its_job():
 
 def test_a_cancelled_jobs_environment_is_gone_too():
     with Cluster(workers=1) as c:
-        job = c.hawk("submit", "--array", "1-50", "--", "sleep", "600", env={"API_KEY": SECRET}).stdout.strip()
+        job = c.hawk("submit", "--array", "1-50", "--env", "API_KEY", "--", "sleep", "600", env={"API_KEY": SECRET}).stdout.strip()
         wait_for("it to run", lambda: c.job(job)["running"] == 1)
         assert holds_secret(f"{c.dir}/d1")
         c.hawk("cancel", job)
@@ -178,7 +178,7 @@ def test_an_environment_is_gone_from_etcd_too():
             reply = read(etcd.RangeRequest(key=b"\0", range_end=b"\0", revision=revision), timeout=BOUND)
             return any(SECRET.encode() in kv.value for kv in reply.kvs), reply.header.revision
 
-        job = c.hawk("submit", "--class", "long", "--", "sleep", "600", env={"API_KEY": SECRET}).stdout.strip()
+        job = c.hawk("submit", "--class", "long", "--env", "API_KEY", "--", "sleep", "600", env={"API_KEY": SECRET}).stdout.strip()
         wait_for("it to run", lambda: c.job(job)["running"] == 1)
         there, revision = everything()
         assert there
@@ -199,7 +199,8 @@ def test_the_api_returns_neither_environment_nor_input():
     with Cluster(workers=1) as c:
         with open(f"{c.dir}/input", "w") as f:
             f.write(SECRET)
-        job = c.hawk("submit", "--stdin", f"{c.dir}/input", "--", "sleep", "600", env={"API_KEY": SECRET}).stdout.strip()
+        job = c.hawk("submit", "--stdin", f"{c.dir}/input", "--env", "API_KEY", "--", "sleep", "600",
+                     env={"API_KEY": SECRET}).stdout.strip()
         reply = Caller(c.dist_addrs[0])("GetJob", pb.GetJobRequest(job=job, spec=True), pb.GetJobReply)
         assert list(reply.spec.argv) == ["sleep", "600"] and SECRET not in str(reply), reply
         c.hawk("cancel", job)
