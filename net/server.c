@@ -322,6 +322,10 @@ static bool refuse_caller(struct server *s, struct accept *a, const char *path)
     char name[CALLER_TEXT], needed[SCOPES_TEXT], text[CALLER_TEXT + 200];
     enum scope scope = who ? scope_needed(s, who, path) : SCOPE_NONE;
 
+    if (!a->conn && path && s->local_users) { /* gone, and with it who called */
+        refuse_call(s, a, GRPC_STATUS_UNAVAILABLE, "the connection is gone");
+        return true;
+    }
     if (!who || caller_may(who, scope))
         return false;
     snprintf(text, sizeof text, "you are %s: %s needs scope %s%s", caller_text(who, name), path,
