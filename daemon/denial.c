@@ -73,13 +73,14 @@ static void look_at_files(struct denial *d)
             log_error("%s", why);
             continue;
         }
-        newer |= put_in_force(d, text, d->path[i]);
+        if (put_in_force(d, text, d->path[i])) {
+            newer = true;
+            if (i > 0) /* a list from where it is kept is there already */
+                keep(d);
+        }
         free(text);
     }
-    if (!newer)
-        return;
-    keep(d);
-    if (d->changed)
+    if (newer && d->changed)
         d->changed(d->arg);
 }
 
