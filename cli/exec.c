@@ -268,10 +268,10 @@ int exec_main(int argc, char **argv)
     struct running r = {.s = {.command = argv[0]}};
     struct job_desc *d = NULL;
     int first = flags_parse(argv[0], exec_flags, common_flags, true, argc, argv, &o);
-    if (first == -HAWK_EXIT_HELP)
-        return HAWK_EXIT_HELP;
-    if (first < 0)
-        return EXEC_OURS;
+    if (first < 0) {
+        spec_options_free(&o.spec);
+        return first == -HAWK_EXIT_HELP ? HAWK_EXIT_HELP : EXEC_OURS;
+    }
     if (has_input(&o))
         o.spec.input = "-";
     int n;

@@ -256,11 +256,9 @@ int run_main(int argc, char **argv)
         .options = {.spec = {.retries = SPEC_RETRIES_NOT_GIVEN, .all_env = true}, .seed = UINT32_MAX}};
     struct exec *exec;
     int at = flags_parse("run", run_flags, NULL, true, argc, argv, &r.options);
-    if (at < 0)
-        return -at;
-    int code = spec_build("run", &r.options.spec, argc - at, argv + at, &r.desc);
+    int code = at < 0 ? -at : spec_build("run", &r.options.spec, argc - at, argv + at, &r.desc);
     if (code)
-        return code;
+        goto done;
     r.json = r.options.output && strcmp(r.options.output, "json") == 0;
     if (r.desc->tasks == 0) { /* an empty list has succeeded before it begins */
         if (r.json) {
