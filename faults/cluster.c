@@ -216,10 +216,12 @@ static void job_free(struct cluster_job *j)
 
 void cluster_free(struct cluster *c)
 {
-    bus_free(c->bus);
     for (uint32_t i = 0; i < c->workers_n; i++) {
         c->workers[i]->alive = false;
-        cluster_executors_end(c, c->workers[i]);
+        cluster_executors_end(c, c->workers[i]); /* it asks the bus for the time */
+    }
+    bus_free(c->bus);
+    for (uint32_t i = 0; i < c->workers_n; i++) {
         worker_free(&c->workers[i]->w);
         free(c->workers[i]->unanswered);
         free(c->workers[i]->runs);
