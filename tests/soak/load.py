@@ -82,7 +82,7 @@ class Job:
         return self.long or self.at_most_once
 
     def words(self):
-        words = ["submit", "--output", "json", "--name", f"soak {self.kind}", "--array", f"1-{self.tasks}", *self.flags,
+        words = ["submit", "--output", "json", "--export", "ALL", "--name", f"soak {self.kind}", "--array", f"1-{self.tasks}", *self.flags,
                  "--stdout", "none", "--stderr", "none"]
         words += ["--at-most-once"] if self.at_most_once else ["--lost-retries", RETRIES]
         words += ["--wait"] if self.waits else []
