@@ -1,6 +1,5 @@
 """Tasks of attached executors stand still for short ones if their executor offers that."""
 import sys
-import time
 
 import grpc
 
@@ -40,7 +39,7 @@ def test_a_long_task_stands_still_and_goes_on():
         x.paused(long)
         quick = x.task()  # it takes one task at once, beside the one that stands still
         assert quick.payload == b"later"
-        time.sleep(0.01)
+        wait_for("a pause that has a length", lambda: (c.job(job)["task_list"][0]["stood_us"] or 0) > 1000)
         x.answer(quick, b"now")
         c.hawk("wait", short)
         assert x.pause() == (long.id, False)

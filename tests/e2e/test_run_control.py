@@ -120,12 +120,14 @@ def test_slots_may_be_a_share():
     cores = os.sysconf("SC_NPROCESSORS_ONLN")
     with tempfile.TemporaryDirectory() as d:
         p = subprocess.Popen([HAWK, "run", "-q", "-j", "200%", "--array", f"1-{2 * cores + 1}", "--", "sh", "-c",
-                              f"echo >> {d}/ran; while [ ! -e {d}/go ]; do sleep 0.05; done"])
-        wait_for("twice as many as cores", lambda: os.path.exists(f"{d}/ran") and len(open(f"{d}/ran").read()) == 2 * cores)
-        time.sleep(0.2)
-        assert len(open(f"{d}/ran").read()) == 2 * cores
+                              f"printf + >> {d}/ran; while [ ! -e {d}/go ]; do sleep 0.05; done; printf - >> {d}/ran"])
+        # All of them wait for each other, and the last one for an end.
+        wait_for("twice as many as cores", lambda: os.path.exists(f"{d}/ran") and open(f"{d}/ran").read().count("+") >= 2 * cores)
         open(f"{d}/go", "w").close()
-        assert p.wait(BOUND) == 0 and len(open(f"{d}/ran").read()) == 2 * cores + 1
+        assert p.wait(BOUND) == 0
+        ran = open(f"{d}/ran").read()
+        running = [ran[:i].count("+") - ran[:i].count("-") for i in range(1, len(ran) + 1)]
+        assert max(running) == 2 * cores and ran.count("+") == ran.count("-") == 2 * cores + 1, ran
     for bad in ("0%", "%", "-50%", "1.5", "x"):
         assert bad in run("-j", bad, "--", "true", check=2).stderr
 

@@ -10,10 +10,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, f"{ROOT}/tests/e2e")
+from hawktest import wait_for  # noqa: E402
+
 BOUND = 60
 OLD, NEW = "0.1.0~test1", "0.1.0~test2"
 
@@ -22,14 +24,6 @@ def run(*args, check=True, **more):
     r = subprocess.run(args, capture_output=True, text=True, timeout=300, **more)
     assert not check or r.returncode == 0, (args, r.returncode, r.stdout, r.stderr)
     return r
-
-
-def wait_for(what, probe):
-    end = time.monotonic() + BOUND
-    while not (got := probe()):
-        assert time.monotonic() < end, f"not within {BOUND} s: {what}"
-        time.sleep(0.1)
-    return got
 
 
 class Copy:
@@ -91,18 +85,18 @@ def task_pid(c):
 
 def check_upgrade(c, package):
     c.run("systemctl", "start", "hawk-central", "hawk-dist", "hawk-worker")
-    wait_for("the cluster", lambda: c.run("hawk", "nodes", check=False).stdout.count(" up ") == 3)
+    wait_for("the cluster", lambda: c.run("hawk", "nodes", check=False).stdout.count(" up ") == 3, BOUND)
     with open(f"{c.at}/etc/hawk/hawk.yaml", "a", encoding="utf-8") as f:
         f.write("# ours\n")
     long = c.run("hawk", "submit", "--class", "long", "--cwd", "/tmp", "--", "sleep", "20").stdout.strip()
     c.run("hawk", "submit", "--wait", "--cwd", "/tmp", "--", "true")
-    before = wait_for("its process", lambda: task_pid(c))
+    before = wait_for("its process", lambda: task_pid(c), BOUND)
     c.install(package)
     assert "--signal=USR2 hawk-worker" in c.read("/run/fake/log")
     assert task_pid(c) == before, "the task ran on"
     assert c.run("dpkg-query", "-W", "-f", "${Version}", "hawk").stdout == NEW
     assert c.read("/etc/hawk/hawk.yaml").endswith("# ours\n")
-    wait_for("the cluster", lambda: c.run("hawk", "nodes", check=False).stdout.count(" up ") == 3)
+    wait_for("the cluster", lambda: c.run("hawk", "nodes", check=False).stdout.count(" up ") == 3, BOUND)
     c.run("hawk", "submit", "--wait", "--cwd", "/tmp", "--", "true")
     c.run("hawk", "wait", long)
     assert '"attempt": 1' in c.run("hawk", "job", "-o", "json", long).stdout
