@@ -69,9 +69,9 @@ void api_submit(struct api *a, struct rpc_call *c, void *request);
 void api_cancel(struct api *a, struct rpc_call *c, void *request);
 void api_list_jobs(struct api *a, struct rpc_call *c, void *request);
 void api_get_job(struct api *a, struct rpc_call *c, void *request);
-/* Makes the event of a submission in *m, and the job its caller's. *m borrows the description; whoever calls this drops
- * the resubmission. On an error why says what is wrong. */
-HAWK_MUST_USE int api_submit_event(const struct caller *who, struct job_desc *job,
+/* Makes the event of a submission in *m, and the job its caller's, if that user may submit one more. *m borrows the
+ * description; whoever calls this drops the resubmission. On an error why says what is wrong. */
+HAWK_MUST_USE int api_submit_event(struct api *a, const struct caller *who, struct job_desc *job,
                                    const struct api_resubmit *from, uint64_t key, struct msg_submit *m,
                                    char *why, size_t size);
 /* Takes out of a job's line in a list what only its user and operators may see. */

@@ -49,8 +49,9 @@ static void set_user(struct job_desc *job, const struct caller *who)
     job->user = blob_new(who->name, strlen(who->name));
 }
 
-int api_submit_event(const struct caller *who, struct job_desc *job, const struct api_resubmit *from,
-                     uint64_t key, struct msg_submit *m, char *why, size_t size)
+int api_submit_event(struct api *a, const struct caller *who, struct job_desc *job,
+                     const struct api_resubmit *from, uint64_t key, struct msg_submit *m, char *why,
+                     size_t size)
 {
     /* A job without a key from its client gets one: so nobody can move it. */
     *m = (struct msg_submit){.desc = job, .key = key ? key : entropy()};
@@ -59,14 +60,17 @@ int api_submit_event(const struct caller *who, struct job_desc *job, const struc
         return HAWK_EINVALID;
     }
     set_user(job, who);
-    if (!from->job.v)
-        return 0;
-    if (!key) {
+    if (from->job.v && !key) {
         snprintf(why, size,
                  "resubmit: the job's key is missing: one that was submitted without cannot be moved");
         return HAWK_EINVALID;
     }
-    return resubmit_from(from, job, &m->resubmit, why, size);
+    int err = from->job.v ? resubmit_from(from, job, &m->resubmit, why, size) : 0;
+    if (!err && (err = api_user_submits(a, who, job, why, size))) {
+        resubmit_drop(m->resubmit);
+        m->resubmit = NULL;
+    }
+    return err;
 }
 
 void api_submit(struct api *a, struct rpc_call *c, void *request)
@@ -74,9 +78,7 @@ void api_submit(struct api *a, struct rpc_call *c, void *request)
     struct api_submit_request *r = request;
     struct msg m = {.type = MSG_SUBMIT};
     char why[512];
-    int err = api_submit_event(rpc_caller(c), r->job, &r->resubmit, r->key, &m.submit, why, sizeof why);
-    if (!err && (err = api_user_submits(a, rpc_caller(c), r->job, why, sizeof why)))
-        resubmit_drop(m.submit.resubmit);
+    int err = api_submit_event(a, rpc_caller(c), r->job, &r->resubmit, r->key, &m.submit, why, sizeof why);
     if (err) {
         api_fail(c, err, "%s", why);
         return;

@@ -394,9 +394,8 @@ static void submit_job(struct session *s, const struct api_session_submit *r)
     char why[512];
     int err = codec_desc_decode(r->job, r->job_n, true, &desc, why, sizeof why);
     if (!err)
-        err = api_submit_event(rpc_caller(s->call), desc, &r->resubmit, r->key, &m.submit, why, sizeof why);
-    if (!err && (err = api_user_submits(a, rpc_caller(s->call), desc, why, sizeof why)))
-        resubmit_drop(m.submit.resubmit);
+        err =
+            api_submit_event(a, rpc_caller(s->call), desc, &r->resubmit, r->key, &m.submit, why, sizeof why);
     if (err) {
         session_tell_refused(s, r->tag, err == HAWK_EMALFORMED ? HAWK_EINVALID : err, why);
         job_desc_drop(desc);
