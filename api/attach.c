@@ -204,6 +204,7 @@ static int on_hello(void *arg, const struct attach_hello *h)
 {
     struct stream *s = arg;
     struct attach *a = s->attach;
+    char what[LIMIT_NAME_BYTES + 64];
 
     if (s->executor)
         return wrong_message(s, HAWK_EINVALID, "a second hello: one stream is one executor, open another");
@@ -215,9 +216,8 @@ static int on_hello(void *arg, const struct attach_hello *h)
         log_info("executor %s attached for application %s, %" PRIu32 " task%s at once%s",
                  *h->name ? h->name : rpc_peer(s->call), h->app, h->slots, h->slots == 1 ? "" : "s",
                  h->pauses ? ", which may be paused" : "");
-    log_audit("audit: %s, from %s: attach executor of application %s: %s",
-              caller_text(rpc_caller(s->call), (char[CALLER_TEXT]){0}), rpc_peer(s->call), h->app,
-              err ? s->why : "done");
+    snprintf(what, sizeof what, "attach executor of application %s", h->app);
+    rpc_audit_now(s->call, what, err ? s->why : "done");
     return err;
 }
 

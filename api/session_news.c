@@ -1,20 +1,20 @@
 /* News for a session's client. Events grow here until the stream takes them, within limits for one client
  * and for all. */
 #include "api/session_impl.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "net/rpc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 void session_audit(struct session *s)
 {
-    char who[CALLER_TEXT];
+    char what[96], answer[32];
     if (s->submitted + s->cancelled + s->refused == 0)
         return;
-    log_audit("audit: %s, from %s: on a session: submit of %u jobs, cancel of %u: %u refused",
-              caller_text(rpc_caller(s->call), who), rpc_peer(s->call), s->submitted, s->cancelled,
-              s->refused);
+    snprintf(what, sizeof what, "on a session: submit of %u jobs, cancel of %u", s->submitted, s->cancelled);
+    snprintf(answer, sizeof answer, "%u refused", s->refused);
+    rpc_audit_now(s->call, what, answer);
     s->submitted = s->cancelled = s->refused = 0;
     s->audit_us = loop_now(s->api->loop);
 }

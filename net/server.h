@@ -143,6 +143,8 @@ const char *rpc_peer(const struct rpc_call *c);
 /* When the call ends, a line of the audit log says who called, from where, this text, and the answer. The last text
  * counts. */
 void rpc_audit(struct rpc_call *c, const char *fmt, ...) HAWK_PRINTF(2, 3);
+/* Writes such a line at once, for a call that goes on. */
+void rpc_audit_now(const struct rpc_call *c, const char *what, const char *answer);
 /* Who makes the call. Valid as long as the call. */
 const struct caller *rpc_caller(const struct rpc_call *c);
 

@@ -216,17 +216,21 @@ void rpc_audit(struct rpc_call *c, const char *fmt, ...)
     va_end(ap);
 }
 
-static void end_call(struct rpc_call *c, grpc_status_code status, const char *text)
+void rpc_audit_now(const struct rpc_call *c, const char *what, const char *answer)
 {
     char who[CALLER_TEXT];
 
+    log_audit("audit: %s, from %s: %s: %s", caller_text(rpc_caller(c), who), rpc_peer(c), what, answer);
+}
+
+static void end_call(struct rpc_call *c, grpc_status_code status, const char *text)
+{
     CHECK(!c->ended);
     c->ended = true;
     if (status != GRPC_STATUS_OK && (unsigned)status < SERVER_CODES)
         c->server->failed[status]++;
     if (c->audit)
-        log_audit("audit: %s, from %s: %s: %s", caller_text(rpc_caller(c), who), rpc_peer(c), c->audit,
-                  status == GRPC_STATUS_OK ? "done" : text);
+        rpc_audit_now(c, c->audit, status == GRPC_STATUS_OK ? "done" : text);
     c->have_status = true;
     c->status = status;
     c->details = grpc_slice_from_copied_string(text);
