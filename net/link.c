@@ -137,12 +137,11 @@ static void went_up(struct link *k)
 static void on_opened(void *arg, bool ok)
 {
     struct link *k = arg;
-    struct identity who;
     const char *why = NULL;
     bool answered = ok && k->state == LINK_OPENING && k->metadata.count > 0;
 
     if (answered)
-        why = link_why_not(k->ls, &k->metadata, link_certified_peer(k, &who), k, &k->err);
+        why = link_why_not(k->ls, &k->metadata, link_certified_peer(k), k, &k->err);
     if (answered && !why) {
         went_up(k);
     } else {
@@ -467,7 +466,8 @@ void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *
     gpr_free(peer);
     CHECK(link_parse_hello(ls, metadata, k));
     k->certified = who != NULL;
-    k->slots_max = who ? who->slots : 0;
+    if (who)
+        k->who = *who;
     stream_init(k, call);
     cq_tag_init(&k->open_tag, on_done, k);
     open.data.send_initial_metadata.metadata = md;
@@ -577,7 +577,7 @@ enum role link_peer_role(const struct link *k) { return k->role; }
 node_id_t link_peer_node(const struct link *k) { return k->node_id; }
 const char *link_peer_name(const struct link *k) { return k->name; }
 bool link_is_certified(const struct link *k) { return k->certified; }
-uint32_t link_slots_max(const struct link *k) { return k->slots_max; }
+uint32_t link_slots_max(const struct link *k) { return k->who.slots; }
 uint32_t link_version(const struct link *k) { return k->version; }
 void link_set_user(struct link *k, void *user) { k->user = user; }
 void *link_user(const struct link *k) { return k->user; }

@@ -2,7 +2,6 @@
 #include "net/link_impl.h"
 
 #include "base/log.h"
-#include "net/identity.h"
 #include "net/tls.h"
 #include "net/token.h"
 
@@ -104,7 +103,7 @@ const char *link_why_not(struct links *ls, const grpc_metadata_array *md, const 
     return NULL;
 }
 
-const struct identity *link_certified_peer(const struct link *k, struct identity *who)
+const struct identity *link_certified_peer(struct link *k)
 {
     grpc_auth_context *context;
     grpc_auth_property_iterator at;
@@ -121,23 +120,21 @@ const struct identity *link_certified_peer(const struct link *k, struct identity
         certificate = PEM_read_bio_X509(in, NULL, NULL, NULL);
         BIO_free(in);
     }
-    if (!certificate || !tls_certificate_names(certificate, who))
-        *who = (struct identity){0};
+    if (!certificate || !tls_certificate_names(certificate, &k->who))
+        k->who = (struct identity){0};
     ERR_clear_error();
     X509_free(certificate);
     grpc_auth_context_release(context);
-    return who;
+    return &k->who;
 }
 
 void links_check_peers(struct links *ls)
 {
     list_foreach(&ls->all, n, next) {
         struct link *k = container_of(n, struct link, node);
-        struct identity who;
         const char *why;
 
-        if (k->state != LINK_UP || !k->what || !link_certified_peer(k, &who) ||
-            !(why = tls_why_not(ls->tls, &who)))
+        if (k->state != LINK_UP || !k->what || !k->certified || !(why = tls_why_not(ls->tls, &k->who)))
             continue;
         log_warn("%s at %s: %s; the link is closed", k->what, k->addr, why);
         link_break(k, HAWK_EDENIED, why);

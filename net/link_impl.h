@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "net/codec.h"
 #include "net/core.h"
+#include "net/identity.h"
 #include "net/link_accept.h"
 
 #define LINK_ERROR_TEXT 256
@@ -40,8 +41,8 @@ struct link {
     node_id_t node_id;
     uint32_t version; /* the lower of its and ours */
     char name[LIMIT_NAME_BYTES + 1];
-    bool certified; /* its certificate says so, too */
-    uint32_t slots_max;
+    bool certified;      /* its certificate says so, too */
+    struct identity who; /* if so: whom that is for, from the time that the stream is open */
 
     /* dialled */
     grpc_channel *channel;
@@ -108,8 +109,8 @@ void link_op_done(struct link *k);
 
 /* ---- link_hello.c: who we are, and who the peer is ---- */
 
-/* Whom the certificate of a dialled link's peer is for; NULL: it needs none. */
-const struct identity *link_certified_peer(const struct link *k, struct identity *who);
+/* Reads whom the certificate of a dialled link's peer is for, into k->who. Returns that; NULL: it needs none. */
+const struct identity *link_certified_peer(struct link *k);
 /* Fills md with this node's metadata, and returns the number of entries. `token`: with our token, if we
  * have one. */
 size_t link_hello_metadata(const struct links *ls, grpc_metadata md[LINK_HELLO_MAX], bool token);
@@ -119,7 +120,6 @@ bool link_meant_for(const struct links *ls, const grpc_metadata_array *md);
 bool link_parse_hello(const struct links *ls, const grpc_metadata_array *md, struct link *k);
 /* Why we cannot talk to the peer (a text until the next call, and *err), or NULL. who: whom its certificate is for;
  * NULL: it needs none. */
-struct identity;
 const char *link_why_not(struct links *ls, const grpc_metadata_array *md, const struct identity *who,
                          struct link *k, int *err);
 
