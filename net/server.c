@@ -278,6 +278,20 @@ static bool may_call(const struct server *s, const struct identity *who, const c
     return call_may_pass(path, who->role, s->role);
 }
 
+/* The connection is gone, and with it who called. */
+static bool refuse_gone(struct server *s, struct accept *a)
+{
+    refuse_call(s, a, GRPC_STATUS_UNAVAILABLE, "the connection is gone");
+    return true;
+}
+
+static bool refuse_forbidden(struct server *s, struct accept *a, const char *why)
+{
+    front_forbidden(a->conn, why);
+    refuse_call(s, a, GRPC_STATUS_PERMISSION_DENIED, why);
+    return true;
+}
+
 /* A call that the certificate of its connection does not allow. path NULL: nobody serves it. True: it was
  * refused. */
 static bool refuse_stranger(struct server *s, struct accept *a, const char *path)
@@ -288,22 +302,15 @@ static bool refuse_stranger(struct server *s, struct accept *a, const char *path
 
     if (!s->tls || !path)
         return false;
-    if (!a->conn || (who && !identity_is_set(who))) { /* gone, and with it whose it was */
-        refuse_call(s, a, GRPC_STATUS_UNAVAILABLE, "the connection is gone");
-        return true;
-    }
-    if (who && (no_more = tls_why_not(s->tls, who))) {
-        front_forbidden(a->conn, no_more);
-        refuse_call(s, a, GRPC_STATUS_PERMISSION_DENIED, no_more);
-        return true;
-    }
+    if (!a->conn || (who && !identity_is_set(who)))
+        return refuse_gone(s, a);
+    if (who && (no_more = tls_why_not(s->tls, who)))
+        return refuse_forbidden(s, a, no_more);
     if (!who || may_call(s, who, path))
         return false;
     snprintf(text, sizeof text, "the certificate of %s does not allow %s at a %s", identity_text(who, name),
              path, role_text(s->role));
-    front_forbidden(a->conn, text);
-    refuse_call(s, a, GRPC_STATUS_PERMISSION_DENIED, text);
-    return true;
+    return refuse_forbidden(s, a, text);
 }
 
 /* What its caller needs for a call. A link is for nodes, which show a certificate or their token. Where a unix socket
@@ -322,18 +329,14 @@ static bool refuse_caller(struct server *s, struct accept *a, const char *path)
     char name[CALLER_TEXT], needed[SCOPES_TEXT], text[CALLER_TEXT + 200];
     enum scope scope = who ? scope_needed(s, who, path) : SCOPE_NONE;
 
-    if (!a->conn && path && s->local_users) { /* gone, and with it who called */
-        refuse_call(s, a, GRPC_STATUS_UNAVAILABLE, "the connection is gone");
-        return true;
-    }
+    if (!a->conn && path && s->local_users)
+        return refuse_gone(s, a);
     if (!who || caller_may(who, scope))
         return false;
     snprintf(text, sizeof text, "you are %s: %s needs scope %s%s", caller_text(who, name), path,
              scopes_format(needed, scope),
              strcmp(path, LINK_METHOD) == 0 ? ", or the nodes' token (cluster.node_token_file)" : "");
-    front_forbidden(a->conn, text);
-    refuse_call(s, a, GRPC_STATUS_PERMISSION_DENIED, text);
-    return true;
+    return refuse_forbidden(s, a, text);
 }
 
 static void dispatch_call(struct server *s, struct accept *a)
@@ -341,7 +344,7 @@ static void dispatch_call(struct server *s, struct accept *a)
     grpc_slice path = a->details.method;
     const struct server_method *m = find_method(s, path);
     bool link = grpc_slice_str_cmp(path, LINK_METHOD) == 0;
-    const char *why;
+    const char *served = link ? LINK_METHOD : m ? m->path : NULL, *why;
     char text[256];
 
     if (s->calls.stopping) {
@@ -351,14 +354,7 @@ static void dispatch_call(struct server *s, struct accept *a)
         refuse_call(s, a, GRPC_STATUS_UNAUTHENTICATED, why);
         if (a->conn)
             front_failed(a->conn, "its token is missing or wrong");
-    } else if (refuse_stranger(s, a,
-                               link ? LINK_METHOD
-                               : m  ? m->path
-                                    : NULL) ||
-               refuse_caller(s, a,
-                             link ? LINK_METHOD
-                             : m  ? m->path
-                                  : NULL)) {
+    } else if (refuse_stranger(s, a, served) || refuse_caller(s, a, served)) {
         return;
     } else if (s->links && link) {
         dispatch_link(s, a);
