@@ -1,6 +1,7 @@
 /* The page of metrics and who serves it: see metrics.h. */
 #include "daemon/metrics.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "net/listen.h"
@@ -240,11 +241,9 @@ struct metrics *metrics_start(struct loop *l, const struct metrics_config *c, ch
 {
     char numeric[ADDR_TEXT];
     struct metrics *m = xcalloc(1, sizeof *m);
-    struct timespec now;
     int fd = -1;
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    *m = (struct metrics){.loop = l, .config = *c, .started_us = now.tv_sec * US_PER_S + now.tv_nsec / 1000};
+    *m = (struct metrics){.loop = l, .config = *c, .started_us = clock_us(CLOCK_REALTIME)};
     m->token = c->token ? xstrdup(c->token) : NULL;
     pthread_mutex_init(&m->lock, NULL);
     loop_timer_init(&m->timer, write_page, m);

@@ -1,6 +1,7 @@
 /* See retention.h. */
 #include "daemon/retention.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/units.h"
@@ -24,13 +25,6 @@ struct found {
     struct retention_job job;
     bool in_use;
 };
-
-static int64_t wall_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return t.tv_sec * US_PER_S + t.tv_nsec / 1000;
-}
 
 static int open_dir(int at, const char *name)
 {
@@ -112,7 +106,7 @@ int retention_apply(const struct retention *r, struct retention_result *result)
     DIR *dir = at >= 0 ? fdopendir(at) : NULL;
     struct found *v = NULL;
     uint32_t n = 0, cap = 0;
-    int64_t now_us = wall_us();
+    int64_t now_us = clock_us(CLOCK_REALTIME);
     uint64_t bytes = 0;
     job_id_t job;
 
@@ -181,8 +175,7 @@ static void *work(void *arg)
     while (!t->stopping) {
         pthread_mutex_unlock(&t->lock);
         apply_and_log(&t->rules);
-        clock_gettime(CLOCK_MONOTONIC, &at);
-        at.tv_sec += every_us / US_PER_S;
+        at = clock_after(CLOCK_MONOTONIC, every_us);
         pthread_mutex_lock(&t->lock);
         while (!t->stopping && pthread_cond_timedwait(&t->stop, &t->lock, &at) == 0)
             ;

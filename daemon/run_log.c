@@ -1,11 +1,11 @@
 /* The log of `hawk run`: what it leaves out because it ran before, and ends that wait for their lines. */
+#include "base/clock.h"
 #include "base/mem.h"
 #include "cli/document.h"
 #include "daemon/run.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* ---- What ran before ---- */
 
@@ -187,14 +187,12 @@ void run_log_start(struct run *r)
 
 static uint64_t add_line(struct run *r, const struct msg_task_event *m)
 {
-    struct timespec now;
     char ending[TASK_ENDING_MAX];
     struct blob *input = run_input(r, m->id.task);
-    clock_gettime(CLOCK_REALTIME, &now);
     const struct joblog_line line = {
         .position = (uint64_t)m->id.task + 1,
         .host = ":",
-        .start_us = now.tv_sec * US_PER_S + now.tv_nsec / 1000 - m->run_us,
+        .start_us = clock_us(CLOCK_REALTIME) - m->run_us,
         .run_us = m->run_us,
         .output = run_output_bytes(r, &m->id),
         .outcome = m->outcome,

@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "api/attach.h"
+#include "base/clock.h"
 #include "base/entropy.h"
 #include "base/log.h"
 #include "daemon/commands.h"
@@ -21,7 +22,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 struct worker_daemon {
@@ -137,13 +137,10 @@ static void look_at_life(void *arg)
 static void begin_life(struct worker_daemon *d)
 {
     const struct config *c = &d->process.config;
-    struct timespec wall;
     int64_t left_us, before_us;
-    clock_gettime(CLOCK_REALTIME, &wall);
     d->busy_us = loop_now(d->process.loop);
     d->last_us = d->end_us = TIME_NEVER;
-    if (config_end_time(c, wall.tv_sec * US_PER_S + wall.tv_nsec / 1000, &left_us) == 0 &&
-        left_us != TIME_NEVER) {
+    if (config_end_time(c, clock_us(CLOCK_REALTIME), &left_us) == 0 && left_us != TIME_NEVER) {
         before_us = left_us / 10 < LAST_WORK_US ? left_us / 10 : LAST_WORK_US;
         d->end_us = d->busy_us + left_us - c->worker.kill_grace - US_PER_S;
         d->last_us = d->busy_us + left_us - before_us;
