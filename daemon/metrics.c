@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "net/listen.h"
+#include "net/token.h"
 
 #include <inttypes.h>
 #include <microhttpd.h>
@@ -140,22 +141,11 @@ static void write_page(void *arg)
 
 /* ---- libmicrohttpd's thread ---- */
 
-/* The time tells only the length of what was sent, which its sender knows. */
 static bool may_read(const struct metrics *m, struct MHD_Connection *c)
 {
-    static const char prefix[] = "Bearer ";
     const char *sent = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Authorization");
-    volatile unsigned char differs = 0;
 
-    if (!m->token)
-        return true;
-    if (!sent || strncmp(sent, prefix, sizeof prefix - 1) != 0)
-        return false;
-    sent += sizeof prefix - 1;
-    size_t n = strlen(sent), want = strlen(m->token);
-    for (size_t i = 0; i < n; i++)
-        differs |= (unsigned char)(sent[i] ^ m->token[i % want]);
-    return differs == 0 && n == want;
+    return !m->token || (sent && token_matches(sent, strlen(sent), m->token));
 }
 
 static enum MHD_Result answer_with(struct MHD_Connection *c, unsigned status, char *text, size_t len,

@@ -164,8 +164,6 @@ void net_metadata_drop(grpc_metadata *md, size_t n)
     }
 }
 
-#define TOKEN_PREFIX "Bearer "
-
 grpc_metadata net_token_new(const char *token)
 {
     char value[sizeof TOKEN_PREFIX + TOKEN_BYTES_MAX];
@@ -177,18 +175,8 @@ grpc_metadata net_token_new(const char *token)
 bool net_token_matches(const grpc_metadata_array *md, const char *token)
 {
     const grpc_slice *v = net_metadata(md, "authorization");
-    const size_t prefix = sizeof TOKEN_PREFIX - 1, want = strlen(token);
-    volatile unsigned char differs = 0;
 
-    if (!v || GRPC_SLICE_LENGTH(*v) < prefix || memcmp(GRPC_SLICE_START_PTR(*v), TOKEN_PREFIX, prefix) != 0)
-        return false;
-    const uint8_t *p = GRPC_SLICE_START_PTR(*v) + prefix;
-    size_t n = GRPC_SLICE_LENGTH(*v) - prefix;
-    /* Compares every received byte with some byte of ours, whatever came before. So the time tells only
-     * the length of the sent token, which its sender knows. */
-    for (size_t i = 0; i < n; i++)
-        differs |= (unsigned char)(p[i] ^ (unsigned char)token[want ? i % want : 0]);
-    return differs == 0 && n == want;
+    return v && token_matches(GRPC_SLICE_START_PTR(*v), GRPC_SLICE_LENGTH(*v), token);
 }
 
 char *net_status_text(grpc_slice details)

@@ -75,3 +75,19 @@ out:
         fclose(f);
     return err;
 }
+
+bool token_matches(const void *value, size_t len, const char *token)
+{
+    const size_t prefix = sizeof TOKEN_PREFIX - 1, want = strlen(token);
+    volatile unsigned char differs = 0;
+
+    if (len < prefix || memcmp(value, TOKEN_PREFIX, prefix) != 0)
+        return false;
+    const unsigned char *p = (const unsigned char *)value + prefix;
+    size_t n = len - prefix;
+    /* Compares every received byte with some byte of ours, whatever came before. So the time tells only
+     * the length of the sent token, which its sender knows. */
+    for (size_t i = 0; i < n; i++)
+        differs |= (unsigned char)(p[i] ^ (unsigned char)token[want ? i % want : 0]);
+    return differs == 0 && n == want;
+}

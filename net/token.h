@@ -19,5 +19,9 @@ HAWK_MUST_USE int token_check(const char *token, size_t len, char *why, size_t s
 /* Reads a file that holds one token, which may end in a newline; free(*token). secret: refuses a file that
  * others than its owner can read. HAWK_EIO, or HAWK_EINVALID; why names the file and what to do. */
 HAWK_MUST_USE int token_read(const char *path, bool secret, char **token, char *why, size_t size);
+#define TOKEN_PREFIX "Bearer "
+/* Whether the value of an "authorization" header, of len bytes, is "Bearer TOKEN". The comparison takes the same time
+ * wherever they differ. */
+bool token_matches(const void *value, size_t len, const char *token);
 
 #endif
