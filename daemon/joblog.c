@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "base/utf8.h"
 #include "cli/quote.h"
+#include "template/template.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,11 +35,6 @@ enum column {
     COLUMNS,
 };
 
-struct text {
-    char *data;
-    size_t n, cap;
-};
-
 struct joblog {
     int fd;
     char *command;
@@ -56,17 +52,6 @@ struct joblog {
 };
 
 /* ---- Texts ---- */
-
-static void text_add(struct text *t, const char *data, size_t n)
-{
-    while (t->cap < t->n + n + 1) {
-        t->cap = t->cap ? 2 * t->cap : 128;
-        t->data = xrealloc(t->data, t->cap);
-    }
-    memcpy(t->data + t->n, data, n);
-    t->n += n;
-    t->data[t->n] = '\0';
-}
 
 static const char *escape_of(char c)
 {
@@ -105,8 +90,8 @@ static void add_escaped(struct text *t, const char *data, size_t len)
 char *joblog_text(const void *data, size_t len)
 {
     struct text t = {0};
-    text_add(&t, "", 0);
     add_escaped(&t, data, len);
+    text_add(&t, "", 1);
     return t.data;
 }
 
@@ -257,7 +242,7 @@ void joblog_close(struct joblog *l)
         close(l->fd);
     pthread_mutex_destroy(&l->lock);
     pthread_cond_destroy(&l->more);
-    free(l->waiting.data);
+    text_free(&l->waiting);
     free(l->command);
     free(l);
 }
@@ -266,8 +251,8 @@ void joblog_close(struct joblog *l)
 
 static int write_all(int fd, const struct text *t)
 {
-    for (size_t at = 0; at < t->n;) {
-        ssize_t n = write(fd, t->data + at, t->n - at);
+    for (size_t at = 0; at < t->len;) {
+        ssize_t n = write(fd, t->data + at, t->len - at);
         if (n < 0 && errno != EINTR)
             return errno;
         at += n > 0 ? (size_t)n : 0;
@@ -280,16 +265,16 @@ static void *run_thread(void *arg)
     struct joblog *l = arg;
     pthread_mutex_lock(&l->lock);
     for (;;) {
-        while (l->waiting.n == 0 && !l->closing)
+        while (l->waiting.len == 0 && !l->closing)
             pthread_cond_wait(&l->more, &l->lock);
-        if (l->waiting.n == 0)
+        if (l->waiting.len == 0)
             break;
         struct text now = l->waiting;
         uint64_t lines = l->added;
         l->waiting = (struct text){0};
         pthread_mutex_unlock(&l->lock);
         int err = l->err ? l->err : write_all(l->fd, &now);
-        free(now.data);
+        text_free(&now);
         pthread_mutex_lock(&l->lock);
         l->err = err;
         l->written = err ? l->written : lines;
@@ -346,10 +331,10 @@ uint64_t joblog_add(struct joblog *l, const struct joblog_line *line)
     add_escaped(&t, line->ending, strlen(line->ending));
     text_add(&t, "\n", 1);
     pthread_mutex_lock(&l->lock);
-    text_add(&l->waiting, t.data, t.n);
+    text_add(&l->waiting, t.data, t.len);
     uint64_t number = ++l->added;
     pthread_cond_signal(&l->more);
     pthread_mutex_unlock(&l->lock);
-    free(t.data);
+    text_free(&t);
     return number;
 }
