@@ -131,16 +131,12 @@ int kept_take(const char *dir, const struct identity *who, const char *pem, char
     return err ? err : kept_put(dir, KEPT_CERTIFICATE, pem, why, size);
 }
 
-bool kept_look(const char *dir, struct kept_certificate *c)
+bool kept_look(const char *dir, struct identity *who)
 {
     char *pem = kept_get(dir, KEPT_CERTIFICATE);
     X509 *certificate = certificate_of(pem);
-    bool good = certificate && tls_certificate_names(certificate, &c->who);
+    bool good = certificate && tls_certificate_names(certificate, who);
 
-    if (good) {
-        c->made_s = c->who.made_s;
-        c->until_s = c->who.until_s;
-    }
     X509_free(certificate);
     free(pem);
     return good;

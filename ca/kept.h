@@ -29,17 +29,12 @@ HAWK_MUST_USE int kept_take(const char *dir, const struct identity *who, const c
 HAWK_MUST_USE int kept_put(const char *dir, const char *name, const char *text, char *why, size_t size);
 char *kept_get(const char *dir, const char *name); /* the caller's to free; never NULL */
 
-/* What a certificate says. Times are seconds since 1970. */
-struct kept_certificate {
-    struct identity who;
-    int64_t made_s, until_s;
-};
-/* False: there is none that can be read. */
-bool kept_look(const char *dir, struct kept_certificate *c);
+/* What the certificate says. False: there is none that can be read. */
+bool kept_look(const char *dir, struct identity *who);
 /* When it is to be renewed: after a third of its life. */
-static inline int64_t kept_renew_s(const struct kept_certificate *c)
+static inline int64_t kept_renew_s(const struct identity *who)
 {
-    return c->made_s + (c->until_s - c->made_s) / 3;
+    return who->made_s + (who->until_s - who->made_s) / 3;
 }
 
 #endif

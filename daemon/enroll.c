@@ -251,14 +251,14 @@ static bool set_dir(struct place *at)
 /* The name that an earlier invitation said, where nobody says one. */
 static int recall_name(struct process *p, struct place *at)
 {
-    struct kept_certificate kept;
+    struct identity kept;
     char *name = NULL;
     int code = 0;
 
     if (at->role == ROLE_WORKER)
         name = kept_get(at->state_dir, JOINED);
     else if (set_dir(at) && kept_look(at->dir, &kept))
-        name = xstrdup(kept.who.name);
+        name = xstrdup(kept.name);
     if (name && *name)
         code = set_setting(p, "name", name, "joined under it");
     free(name);
@@ -298,7 +298,7 @@ static int join_once(struct process *p, struct place *at, const struct invitatio
 /* Whether the invitation is to be used: another one was, or none, or the certificate is good no more. */
 static bool is_new(const struct place *at, const struct invitation *v)
 {
-    struct kept_certificate kept;
+    struct identity kept;
     char *id, own[24];
     bool new;
 
@@ -315,7 +315,7 @@ static int enroll_node(struct process *p)
 {
     struct place at;
     struct invitation v = {0};
-    struct kept_certificate kept;
+    struct identity kept;
     bool unset = is_unset(p, "name"), invited;
     char *text = NULL, *central;
     int code;

@@ -38,13 +38,13 @@ static void look_in(struct renewal *r, int64_t s)
 /* Sets the timer after an attempt, or after none. */
 static void look_again(struct renewal *r, bool tried)
 {
-    struct kept_certificate c;
+    struct identity own;
     int64_t now_s = time(NULL);
 
-    if (!kept_look(r->process->kept, &c))
+    if (!kept_look(r->process->kept, &own))
         look_in(r, LOOK_MAX_S);
     else
-        look_in(r, tried && r->failed ? (c.until_s - now_s) / AGAIN_PARTS : kept_renew_s(&c) - now_s);
+        look_in(r, tried && r->failed ? (own.until_s - now_s) / AGAIN_PARTS : kept_renew_s(&own) - now_s);
 }
 
 static void say_failed(struct renewal *r, const char *why)
@@ -116,12 +116,12 @@ static void ask_central(struct renewal *r)
 static void on_timer(void *arg)
 {
     struct renewal *r = arg;
-    struct kept_certificate c;
+    struct identity own;
     char why[PATH_MAX + 512];
 
     if (r->call)
         return;
-    if (!kept_look(r->process->kept, &c) || kept_renew_s(&c) > time(NULL)) {
+    if (!kept_look(r->process->kept, &own) || kept_renew_s(&own) > time(NULL)) {
         look_again(r, false);
     } else if (r->central) {
         ask_central(r);

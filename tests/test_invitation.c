@@ -131,7 +131,7 @@ static void a_request_shows_that_its_sender_has_the_key(void **state)
 {
     char kept[80];
     struct identity who = {.role = ROLE_WORKER, .name = "node7", .slots = 8};
-    struct kept_certificate c;
+    struct identity c;
     uint8_t *der;
     size_t len;
     uint64_t key, again;
@@ -143,8 +143,8 @@ static void a_request_shows_that_its_sender_has_the_key(void **state)
     assert_int_equal(ca_sign_request(root, &who, der, len, 3600 * US_PER_S, &pem, &key), 0);
     assert_int_equal(kept_take(kept, &who, pem, why, sizeof why), 0);
     assert_true(kept_look(kept, &c));
-    assert_string_equal(c.who.name, "node7");
-    assert_int_equal(c.who.slots, 8);
+    assert_string_equal(c.name, "node7");
+    assert_int_equal(c.slots, 8);
     assert_int_equal(c.until_s - c.made_s, 3600);
     assert_int_equal(kept_renew_s(&c) - c.made_s, 1200);
     who.name[0] = 'N'; /* it is not for that one */
