@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "ca/file.h"
+#include "ca/pem.h"
 #include "net/tls.h"
 
 #include <errno.h>
@@ -43,29 +44,12 @@ static void path_join(char path[PATH_MAX], const char *dir, const char *name)
     CHECK(snprintf(path, PATH_MAX, "%s/%s", dir, name) < PATH_MAX);
 }
 
-static void write_certificate(BIO *to, const void *what) { CHECK(PEM_write_bio_X509(to, what) == 1); }
-
-static void write_key(BIO *to, const void *what)
+static int write_certificates(const char *path, X509 *const *v, unsigned n, char *why, size_t size)
 {
-    CHECK(PEM_write_bio_PrivateKey(to, what, NULL, NULL, 0, NULL, NULL) == 1);
-}
+    char *pem = pem_of(v, n);
+    int err = ca_write(path, 0644, pem, strlen(pem), why, size);
 
-/* Writes a file with what `put` makes of each of n things. */
-static int write_file(const char *path, mode_t mode, void (*put)(BIO *to, const void *what),
-                      const void *const *what, unsigned n, char *why, size_t size)
-{
-    BIO *text = BIO_new(BIO_s_mem());
-    char *data;
-    long len;
-    int err;
-
-    CHECK(text);
-    for (unsigned i = 0; i < n; i++)
-        put(text, what[i]);
-    len = BIO_get_mem_data(text, &data);
-    err = ca_write(path, mode, data, (size_t)len, why, size);
-    OPENSSL_cleanse(data, (size_t)len);
-    BIO_free(text);
+    free(pem);
     return err;
 }
 
@@ -73,17 +57,16 @@ static int write_file(const char *path, mode_t mode, void (*put)(BIO *to, const 
  * long. */
 static int write_pair(const struct pair *p, const char *dir, const char *name, char *why, size_t size)
 {
-    const void *key[] = {p->key}, *certificate[] = {p->certificate};
     char path[PATH_MAX], leaf[LIMIT_NAME_BYTES + 8];
     int err;
 
     snprintf(leaf, sizeof leaf, "%s.key", name);
     path_join(path, dir, leaf);
-    if ((err = write_file(path, 0600, write_key, key, 1, why, size)) != 0)
+    if ((err = pem_write_key(path, p->key, why, size)) != 0)
         return err;
     snprintf(leaf, sizeof leaf, "%s.crt", name);
     path_join(path, dir, leaf);
-    return write_file(path, 0644, write_certificate, certificate, 1, why, size);
+    return write_certificates(path, &p->certificate, 1, why, size);
 }
 
 static X509 *read_certificate(const char *path)
@@ -225,7 +208,6 @@ int ca_init(const char *dir, char *why, size_t size)
 {
     char path[PATH_MAX];
     struct pair nodes, users;
-    const void *both[2];
     int err;
 
     if (strlen(dir) > PATH_MAX - 32)
@@ -239,11 +221,9 @@ int ca_init(const char *dir, char *why, size_t size)
     nodes = root_new("Hawk node root", "critical,permitted;DNS:central.hawk,permitted;DNS:dist.hawk,"
                                        "permitted;DNS:worker.hawk,permitted;DNS:" IDENTITY_SCHEDULER);
     users = root_new("Hawk user root", "critical,permitted;DNS:user.hawk");
-    both[0] = nodes.certificate;
-    both[1] = users.certificate;
     if ((err = write_root(dir, "nodes", &nodes, why, size)) == 0 &&
         (err = write_root(dir, "users", &users, why, size)) == 0)
-        err = write_file(path, 0644, write_certificate, both, 2, why, size);
+        err = write_certificates(path, (X509 *const[]){nodes.certificate, users.certificate}, 2, why, size);
     pair_free(&nodes);
     pair_free(&users);
     return err;
@@ -362,8 +342,6 @@ int ca_sign_request(const struct ca_root *r, const struct identity *who, const u
     EVP_PKEY *key = requested_key(der, len);
     uint8_t hash[EVP_MAX_MD_SIZE];
     struct pair p;
-    BIO *text;
-    char *data;
 
     ERR_clear_error();
     if (!key || !identity_name_fits(who->name)) {
@@ -373,12 +351,7 @@ int ca_sign_request(const struct ca_root *r, const struct identity *who, const u
     p = leaf_new(&r->pair, key, who, life_us);
     CHECK(X509_pubkey_digest(p.certificate, EVP_sha256(), hash, NULL) == 1);
     memcpy(number, hash, sizeof *number);
-    text = BIO_new(BIO_s_mem());
-    CHECK(text);
-    write_certificate(text, p.certificate);
-    long n = BIO_get_mem_data(text, &data);
-    *pem = xmemdup0(data, (size_t)n);
-    BIO_free(text);
+    *pem = pem_of(&p.certificate, 1);
     pair_free(&p);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* Small files of keys and certificates: written beside their place and then moved there. Private to ca/. */
+/* Small files of keys and certificates: written beside their place and then moved there. */
 #ifndef HAWK_CA_FILE_H
 #define HAWK_CA_FILE_H
 

@@ -4,11 +4,10 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/units.h"
+#include "ca/pem.h"
 
 #include <inttypes.h>
-#include <openssl/err.h>
 #include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,17 +99,6 @@ static bool read_lines(struct invitation *v, const char **at)
     return !*end;
 }
 
-/* The first certificate of a PEM text; NULL: there is none. */
-static X509 *first_certificate(const char *pem)
-{
-    BIO *in = BIO_new_mem_buf(pem, -1);
-    X509 *certificate = PEM_read_bio_X509(in, NULL, NULL, NULL);
-
-    BIO_free(in);
-    ERR_clear_error();
-    return certificate;
-}
-
 static int refuse(char *why, size_t size, const char *what)
 {
     snprintf(why, size, "the invitation %s", what);
@@ -131,7 +119,7 @@ int invitation_read(struct invitation *v, const char *text, X509 *root, char *wh
     at = end;
     if (!take_line(&at, "signature", base64, sizeof base64) || *at)
         return refuse(why, size, "is none, or not whole");
-    own = root ? NULL : first_certificate(v->roots);
+    own = root ? NULL : pem_first(v->roots);
     if (!root && !own)
         return refuse(why, size, "holds no certificate of a root");
     good = signature_good(root ? root : own, text, (size_t)(end - text), base64);

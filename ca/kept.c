@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "ca/file.h"
+#include "ca/pem.h"
 #include "net/tls.h"
 
 #include <errno.h>
@@ -36,21 +37,6 @@ char *kept_get(const char *dir, const char *name)
 
 /* ---- The key ---- */
 
-static int make_key(const char *path, EVP_PKEY **key, char *why, size_t size)
-{
-    BIO *text = BIO_new(BIO_s_mem());
-    char *data;
-    int err;
-
-    *key = EVP_EC_gen("P-256");
-    CHECK(text && *key && PEM_write_bio_PrivateKey(text, *key, NULL, NULL, 0, NULL, NULL) == 1);
-    long n = BIO_get_mem_data(text, &data);
-    err = ca_write(path, 0600, data, (size_t)n, why, size);
-    OPENSSL_cleanse(data, (size_t)n);
-    BIO_free(text);
-    return err;
-}
-
 static int open_key(const char *dir, EVP_PKEY **key, char *why, size_t size)
 {
     char path[PATH_MAX], *text;
@@ -63,8 +49,11 @@ static int open_key(const char *dir, EVP_PKEY **key, char *why, size_t size)
     if (mkdir(dir, 0700) != 0 && errno != EEXIST)
         return ca_complain(why, size, HAWK_EIO, dir, strerror(errno));
     err = ca_read(path, &text, why, size);
-    if (err == HAWK_ENOT_FOUND)
-        return make_key(path, key, why, size);
+    if (err == HAWK_ENOT_FOUND) {
+        *key = EVP_EC_gen("P-256");
+        CHECK(*key);
+        return pem_write_key(path, *key, why, size);
+    }
     if (err)
         return err;
     in = BIO_new_mem_buf(text, -1);
@@ -104,19 +93,9 @@ int kept_request(const char *dir, uint8_t **der, size_t *len, char *why, size_t 
 
 /* ---- The certificate ---- */
 
-static X509 *certificate_of(const char *pem)
-{
-    BIO *in = BIO_new_mem_buf(pem, -1);
-    X509 *certificate = PEM_read_bio_X509(in, NULL, NULL, NULL);
-
-    BIO_free(in);
-    ERR_clear_error();
-    return certificate;
-}
-
 int kept_take(const char *dir, const struct identity *who, const char *pem, char *why, size_t size)
 {
-    X509 *certificate = certificate_of(pem);
+    X509 *certificate = pem_first(pem);
     EVP_PKEY *key = NULL;
     struct identity other = {0};
     int err = open_key(dir, &key, why, size);
@@ -134,7 +113,7 @@ int kept_take(const char *dir, const struct identity *who, const char *pem, char
 bool kept_look(const char *dir, struct identity *who)
 {
     char *pem = kept_get(dir, KEPT_CERTIFICATE);
-    X509 *certificate = certificate_of(pem);
+    X509 *certificate = pem_first(pem);
     bool good = certificate && tls_certificate_names(certificate, who);
 
     X509_free(certificate);

@@ -1,10 +1,9 @@
 /* The list of certificates that are good no more: see ca.h. */
-#include "base/check.h"
 #include "base/mem.h"
 #include "ca/ca.h"
 #include "ca/file.h"
+#include "ca/pem.h"
 
-#include <openssl/pem.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +13,10 @@
 static int read_version(const struct ca_root *r, const char *path, const char *text, uint64_t *version,
                         char *why, size_t size)
 {
-    char what[200], *data, *roots;
-    BIO *pem = BIO_new(BIO_s_mem());
-    struct denied *d;
+    char what[200], *root = pem_of((X509 *const[]){ca_root_certificate(r)}, 1);
+    struct denied *d = denied_read(text, root, what, sizeof what);
 
-    CHECK(pem && PEM_write_bio_X509(pem, ca_root_certificate(r)) == 1);
-    long n = BIO_get_mem_data(pem, &data);
-    roots = xmemdup0(data, (size_t)n);
-    BIO_free(pem);
-    d = denied_read(text, roots, what, sizeof what);
-    free(roots);
+    free(root);
     if (!d)
         return ca_complain(why, size, HAWK_ECORRUPT, path, what);
     *version = denied_version(d);
