@@ -164,22 +164,21 @@ static bool take_record(void *arg, size_t line, const char *fields, size_t len, 
     return r->exit_code == 0;
 }
 
-/* The whole file; NULL after a message. */
-static char *read_all(const char *command, const char *path, size_t *len)
+char *inputs_file(const char *command, const char *flag, const char *path, size_t limit, size_t *len)
 {
     FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
     struct text t = {0};
     char buf[1 << 16];
 
     if (!f) {
-        usage_error("%s: --each-line: cannot open %s: %s", command, path, strerror(errno));
+        usage_error("%s: --%s: cannot open %s: %s", command, flag, path, strerror(errno));
         return NULL;
     }
-    for (size_t n; t.len <= 2 * (size_t)LIMIT_JOB_BYTES && (n = fread(buf, 1, sizeof buf, f)) > 0;)
+    for (size_t n; t.len <= limit && (n = fread(buf, 1, sizeof buf, f)) > 0;)
         text_add(&t, buf, n);
     bool bad = ferror(f);
     if (bad)
-        usage_error("%s: --each-line: cannot read %s: %s", command, path, strerror(errno));
+        usage_error("%s: --%s: cannot read %s: %s", command, flag, path, strerror(errno));
     if (f != stdin)
         fclose(f);
     *len = t.len;
@@ -193,7 +192,8 @@ static int lines_source(const char *command, const struct input_options *o, cons
                         struct inputs *in)
 {
     size_t len, line = 0;
-    char *data = read_all(command, path, &len), end = o->null ? '\0' : '\n', separator = '\0';
+    char *data = inputs_file(command, "each-line", path, 2 * (size_t)LIMIT_JOB_BYTES, &len);
+    char end = o->null ? '\0' : '\n', separator = '\0';
 
     if (!data)
         return HAWK_EXIT_USAGE;

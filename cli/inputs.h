@@ -63,6 +63,10 @@ char *inputs_numbered(const struct inputs *in, const char *text);
  * values that stand at one place. 0, or HAWK_EXIT_USAGE after a message. */
 int inputs_use(const char *command, const struct inputs *in, bool link, struct job_desc *d);
 
+/* Reads the file that a flag names, or standard input ("-"), to its end or to some byte beyond `limit`, with a NUL
+ * behind. The caller frees it; NULL after a message. */
+char *inputs_file(const char *command, const char *flag, const char *path, size_t limit, size_t *len);
+
 /* The records of a text: lines, or what stands between NULs, taken apart into fields by `separator` (0: they are one
  * field). A field in double quotes may have anything in it, as RFC 4180 says. Calls fn with the number of the line in
  * which a record begins and its fields with a NUL between two; false from it ends. HAWK_EINVALID, and *line: quotes

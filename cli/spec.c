@@ -53,39 +53,20 @@ static struct blob *numbered_blob(const struct inputs *in, const char *text)
 
 /* ---- Files ---- */
 
-/* Opens FILE, or stdin for "-"; NULL after a message. */
-static FILE *open_input(const char *command, const char *flag, const char *path)
-{
-    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-    if (!f)
-        usage_error("%s: --%s: cannot open %s: %s", command, flag, path, strerror(errno));
-    return f;
-}
-
-static void close_input(FILE *f)
-{
-    if (f != stdin)
-        fclose(f);
-}
-
 /* Gives the whole file that `flag` names to every task. */
 static int use_input(const char *command, const char *flag, const char *path, struct job_desc *d)
 {
-    FILE *f = open_input(command, flag, path);
-    if (!f)
-        return HAWK_EXIT_USAGE;
-    char *data = xmalloc(LIMIT_SPEC_BYTES + 1);
-    size_t len = fread(data, 1, LIMIT_SPEC_BYTES + 1, f);
+    size_t len;
+    char *data = inputs_file(command, flag, path, LIMIT_SPEC_BYTES, &len);
     int exit_code = 0;
-    if (ferror(f))
-        exit_code = usage_error("%s: --%s: cannot read %s: %s", command, flag, path, strerror(errno));
-    else if (len > LIMIT_SPEC_BYTES)
+    if (!data)
+        return HAWK_EXIT_USAGE;
+    if (len > LIMIT_SPEC_BYTES)
         exit_code = usage_error("%s: --%s: %s has more than %u bytes, the limit; let the tasks read a file",
                                 command, flag, path, LIMIT_SPEC_BYTES);
     else
         d->input = blob_new(data, len);
     free(data);
-    close_input(f);
     return exit_code;
 }
 
