@@ -31,10 +31,9 @@
 
 /* What the sections of nodes have in common. */
 struct place {
-    const char *section;
     enum role role;
     const char *join, *state_dir;
-    char **name, **central; /* of the configuration */
+    const char *const *name, *const *central; /* of the configuration */
     char dir[PATH_MAX];
 };
 
@@ -220,22 +219,21 @@ static int read_invitation(const struct process *p, const struct place *at, bool
     return err ? USAGE : 0;
 }
 
-static void set_place(struct place *at, struct process *p)
+static void set_place(struct place *at, const struct process *p)
 {
-    struct config *c = &p->config;
+    const struct config *c = &p->config;
     bool worker = strcmp(p->section, "worker") == 0;
 
     *at = worker ? (struct place){.role = ROLE_WORKER,
                                   .join = c->worker.join,
                                   .state_dir = c->worker.state_dir,
-                                  .name = (char **)&c->worker.name,
-                                  .central = (char **)&c->worker.central}
+                                  .name = &c->worker.name,
+                                  .central = &c->worker.central}
                  : (struct place){.role = ROLE_DIST,
                                   .join = c->dist.join,
                                   .state_dir = c->dist.state_dir,
-                                  .name = (char **)&c->dist.name,
-                                  .central = (char **)&c->dist.central};
-    at->section = p->section;
+                                  .name = &c->dist.name,
+                                  .central = &c->dist.central};
 }
 
 /* The directory of the kept files: several workers share one state_dir. */
@@ -322,13 +320,11 @@ static int enroll_node(struct process *p)
 
     set_place(&at, p);
     code = unset ? recall_name(p, &at) : 0;
-    set_place(&at, p);
     if (!code)
         code = read_invitation(p, &at, set_dir(&at) && kept_look(at.dir, &kept), &text, &v);
     invited = unset && text && !invitation_has_pattern(&v);
     if (!code && invited)
         code = set_setting(p, "name", v.name, "the invitation's");
-    set_place(&at, p);
     if (!code && text && set_dir(&at) && is_new(&at, &v))
         code = join_once(p, &at, &v, text, invited);
     if (!code && set_dir(&at) && kept_look(at.dir, &kept)) {
