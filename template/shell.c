@@ -493,16 +493,23 @@ static void double_char(struct lexer *l)
     l->at++;
 }
 
+/* Inside $((...)) and ${...}: a place, or what begins with $. */
+static bool nested_char(struct lexer *l)
+{
+    if (take_place(l, WHERE_NEVER, NULL))
+        return true;
+    if (l->s[l->at] != '$')
+        return false;
+    dollar(l);
+    return true;
+}
+
 static void arithmetic_char(struct lexer *l)
 {
     char c = l->s[l->at];
 
-    if (take_place(l, WHERE_NEVER, NULL))
+    if (nested_char(l))
         return;
-    if (c == '$') {
-        dollar(l);
-        return;
-    }
     /* It may be a subshell of a subshell instead, with quotes and patterns of its own. */
     if (strchr("'\"\\`", c) || (c == ';' && l->n > 2))
         lose_track(l, "what follows $((...)) with quotes in it");
@@ -516,12 +523,8 @@ static void parameter_char(struct lexer *l)
 {
     char c = l->s[l->at];
 
-    if (take_place(l, WHERE_NEVER, NULL))
+    if (nested_char(l))
         return;
-    if (c == '$') {
-        dollar(l);
-        return;
-    }
     if (strchr("'\"\\`{", c)) /* shells differ about these */
         lose_track(l, "what follows ${...} with quotes in it");
     l->at++;
