@@ -50,9 +50,9 @@ static int gather_durations(void *ctx, const struct api_get_job_reply *page, uin
     return 0;
 }
 
-static void put_seconds(FILE *f, int64_t us)
+static void put_seconds(FILE *f, const char *before, int64_t us)
 {
-    fprintf(f, " %" PRId64 ".%06" PRId64, us / US_PER_S, us % US_PER_S);
+    fprintf(f, "%s%" PRId64 ".%06" PRId64, before, us / US_PER_S, us % US_PER_S);
 }
 
 /* One line: its submission after the first job's, its tasks that are done, their mean and each one's time. */
@@ -61,12 +61,12 @@ static int put_job(FILE *f, struct session *s, const struct api_job *j, int64_t 
 {
     struct durations d = {0};
     int err = job_pages(s->client, j->job, 0, UINT32_MAX, gather_durations, &d);
-    int64_t submit_us = first_age_us - j->age_us;
     if (!err && d.n && d.n <= TRACE_TASKS_MAX) {
-        fprintf(f, "%" PRId64 ".%06" PRId64 " %u", submit_us / US_PER_S, submit_us % US_PER_S, d.n);
-        put_seconds(f, (int64_t)(d.sum / d.n));
+        put_seconds(f, "", first_age_us - j->age_us);
+        fprintf(f, " %u", d.n);
+        put_seconds(f, " ", (int64_t)(d.sum / d.n));
         for (uint32_t i = 0; i < d.n; i++)
-            put_seconds(f, d.us[i]);
+            put_seconds(f, " ", d.us[i]);
         fputc('\n', f);
     } else if (!err) {
         ++*left_out;
