@@ -28,7 +28,7 @@ static void HAWK_PRINTF(2, 3) say_line(const struct run *r, const char *fmt, ...
 }
 
 /* Why a task was not started; its stderr says so as well. */
-static void not_started_text(const struct run *r, char *buf, size_t size, const struct msg_task_event *m)
+static void not_started_text(const struct run *r, char why[WHY_SHOWN], const struct msg_task_event *m)
 {
     const struct dist *d = embedded_dist(r->cluster);
     const struct dist_job *j = dist_find(d, r->job);
@@ -36,15 +36,22 @@ static void not_started_text(const struct run *r, char *buf, size_t size, const 
     if (j)
         dist_task_view(d, j, m->id.task, loop_now(r->loop), &v);
     if (v.message)
-        clean_text(buf, size, v.message->data);
+        clean_text(why, WHY_SHOWN, v.message->data);
+}
+
+/* The end as clients see it. why: room for its text, which only a task that was not started has. */
+static struct api_task ended_task(const struct run *r, char why[WHY_SHOWN], const struct msg_task_event *m)
+{
+    *why = '\0';
+    if (m->outcome == OUTCOME_NOT_STARTED)
+        not_started_text(r, why, m);
+    return (struct api_task){.state = m->state, .outcome = m->outcome, .code = m->code, .message = why};
 }
 
 const char *run_ending(const struct run *r, const struct msg_task_event *m, char *buf, size_t size)
 {
-    char why[WHY_SHOWN] = "";
-    const struct api_task t = {.state = m->state, .outcome = m->outcome, .code = m->code, .message = why};
-    if (m->outcome == OUTCOME_NOT_STARTED)
-        not_started_text(r, why, sizeof why, m);
+    char why[WHY_SHOWN];
+    const struct api_task t = ended_task(r, why, m);
     return task_ending(buf, size, &t, r->desc->time_limit_us);
 }
 
@@ -60,22 +67,20 @@ struct blob *run_input(const struct run *r, uint32_t task)
 
 bool run_failed_alone(struct run *r, const struct msg_task_event *m)
 {
-    char what[TASK_ENDING_MAX], why[WHY_SHOWN] = "";
-    const struct api_task t = {.state = m->state, .outcome = m->outcome, .code = m->code, .message = why};
-    if (m->outcome == OUTCOME_NOT_STARTED)
-        not_started_text(r, why, sizeof why, m);
+    char what[TASK_ENDING_MAX], why[WHY_SHOWN];
+    const struct api_task t = ended_task(r, why, m);
     return failures_add(&r->failures, &t, r->desc->first_index + m->id.task,
                         task_ending(what, sizeof what, &t, r->desc->time_limit_us), failures_apart(&t));
 }
 
 void run_say_failure(struct run *r, const struct msg_task_event *m, bool stderr_shown)
 {
-    char why[WHY_SHOWN] = "", what[TASK_ENDING_MAX], text[TASK_ARG_SHOWN];
-    const struct api_task t = {.state = m->state, .outcome = m->outcome, .code = m->code, .message = why};
+    char why[WHY_SHOWN], what[TASK_ENDING_MAX], text[TASK_ARG_SHOWN];
+    struct api_task t = ended_task(r, why, m);
     if (r->options.quiet)
         return;
-    if (m->outcome == OUTCOME_NOT_STARTED && !stderr_shown)
-        not_started_text(r, why, sizeof why, m);
+    if (stderr_shown)
+        t.message = "";
     task_ending(what, sizeof what, &t, r->desc->time_limit_us);
     struct blob *arg = exec_shown_input(r->desc, m->id.task);
     say_line(r, "hawk run: task %u%s%s%s: %s\n", r->desc->first_index + m->id.task, arg ? " (" : "",
