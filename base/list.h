@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct list {
     struct list *prev, *next;
@@ -33,5 +34,15 @@ static inline void list_remove(struct list *n)
 /* `next` lets the body remove the current node. */
 #define list_foreach(l, node, nxt)                                                                           \
     for (struct list *node = (l)->next, *nxt = node->next; node != (l); node = nxt, nxt = node->next)
+
+/* How many nodes are in it. O(that). */
+static inline uint32_t list_length(const struct list *l)
+{
+    uint32_t n = 0;
+
+    list_foreach(l, node, next)
+        n++;
+    return n;
+}
 
 #endif

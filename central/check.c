@@ -4,15 +4,6 @@
 #include "base/ring.h"
 #include "central/state.h"
 
-static uint32_t length(const struct list *l)
-{
-    uint32_t n = 0;
-
-    list_foreach(l, entry, next)
-        n++;
-    return n;
-}
-
 static void check_node(const struct central *c, const struct node *n)
 {
     CHECK(!n->link || central_link(c, n->link)->node == n);
@@ -53,7 +44,7 @@ static void check_nodes(const struct central *c)
         reserved += n->general ? 0 : n->slots;
     }
     for (int s = 0; s < NODE_STATE_COUNT; s++)
-        listed += length(&c->by_state[s]);
+        listed += list_length(&c->by_state[s]);
     CHECK(known == c->n_nodes);
     CHECK(reporting == c->n_reporting);
     CHECK(listed == known);
@@ -151,14 +142,14 @@ static void check_jobs(const struct central *c)
     int64_t due_us = INT64_MIN;
 
     for (int s = 0; s < LONG_STATE_COUNT; s++) {
-        CHECK(length(&c->jobs[s]) == c->n_jobs[s]);
+        CHECK(list_length(&c->jobs[s]) == c->n_jobs[s]);
         list_foreach(&c->jobs[s], entry, next) {
             const struct long_job *j = container_of(entry, struct long_job, by_state);
 
             CHECK((int)j->state == s);
             check_job(c, j, tasks_in, places);
             held += j->n;
-            kept += length(&j->kept);
+            kept += list_length(&j->kept);
             keeping += !list_empty(&j->kept);
         }
     }
@@ -168,7 +159,7 @@ static void check_jobs(const struct central *c)
     CHECK(held <= c->cfg.long_tasks_max || held <= c->tasks_recovered || !c->recovered);
     CHECK(kept == places[PLACE_QUEUE]);
     CHECK(kept_check(c, &c->kept) + check_apps(c) == keeping);
-    CHECK(length(&c->limbo) == places[PLACE_LIMBO]);
+    CHECK(list_length(&c->limbo) == places[PLACE_LIMBO]);
     CHECK(c->waiting.total == places[PLACE_WORKER]);
     /* No task waits while a worker could take it. */
     CHECK(!kept_first(&c->kept) || central_partition_holds(c) || head_waits(&c->kept) ||

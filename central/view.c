@@ -74,15 +74,6 @@ void central_view_totals(const struct central *c, struct central_totals *t)
         t->counters[i] = c->counters[i];
 }
 
-static uint32_t list_length(const struct list *l)
-{
-    uint32_t n = 0;
-
-    for (const struct list *at = l->next; at != l; at = at->next)
-        n++;
-    return n;
-}
-
 void central_view_queue(const struct central *c, struct central_queue *q)
 {
     const struct list *jobs = &c->jobs[LONG_ACTIVE];
