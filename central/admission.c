@@ -5,7 +5,6 @@
 #include "base/mem.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* No invitation is good for longer (INVITATION_LIFE_MAX_US of ca/invitation.h), so older uses do not matter. */
 #define KEPT_US (INT64_C(31) * 24 * 3600 * US_PER_S)
@@ -17,11 +16,6 @@ struct admission {
     struct blob *name;
     uint8_t role;
 };
-
-static bool same_name(const struct blob *a, const struct blob *b)
-{
-    return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
-}
 
 static void forget_old(struct central *c)
 {
@@ -40,10 +34,10 @@ static bool name_taken(const struct central *c, uint64_t use, uint8_t role, cons
 {
     for (uint32_t i = 0; i < c->admissions_n; i++)
         if (c->admissions[i].use != use && c->admissions[i].role == role &&
-            same_name(c->admissions[i].name, name))
+            blob_eq(c->admissions[i].name, name))
             return true;
     for (uint32_t id = 1; id < c->nodes_end; id++)
-        if (c->nodes[id] && c->nodes[id]->role == role && same_name(c->nodes[id]->name, name))
+        if (c->nodes[id] && c->nodes[id]->role == role && blob_eq(c->nodes[id]->name, name))
             return true;
     return false;
 }

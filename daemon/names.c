@@ -24,8 +24,7 @@ static struct name *find(const struct names *n, uint32_t node)
 
 static bool is_name(const struct name *one, enum role role, const struct blob *text)
 {
-    return one->role == role && one->text->len == text->len &&
-           memcmp(one->text->data, text->data, text->len) == 0;
+    return one->role == role && blob_eq(one->text, text);
 }
 
 static void learn_one(struct names *n, node_id_t node, enum role role, struct blob *text,

@@ -5,7 +5,6 @@
 #include "base/mem.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* The job of that id, whose client may not know the id yet; or NULL. */
 static struct cluster_job *job_of(struct cluster *c, job_id_t id)
@@ -269,7 +268,7 @@ static void expect_own_result(struct cluster *c, uint32_t ep, const struct clust
 
     if (found)
         dist_task_view(d, found, task, bus_now(c->bus), &v);
-    if (v.result && (!own || own->len != v.result->len || memcmp(own->data, v.result->data, own->len) != 0))
+    if (v.result && (!own || !blob_eq(own, v.result)))
         cluster_fail(c, INVARIANT_ONE_END, "task %u of %s is said to have returned %s", task,
                      job_id_format((char[JOB_ID_TEXT]){0}, j->id), v.result->data);
     blob_drop(own);

@@ -10,7 +10,6 @@
 #include "base/mem.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum service_state {
     SERVICE_IN,
@@ -114,8 +113,7 @@ void worker_service_failed(struct worker *w, job_id_t job, const struct msg_exec
 
 static bool same_place(const struct failure *a, const struct failure *b)
 {
-    return a->place && b->place && a->place->len == b->place->len &&
-           memcmp(a->place->data, b->place->data, a->place->len) == 0;
+    return a->place && b->place && blob_eq(a->place, b->place);
 }
 
 static bool is_recent(const struct worker *w, const struct failure *f)
