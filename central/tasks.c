@@ -457,7 +457,7 @@ static bool retry(struct central *c, struct long_task *t, const struct msg_task_
     const struct job_desc *desc = t->job->desc;
     int64_t delay_us;
 
-    if (desc->failure_retries == 0 || !owner_retry_on(desc, m->outcome, m->code))
+    if (!owner_retry_on(desc, m->outcome, m->code))
         return false;
     /* An earlier try, or the same report again. */
     if (m->id.attempt < t->attempt || (m->id.attempt == t->attempt && t->outcome != OUTCOME_NONE))

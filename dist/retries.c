@@ -70,13 +70,15 @@ void dist_retries_run(struct dist *d)
 
 bool dist_task_retry(struct dist *d, struct dist_job *job, const struct msg_task_finished *f)
 {
-    uint32_t i = f->id.task, failures = dist_task_failures(job, i);
+    uint32_t i = f->id.task, failures;
     struct dist_task *t = &job->tasks[i];
-    struct try_id latest = dist_task_try(job, i);
+    struct try_id latest;
     int64_t delay_us;
 
-    if (!owner_retry_on(job->desc, f->outcome, f->code) || job->desc->failure_retries == 0)
+    if (!owner_retry_on(job->desc, f->outcome, f->code))
         return false;
+    failures = dist_task_failures(job, i);
+    latest = dist_task_try(job, i);
     /* An earlier try: it has failed, or was lost, and another one counts. Or the same report again. */
     if (t->attempt > 0 && (!try_eq(&latest, &f->id) || t->outcome != OUTCOME_NONE))
         return true;

@@ -10,11 +10,13 @@
 
 #define OWNER_RETRY_DELAY_MAX (INT64_C(3600) * US_PER_S)
 
-/* Whether an end so is one after which the job's tasks run again. */
+/* Whether an end so is one after which the job's tasks run again, if they have not failed too often. */
 static inline bool owner_retry_on(const struct job_desc *desc, enum outcome outcome, int32_t code)
 {
     uint32_t on = desc->retry_on ? desc->retry_on : RETRY_ON_ALL;
 
+    if (desc->failure_retries == 0)
+        return false; /* the usual case */
     switch (outcome) {
     case OUTCOME_EXITED:
         if (code == 0 || !(on & RETRY_ON_EXIT))
