@@ -14,6 +14,7 @@ struct dist_user {
     UT_hash_handle hh;
 };
 
+/* Nobody has an empty name. */
 static struct dist_user *user_find(const struct dist *d, const struct blob *name)
 {
     struct dist_user *u;
@@ -24,10 +25,11 @@ static struct dist_user *user_find(const struct dist *d, const struct blob *name
 
 void dist_user_add(struct dist *d, const struct job_desc *desc)
 {
-    struct dist_user *u = desc->user->len > 0 ? user_find(d, desc->user) : NULL;
+    struct dist_user *u;
 
     if (desc->user->len == 0)
         return;
+    u = user_find(d, desc->user);
     if (!u) {
         u = xcalloc(1, sizeof *u);
         u->name = blob_ref(desc->user);
@@ -46,7 +48,7 @@ static void user_free(struct dist *d, struct dist_user *u)
 
 void dist_user_remove(struct dist *d, const struct job_desc *desc)
 {
-    struct dist_user *u = desc->user->len > 0 ? user_find(d, desc->user) : NULL;
+    struct dist_user *u = user_find(d, desc->user);
 
     if (!u)
         return;
