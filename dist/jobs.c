@@ -43,6 +43,7 @@ struct dist_job *dist_job_new(struct dist *d, struct job_desc *desc, job_id_t id
     job->ratio_milli = d->policy.probe_ratio_milli;
     job->min_probes = d->policy.min_probes;
     job->life = d->cfg.life;
+    job->user = job_desc_user(desc);
     job->returned = job->delayed = TASK_NIL;
     job->unlaunched = desc->tasks;
     job->in[TASK_WAITING] = desc->tasks;

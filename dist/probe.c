@@ -74,7 +74,7 @@ static void put_probe(struct dist *d, const struct dist_job *job, const struct d
     m->class = job->probe_long ? CLASS_LONG : CLASS_SHORT;
     m->app = job->app ? job->app->id : 0;
     m->ancestors = ancestors_set(&job->desc->ancestors);
-    m->user = job_desc_user(job->desc);
+    m->user = job->user;
 }
 
 static void send_to(struct dist *d, struct dist_job *job, struct dist_node *n, uint32_t probes)

@@ -207,8 +207,9 @@ struct dist_job {
     int64_t sure_us;                /* since when `sure` counts: see dist_probe_doubt() */
     int64_t estimate_us, cutoff_us; /* the class was decided by these */
     unsigned __int128 ok_us;        /* sum of the run times of its ok_n tasks that exited 0 */
+    int64_t longest_us;             /* the longest of these run times */
     uint32_t ok_n;
-    int64_t longest_us; /* the longest run time of these */
+    uint32_t user; /* job_desc_user(), which each of its probes says */
     /* Of our running tasks: the sum of their wait_us. The sum of their ages is ages_n * now - ages_us. */
     int64_t ages_us;
     uint32_t ages_n;
