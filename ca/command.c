@@ -1,4 +1,4 @@
-/* `hawk ca init DIR`, `hawk ca issue DIR`. */
+/* `hawk ca init DIR`, and `hawk ca issue|invite|revoke DIR`. */
 #include "ca/command.h"
 
 #include "base/entropy.h"
@@ -103,19 +103,28 @@ static int make_roots(const char *dir)
     return say_files(dir, "roots", text);
 }
 
+/* Whose certificates a command is about. An exit code. */
+static int read_identity(const char *command, const struct ca_options *o, struct identity *who)
+{
+    *who = (struct identity){0};
+    if (!o->role || !o->name)
+        return usage_error("ca %s needs --role and --name", command);
+    if (!identity_set_role(who, o->role) || strlen(o->name) > LIMIT_NAME_BYTES)
+        return usage_error("ca %s: a name has at most %u characters", command, LIMIT_NAME_BYTES);
+    snprintf(who->name, sizeof who->name, "%s", o->name);
+    return HAWK_EXIT_OK;
+}
+
 static int issue_one(const char *dir, const struct ca_options *o)
 {
     char why[PATH_MAX + 200], text[PATH_MAX + IDENTITY_TEXT + 100], names[IDENTITY_TEXT];
     const char *out = o->out ? o->out : ".";
     struct identity who;
     int64_t life_us = o->life_us;
-    int err;
+    int code = read_identity("issue", o, &who), err;
 
-    if (!o->role || !o->name)
-        return usage_error("ca issue needs --role and --name");
-    if (!identity_set_role(&who, o->role) || strlen(o->name) > LIMIT_NAME_BYTES)
-        return usage_error("ca issue: a name has at most %u characters", LIMIT_NAME_BYTES);
-    snprintf(who.name, sizeof who.name, "%s", o->name);
+    if (code)
+        return code;
     if (o->scopes && who.role != ROLE_NONE)
         return usage_error("ca issue: --scopes are a user's");
     if (o->scopes && !scopes_parse(o->scopes, &who.scopes))
@@ -210,15 +219,12 @@ static int invite(const char *dir, const struct ca_options *o)
 static int revoke_name(const char *dir, const struct ca_options *o)
 {
     char why[PATH_MAX + 200], name[IDENTITY_TEXT];
-    struct identity who = {0};
+    struct identity who;
     uint64_t version;
-    int err;
+    int code = read_identity("revoke", o, &who), err;
 
-    if (!o->role || !o->name)
-        return usage_error("ca revoke needs --role and --name");
-    if (!identity_set_role(&who, o->role) || strlen(o->name) > LIMIT_NAME_BYTES)
-        return usage_error("ca revoke: a name has at most %u characters", LIMIT_NAME_BYTES);
-    snprintf(who.name, sizeof who.name, "%s", o->name);
+    if (code)
+        return code;
     if ((err = ca_revoke(dir, &who, &version, why, sizeof why)) != 0)
         return say_failure(err, why);
     identity_text(&who, name);
