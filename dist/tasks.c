@@ -558,10 +558,10 @@ static struct dist_job *adopt(struct dist *d, struct dist_node *n, const struct 
     take_over(job, id, n->m.node.v);
     t = &job->tasks[id->task];
     latest = dist_task_try(job, id->task);
-    if (!try_eq(&latest, id) || t->worker != n->m.node.v || task_state_final(t->state))
+    /* A task with an outcome has ended, or is to run again after this try failed (retries.c). */
+    if (!try_eq(&latest, id) || t->worker != n->m.node.v || task_state_final(t->state) ||
+        t->outcome != OUTCOME_NONE)
         return NULL;
-    if (dist_task_delayed(t))
-        dist_task_undelay(d, job, id->task);
     if (t->state == TASK_WAITING)
         dist_task_set_state(d, job, id->task, TASK_LAUNCHED, dist_place_get(d, job, n));
     t->doubtful = 0;

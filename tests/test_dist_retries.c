@@ -53,6 +53,35 @@ static void a_failed_task_runs_again(void **state)
     talk_end(t);
 }
 
+/* The worker did not hear the answer, and says on its next stream what it has. */
+static void a_failed_try_is_not_taken_up_again(void **state)
+{
+    for (int64_t delay_us = 0; delay_us <= US_PER_S; delay_us += US_PER_S) {
+        struct talk *t = talk_joined("hawk", 1);
+
+        submit(t, desc_retries(1, 1, delay_us));
+        ignore(t);
+        launch(t, 101, 1, "101 TASK_LAUNCH id=3.1/0@1.1");
+        ended(t, 101, try_of(1, 0, 1, 1), OUTCOME_EXITED, 7);
+        ignore(t);
+        HEAR(t, 101, PEER_LOST, peer_lost, 0);
+        ignore(t);
+        HEAR(t, 101, PEER_UP, peer_up, .role = ROLE_WORKER);
+        ignore(t);
+        HEAR(t, 101, TASK_HELD, task_held, .id = try_of(1, 0, 1, 1), .state = TASK_DONE, .run_us = 5);
+        ignore(t);
+        ended(t, 101, try_of(1, 0, 1, 1), OUTCOME_EXITED, 7);
+        ignore(t);
+        assert_int_equal(job_view_of(t, 1).waiting, 1);
+        assert_int_equal(task_view_of(t, 1, 0).failures, 1);
+        if (delay_us == 0)
+            launch(t, 101, 1, "101 TASK_LAUNCH id=3.1/0@1.2");
+        else
+            assert_int_equal(block_of(t, 1), DIST_BLOCK_DELAYED);
+        talk_end(t);
+    }
+}
+
 static void it_waits_longer_each_time(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
@@ -184,6 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failed_task_runs_again),
+        cmocka_unit_test(a_failed_try_is_not_taken_up_again),
         cmocka_unit_test(it_waits_longer_each_time),
         cmocka_unit_test(only_what_was_asked_for_is_tried_again),
         cmocka_unit_test(a_job_that_is_cancelled_does_not_wait),
