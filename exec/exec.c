@@ -10,6 +10,7 @@
 #include "exec/record.h"
 #include "exec/spawner.h"
 #include "exec/spawner_socket.h"
+#include "exec/strays.h"
 #include "exec/takeover.h"
 #include "exec/timers.h"
 
@@ -542,14 +543,15 @@ static int take_records(struct exec *e, exec_event_fn fn, void *arg)
     return got;
 }
 
-/* Kills all groups, and thaws them: a task that version 1 has frozen does not die before. */
-static void kill_groups(const struct exec *e)
+/* Kills all that the dead spawner ran, and thaws it: a task that version 1 has frozen does not die before. */
+static void kill_runs(const struct exec *e)
 {
     for (const struct command *c = e->commands; c; c = c->hh.next)
         if (c->pid > 0)
             kill(-c->pid, SIGKILL);
     if (e->freezer > EXEC_FREEZER_SIGNAL)
         freezer_leftovers(e->spawner);
+    strays_end_of(e->spawner);
 }
 
 /* Reports all commands as lost: no process watches their groups or learns their results any more. */
@@ -561,7 +563,7 @@ static void lose_spawner(struct exec *e, exec_event_fn fn, void *arg)
     close(e->fd);
     e->fd = -1;
     bytes_free(&e->out);
-    kill_groups(e);
+    kill_runs(e);
     waitpid(e->spawner, NULL, WNOHANG);
     forget_specs(e);
     c = e->commands;
@@ -628,7 +630,7 @@ static void end_spawner(struct exec *e)
     if (!wait_for_end(e, monotonic_us() + e->config.kill_grace_us + STOP_SLACK_US)) {
         log_error("the spawner (process %d) does not end: killing it and its tasks", (int)e->spawner);
         kill(e->spawner, SIGKILL);
-        kill_groups(e);
+        kill_runs(e);
     }
     close(e->fd);
     e->fd = -1;

@@ -74,7 +74,7 @@ static void add_roots(const struct freezer *f, const struct frozen_task *t, bool
 
         if (pid == t->leader || (f->is_leader && f->is_leader(f->arg, pid)) || !look_at(pid, &p) || p.dead)
             continue;
-        if (p.group != t->leader && !(strays && run_number_of(pid, &ours) == t->number && ours))
+        if (p.group != t->leader && !(strays && run_number_of(pid, f->owner, &ours) == t->number && ours))
             continue;
         vec_grow(l->v, l->n, l->cap);
         l->v[l->n++] = pid;

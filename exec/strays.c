@@ -7,6 +7,7 @@
 #include "exec/launch.h"
 #include "exec/procs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -21,6 +22,7 @@
 
 #define ENVIRONMENT_MAX (256u << 10)
 #define POLL_MS 5
+#define ORPHAN_LOOKS 100
 #define WATCH_US US_PER_S /* how often to note the descendants of a stray that may live on */
 
 /* Our children's pids as a text with spaces between; NULL: the kernel does not tell. */
@@ -33,7 +35,7 @@ static char *list_children(void)
     return read_file(path, SIZE_MAX, &len);
 }
 
-uint64_t run_number_of(pid_t pid, bool *ours)
+uint64_t run_number_of(pid_t pid, pid_t spawner, bool *ours)
 {
     const size_t name_len = strlen(RUN_VARIABLE "=");
     uint64_t number = 0;
@@ -49,7 +51,7 @@ uint64_t run_number_of(pid_t pid, bool *ours)
 
         if (strncmp(p, RUN_VARIABLE "=", name_len) != 0)
             continue;
-        *ours = strtol(p + name_len, &end, 10) == getpid();
+        *ours = strtol(p + name_len, &end, 10) == spawner;
         number = *end == '.' ? strtoull(end + 1, NULL, 10) : 0;
         break;
     }
@@ -162,7 +164,7 @@ static int64_t look_at_stray(struct strays *s, const struct stray_runs *runs, pi
 
     if (!look_at(pid, &p) || p.dead || runs->is_leader(runs->arg, p.group))
         return TIME_NEVER;
-    uint64_t number = run_number_of(pid, &ours);
+    uint64_t number = run_number_of(pid, getpid(), &ours);
     if (!number)
         return judge(s, runs, &p, now_us);
     /* A process of another spawner's run has lost that spawner: otherwise it would not be our child. */
@@ -205,6 +207,58 @@ int64_t strays_sweep(struct strays *s, const struct stray_runs *runs, int64_t no
     free(list);
     forget_strays(s, false);
     return next_us;
+}
+
+/* ---- After the spawner's death ---- */
+
+/* The same number means the same process to pid as to us. */
+static bool shares_pid_namespace(pid_t pid)
+{
+    char path[64], theirs[64] = "", ours[64] = "";
+
+    snprintf(path, sizeof path, "/proc/%d/ns/pid", (int)pid);
+    return readlink(path, theirs, sizeof theirs - 1) > 0 &&
+           readlink("/proc/self/ns/pid", ours, sizeof ours - 1) > 0 && strcmp(theirs, ours) == 0;
+}
+
+/* Kills pid if it descends from a run of this spawner. */
+static bool kill_descendant(pid_t pid, pid_t spawner)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0); /* first: from here on its number names no other process */
+    bool ours = false;
+
+    if (fd < 0)
+        return false;
+    if (run_number_of(pid, spawner, &ours) && ours && shares_pid_namespace(pid))
+        send_signal(fd, SIGKILL);
+    else
+        ours = false;
+    close(fd);
+    return ours;
+}
+
+static bool kill_descendants(pid_t spawner)
+{
+    DIR *d = opendir("/proc");
+    bool found = false;
+    struct dirent *e;
+
+    while (d && (e = readdir(d))) {
+        pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+
+        if (pid > 0 && kill_descendant(pid, spawner))
+            found = true;
+    }
+    if (d)
+        closedir(d);
+    return found;
+}
+
+void strays_end_of(pid_t spawner)
+{
+    /* A process may fork while we look, and dies some time after the signal. */
+    for (int look = 0; look < ORPHAN_LOOKS && kill_descendants(spawner); look++)
+        poll(NULL, 0, POLL_MS);
 }
 
 void strays_free(struct strays *s) { forget_strays(s, true); }

@@ -35,9 +35,13 @@ struct stray_runs {
  * TIME_NEVER: not at all. O(children), plus the descendants of those whose environment names no run. */
 int64_t strays_sweep(struct strays *s, const struct stray_runs *runs, int64_t now_us);
 void strays_free(struct strays *s);
-/* The number of the run that pid descends from; 0: its environment does not tell. *ours: it is a run of this
- * spawner, not of one that a task of ours started. */
-uint64_t run_number_of(pid_t pid, bool *ours);
+/* The number of the run that pid descends from; 0: its environment does not tell. *ours: it is a run of the
+ * spawner, not of one that a task of it started. */
+uint64_t run_number_of(pid_t pid, pid_t spawner, bool *ours);
+/* Kills the descendants of all runs of a spawner that is dead, as far as their environment names it. For the
+ * agent: it does not know the last runs, whose start the spawner did not report any more, nor what left its
+ * group. O(processes of this machine). */
+void strays_end_of(pid_t spawner);
 /* Kills all children, and their children as they become ours, until none is left; gives up at deadline_us
  * (monotonic). */
 void strays_end_all(int64_t deadline_us);

@@ -398,6 +398,29 @@ static pid_t parent_of(pid_t pid)
     return parent;
 }
 
+/* It left its group, so the agent does not know of it; its environment names the spawner. */
+static void test_the_death_of_the_spawner_ends_strays(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("setsid sh -c 'echo up; sleep 1000 & wait' & wait");
+    struct pollfd p;
+    char path[300];
+    int fifo = make_fifo(f, path, sizeof path);
+
+    set_blob(&d->stdout_pattern, path);
+    start(f);
+    ask(f, 0, d, NULL);
+    job_desc_drop(d);
+    pump_until(f, &f->v[0].started);
+    wait_for_line(fifo, "up\n");
+    kill(parent_of(f->v[0].pid), SIGKILL);
+    p = (struct pollfd){.fd = exec_fd(f->e), .events = POLLIN};
+    assert_true(poll(&p, 1, (int)(BOUND_US / US_PER_MS)) > 0);
+    assert_int_equal(exec_on_ready(f->e, on_event, f), HAWK_EUNAVAILABLE);
+    wait_for_hang_up(fifo);
+    close(fifo);
+}
+
 static void test_death_of_the_spawner_is_noticed(void **state)
 {
     struct fixture *f = *state;
@@ -490,6 +513,7 @@ int main(void)
         TEST(test_time_limit),
         TEST(test_stop_kills_what_runs),
         TEST(test_death_of_the_spawner_is_noticed),
+        TEST(test_the_death_of_the_spawner_ends_strays),
         TEST(test_tasks_do_not_outlive_a_dead_agent_for_long),
     };
 
