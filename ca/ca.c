@@ -157,7 +157,7 @@ static struct pair leaf_new(const struct pair *root, EVP_PKEY *key, const struct
                             int64_t life_us)
 {
     char names[IDENTITY_NAMES_MAX][IDENTITY_TEXT], scope[SCOPES_TEXT];
-    char all[IDENTITY_NAMES_MAX * (IDENTITY_TEXT + 5) + SCOPE_COUNT * (SCOPES_TEXT + 20) + 40];
+    char all[IDENTITY_NAMES_MAX * (IDENTITY_TEXT + 5) + SCOPE_COUNT * (SCOPES_TEXT + 20) + 80];
     unsigned n = identity_names(who, names);
     struct pair p =
         pair_new(key, strlen(names[0]) <= COMMON_NAME_MAX ? names[0] : identity_role(who), life_us);
@@ -170,7 +170,9 @@ static struct pair leaf_new(const struct pair *root, EVP_PKEY *key, const struct
             len += (size_t)snprintf(all + len, sizeof all - len, ",URI:" IDENTITY_SCOPE "%s",
                                     scopes_format(scope, bit));
     if (who->slots)
-        snprintf(all + len, sizeof all - len, ",URI:" IDENTITY_SLOTS "%u", who->slots);
+        len += (size_t)snprintf(all + len, sizeof all - len, ",URI:" IDENTITY_SLOTS "%u", who->slots);
+    if (who->has_uid)
+        snprintf(all + len, sizeof all - len, ",URI:" IDENTITY_UID "%u", who->uid);
     add_extension(p.certificate, root->certificate, NID_basic_constraints, "critical,CA:FALSE");
     add_extension(p.certificate, root->certificate, NID_key_usage, "critical,digitalSignature");
     add_extension(p.certificate, root->certificate, NID_ext_key_usage,
@@ -186,11 +188,20 @@ static struct pair leaf_new(const struct pair *root, EVP_PKEY *key, const struct
 
 /* ---- The roots ---- */
 
+/* Makes the directories above it as well. */
 static int make_dir(const char *path, char *why, size_t size)
 {
-    if (mkdir(path, 0700) == 0 || errno == EEXIST)
-        return 0;
-    return ca_complain(why, size, HAWK_EIO, path, strerror(errno));
+    char above[PATH_MAX];
+    int err;
+
+    snprintf(above, sizeof above, "%s", path);
+    for (char *at = above + 1; (at = strchr(at, '/')); *at++ = '/') {
+        *at = '\0';
+        if (mkdir(above, 0755) != 0 && errno != EEXIST)
+            return ca_complain(why, size, HAWK_EIO, above, strerror(errno));
+    }
+    err = mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : errno;
+    return err ? ca_complain(why, size, HAWK_EIO, path, strerror(err)) : 0;
 }
 
 static int write_root(const char *dir, const char *room, const struct pair *root, char *why, size_t size)
@@ -281,13 +292,14 @@ struct ca_root {
     struct pair pair;
 };
 
-int ca_root_open(struct ca_root **out, const char *dir, char *why, size_t size)
+int ca_root_open(struct ca_root **out, const char *dir, enum role role, char *why, size_t size)
 {
     char path[PATH_MAX];
     struct ca_root *r = xcalloc(1, sizeof *r);
     int err = HAWK_EIO;
 
-    if (ca_path(path, dir, "nodes", why, size) && strlen(path) < PATH_MAX - 32)
+    *out = NULL;
+    if (ca_path(path, dir, role == ROLE_NONE ? "users" : "nodes", why, size) && strlen(path) < PATH_MAX - 32)
         err = read_root(path, &r->pair, why, size);
     if (!err) {
         *out = r;
@@ -307,6 +319,20 @@ void ca_root_free(struct ca_root *r)
 
 X509 *ca_root_certificate(const struct ca_root *r) { return r->pair.certificate; }
 EVP_PKEY *ca_root_key(const struct ca_root *r) { return r->pair.key; }
+
+int ca_make_pair(const struct ca_root *r, const struct identity *who, int64_t life_us, char **certificate,
+                 char **key)
+{
+    struct pair p;
+
+    if (!identity_name_fits(who->name))
+        return HAWK_EINVALID;
+    p = leaf_new(&r->pair, EVP_EC_gen("P-256"), who, life_us);
+    *certificate = pem_of(&p.certificate, 1);
+    *key = pem_of_key(p.key);
+    pair_free(&p);
+    return 0;
+}
 
 void ca_sign_text(const struct ca_root *r, const char *text, char base64[SIGNATURE_TEXT])
 {

@@ -20,6 +20,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define CA_DIR "/etc/hawk/ca" /* unless another is named */
+#define CA_DENIED "denied"
+#define CA_ROOTS "roots.crt"
 #define CA_ROOT_LIFE_US (INT64_C(3650) * 24 * 3600 * US_PER_S)
 #define CA_NODE_LIFE_US (INT64_C(14) * 24 * 3600 * US_PER_S)
 #define CA_USER_LIFE_US (INT64_C(30) * 24 * 3600 * US_PER_S)
@@ -37,17 +40,22 @@ HAWK_MUST_USE int ca_issue(const char *dir, const struct identity *who, int64_t 
                            char *why, size_t size);
 
 /* Adds a node or user to DIR/denied (net/denied.h), a new version of the list: its certificates made until now are
- * good no more. Signs with the node root. *version: the list's. Errors as for ca_issue; HAWK_ECORRUPT: the list
- * that is there is not the node root's. */
+ * good no more. Signs with the node root, or a user with the user root where that is alone. *version: the list's.
+ * Errors as for ca_issue; HAWK_ECORRUPT: the list that is there is none of the roots'. */
 HAWK_MUST_USE int ca_revoke(const char *dir, const struct identity *who, uint64_t *version, char *why,
                             size_t size);
 
-/* The node root of a directory, which stays open: central signs with it. HAWK_EIO, HAWK_ECORRUPT. */
+/* A root of a directory, which stays open: that of a role's certificates; ROLE_NONE: the user root. HAWK_EIO,
+ * HAWK_ECORRUPT. */
 struct ca_root;
-HAWK_MUST_USE int ca_root_open(struct ca_root **out, const char *dir, char *why, size_t size);
+HAWK_MUST_USE int ca_root_open(struct ca_root **out, const char *dir, enum role role, char *why, size_t size);
 void ca_root_free(struct ca_root *r); /* NULL is fine */
 X509 *ca_root_certificate(const struct ca_root *r);
 EVP_PKEY *ca_root_key(const struct ca_root *r);
+/* Makes a key, and a certificate for it. The texts (PEM) are the caller's to free, the key's after OPENSSL_cleanse.
+ * HAWK_EINVALID: no certificate can carry the name. */
+HAWK_MUST_USE int ca_make_pair(const struct ca_root *r, const struct identity *who, int64_t life_us,
+                               char **certificate, char **key);
 /* Signs a text; base64 gets a signature that net/denied.h's signature_good takes. */
 void ca_sign_text(const struct ca_root *r, const char *text, char base64[SIGNATURE_TEXT]);
 /* Makes a certificate for the key of a request (PKCS #10, DER), whose own names do not matter. The request must

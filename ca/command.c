@@ -1,4 +1,4 @@
-/* `hawk ca init DIR`, and `hawk ca issue|invite|revoke DIR`. */
+/* `hawk ca init`, and `hawk ca issue|invite|revoke`. */
 #include "ca/command.h"
 
 #include "base/entropy.h"
@@ -48,7 +48,8 @@ const struct flag ca_flags[] = {
 };
 
 const char ca_details[] =
-    "init makes two roots in a directory, and issue makes keys and certificates that one of them signs:\n"
+    "DIR is /etc/hawk/ca unless another is named.\n"
+    "init makes two roots in it, and issue makes keys and certificates that one of them signs:\n"
     "  DIR/nodes   the node root, for centrals, dists and workers\n"
     "  DIR/users   the user root; keep this folder where users are administered, and never on central\n"
     "  DIR/roots.crt   both roots' certificates, for every machine (tls.roots, HAWK_TLS_ROOTS)\n"
@@ -57,18 +58,18 @@ const char ca_details[] =
     "invite writes NAME.invitation, with which `hawk worker --join FILE` or `hawk dist --join FILE` gets a\n"
     "certificate of central by itself, and renews it. Central must have been started with --ca. Whoever has\n"
     "the file can use it.\n"
+    "People get their certificates by `hawk user add`.\n"
     "revoke makes the certificates of a name worthless that were made until now, and ends its connections.\n"
     "It writes DIR/denied, signed with the node root. A central with --ca DIR takes that within seconds and\n"
     "tells all nodes; for any other, copy the file into its state_dir.\n"
     "\nExit codes: 0 done, 1 a file could not be read or written, 2 the command line is wrong.\n"
     "\nexamples:\n"
-    "  hawk ca init /etc/hawk/ca\n"
+    "  hawk ca init\n"
     "  hawk ca issue /etc/hawk/ca --role worker --name node7\n"
     "  hawk ca invite /etc/hawk/ca --role worker --name node7 --for 1h --central 10.0.0.1:7070\n"
     "  hawk ca invite /etc/hawk/ca --role worker --name 'hpc-*' --uses 40 --slots 64 --for 1d\n"
     "  hawk ca revoke /etc/hawk/ca --role worker --name node7\n"
-    "  hawk ca issue /etc/hawk/ca --role user --name ann --for 90d\n"
-    "  hawk ca issue /etc/hawk/ca --role user --name olga --scopes read,submit,operate\n";
+    "  hawk ca issue /etc/hawk/ca --role user --name ci --for 90d\n";
 
 static int say_files(const char *dir, const char *name, const char *text)
 {
@@ -152,7 +153,7 @@ static int write_invitation(const char *dir, struct invitation *v, const char *o
     if (!err)
         err = ca_read(path, &v->roots, why, sizeof why);
     if (!err)
-        err = ca_root_open(&root, dir, why, sizeof why);
+        err = ca_root_open(&root, dir, v->role, why, sizeof why);
     snprintf(leaf, sizeof leaf, "%s.invitation", v->name);
     for (char *at = leaf; *at; at++)
         if (*at == '*')
@@ -243,15 +244,18 @@ int ca_main(int argc, char **argv)
 
     if (first < 0)
         return -first;
-    if (argc - first == 2 && strcmp(argv[first], "init") == 0)
-        return make_roots(argv[first + 1]);
-    if (argc - first == 2 && strcmp(argv[first], "issue") == 0)
-        return issue_one(argv[first + 1], &o);
-    if (argc - first == 2 && strcmp(argv[first], "invite") == 0)
-        return invite(argv[first + 1], &o);
-    if (argc - first == 2 && strcmp(argv[first], "revoke") == 0)
-        return revoke_name(argv[first + 1], &o);
+    if (first < argc && argc - first <= 2) {
+        const char *what = argv[first], *dir = argc - first == 2 ? argv[first + 1] : CA_DIR;
+        if (strcmp(what, "init") == 0)
+            return make_roots(dir);
+        if (strcmp(what, "issue") == 0)
+            return issue_one(dir, &o);
+        if (strcmp(what, "invite") == 0)
+            return invite(dir, &o);
+        if (strcmp(what, "revoke") == 0)
+            return revoke_name(dir, &o);
+    }
     return usage_error(
-        "ca: write `hawk ca init DIR`, or `hawk ca issue|invite|revoke DIR --role ROLE --name NAME`; "
+        "ca: write `hawk ca init [DIR]`, or `hawk ca issue|invite|revoke [DIR] --role ROLE --name NAME`; "
         "`hawk help ca` tells more");
 }

@@ -40,7 +40,6 @@ char *kept_get(const char *dir, const char *name)
 static int open_key(const char *dir, EVP_PKEY **key, char *why, size_t size)
 {
     char path[PATH_MAX], *text;
-    BIO *in;
     int err;
 
     *key = NULL;
@@ -56,12 +55,9 @@ static int open_key(const char *dir, EVP_PKEY **key, char *why, size_t size)
     }
     if (err)
         return err;
-    in = BIO_new_mem_buf(text, -1);
-    *key = PEM_read_bio_PrivateKey(in, NULL, NULL, (void *)(uintptr_t) "");
-    BIO_free(in);
+    *key = pem_first_key(text);
     OPENSSL_cleanse(text, strlen(text));
     free(text);
-    ERR_clear_error();
     return *key ? 0
                 : ca_complain(why, size, HAWK_ECORRUPT, path,
                               "it is no key: remove it, and a new one is made");

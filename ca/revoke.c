@@ -2,21 +2,19 @@
 #include "base/mem.h"
 #include "ca/ca.h"
 #include "ca/file.h"
-#include "ca/pem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-/* Checks that the list is the root's, and sets its version. */
-static int read_version(const struct ca_root *r, const char *path, const char *text, uint64_t *version,
-                        char *why, size_t size)
+/* Checks that the list is one of the roots', and sets its version. */
+static int read_version(const char *roots, const char *path, const char *text, uint64_t *version, char *why,
+                        size_t size)
 {
-    char what[200], *root = pem_of((X509 *const[]){ca_root_certificate(r)}, 1);
-    struct denied *d = denied_read(text, root, what, sizeof what);
+    char what[200];
+    struct denied *d = denied_read(text, roots, what, sizeof what);
 
-    free(root);
     if (!d)
         return ca_complain(why, size, HAWK_ECORRUPT, path, what);
     *version = denied_version(d);
@@ -55,30 +53,46 @@ static char *make_list(const struct ca_root *r, const char *old, const struct id
     return text;
 }
 
+/* The root that signs the list: the node root; for users also theirs, where the node root is not. */
+static int open_signer(struct ca_root **r, const char *dir, const struct identity *who, char *why,
+                       size_t size)
+{
+    char other[PATH_MAX + 200];
+    int err = ca_root_open(r, dir, ROLE_CENTRAL, why, size);
+
+    if (err == HAWK_EIO && who->role == ROLE_NONE &&
+        ca_root_open(r, dir, ROLE_NONE, other, sizeof other) == 0)
+        return 0;
+    return err;
+}
+
 int ca_revoke(const char *dir, const struct identity *who, uint64_t *version, char *why, size_t size)
 {
-    char path[PATH_MAX], *old = NULL, *text;
+    char path[PATH_MAX], roots_path[PATH_MAX], *old = NULL, *roots = NULL, *text;
     struct ca_root *r;
     int err;
 
     *version = 0;
     if (!identity_name_fits(who->name))
         return ca_complain(why, size, HAWK_EINVALID, who->name, "no certificate can carry this name");
-    if (!ca_path(path, dir, "denied", why, size))
+    if (!ca_path(path, dir, CA_DENIED, why, size) || !ca_path(roots_path, dir, CA_ROOTS, why, size))
         return HAWK_EIO;
-    if ((err = ca_root_open(&r, dir, why, size)) != 0)
+    if ((err = open_signer(&r, dir, who, why, size)) != 0)
         return err;
-    err = ca_read(path, &old, why, size);
-    if (err == HAWK_ENOT_FOUND)
+    err = ca_read(roots_path, &roots, why, size);
+    if (!err)
+        err = ca_read(path, &old, why, size);
+    if (err == HAWK_ENOT_FOUND && roots)
         err = 0;
     else if (!err)
-        err = read_version(r, path, old, version, why, size);
+        err = read_version(roots, path, old, version, why, size);
     if (!err) {
         text = make_list(r, old ? old : "", who, ++*version);
         err = ca_write(path, 0644, text, strlen(text), why, size);
         free(text);
     }
     free(old);
+    free(roots);
     ca_root_free(r);
     return err;
 }

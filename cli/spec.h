@@ -70,7 +70,8 @@ struct spec_options {
              "with --app: read the input of every task from a file")
 
 /* The variables that tasks get by default where they may run on other machines, in the form of --export. */
-#define SPEC_EXPORTED "PATH,HOME,USER,LOGNAME,SHELL,LANG,LANGUAGE,LC_*,TZ,TMPDIR,HAWK_DIST,HAWK_TLS_*"
+#define SPEC_EXPORTED                                                                                        \
+    "PATH,HOME,USER,LOGNAME,SHELL,LANG,LANGUAGE,LC_*,TZ,TMPDIR,HAWK_DIST,HAWK_LOGIN,HAWK_TLS_*"
 
 /* For a command's details: explains the above flags. */
 #define SPEC_HELP                                                                                            \

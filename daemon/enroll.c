@@ -377,7 +377,7 @@ static int enroll_own(struct process *p)
 {
     const struct config *c = &p->config;
     char dir[PATH_MAX], why[PATH_MAX + 512];
-    int err = ca_root_open(&p->root, c->central.ca, why, sizeof why);
+    int err = ca_root_open(&p->root, c->central.ca, ROLE_CENTRAL, why, sizeof why);
 
     if (err) {
         say_error(p->section, "central.ca: %s", why);

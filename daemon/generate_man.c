@@ -167,6 +167,10 @@ static void put_overview(FILE *out)
     put_variable(out, "HAWK_TOKEN_FILE", "File with the clients' token.");
     put_variable(out, "HAWK_TOKEN", "The token itself.");
     put_variable(out, "HAWK_TLS_CERTIFICATE, HAWK_TLS_KEY, HAWK_TLS_ROOTS", "Files of a user's certificate.");
+    put_variable(
+        out, "HAWK_LOGIN",
+        "Directory with the user's credential, of `hawk login`. Default: $XDG_CONFIG_HOME/hawk, else "
+        "~/.config/hawk. none: no credential is used.");
     put_variable(out, "HAWK_CONFIG", "The daemons' configuration file.");
     fputs(".SH FILES\n", out);
     put_variable(out, "/etc/hawk/hawk.yaml",

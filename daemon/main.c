@@ -1,5 +1,6 @@
 /* The `hawk` binary: finds the command and runs it. */
 #include "ca/command.h"
+#include "ca/user_command.h"
 #include "cli/document.h"
 #include "daemon/commands.h"
 
@@ -58,10 +59,28 @@ const struct command daemon_commands[] = {
     {.name = "ca",
      .help = "make a cluster's roots, and certificates for TLS",
      .words = "init|issue|invite|revoke",
-     .synopsis = "init DIR | issue|invite|revoke DIR --role ROLE --name NAME [FLAGS]",
+     .synopsis = "init [DIR] | issue|invite|revoke [DIR] --role ROLE --name NAME [FLAGS]",
      .details = ca_details,
      .flags = ca_flags,
      .run = ca_main},
+    {.name = "user",
+     .help = "give people credentials, list and revoke them; where the user root is kept",
+     .words = "add|list|revoke",
+     .synopsis = "add NAME [FLAGS] | list | revoke NAME",
+     .details = user_details,
+     .flags = user_flags,
+     .run = user_main},
+    {.name = "login",
+     .help = "take your credential, or see as whom you are logged in",
+     .synopsis = "[FILE|-]",
+     .details = login_details,
+     .flags = login_flags,
+     .run = login_main},
+    {.name = "logout",
+     .help = "remove your credential from this machine",
+     .synopsis = "[FLAGS]",
+     .flags = logout_flags,
+     .run = logout_main},
     {.name = "sim",
      .help = "simulate a cluster: the same schedulers in virtual time",
      .synopsis = "--trace FILE --workers N [OPTIONS]",

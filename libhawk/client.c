@@ -4,8 +4,8 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "net/addr.h"
+#include "net/login.h"
 #include "net/tls.h"
-#include "net/token.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -13,8 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define NODES_FRESH_US US_PER_S /* a list of nodes younger than this is not asked for again */
@@ -30,53 +28,6 @@ int client_fail(struct client *client, int err, const char *fmt, ...)
 
 const char *client_error(const struct client *client) { return client->error; }
 const char *client_warning(const struct client *client) { return client->warning; }
-
-const char *client_default_socket(char *buf, size_t size)
-{
-    const char *dir = getenv("XDG_RUNTIME_DIR");
-    int n = dir && *dir ? snprintf(buf, size, "unix:%s/hawk/up.sock", dir)
-                        : snprintf(buf, size, "unix:/tmp/hawk-%u/up.sock", (unsigned)getuid());
-    return n > 0 && (size_t)n < size ? buf : NULL;
-}
-
-/* ---- Opening ---- */
-
-int client_find_token(struct client *client, const char *path)
-{
-    const char *text = getenv("HAWK_TOKEN");
-    if (path && !*path)
-        return client_fail(client, HAWK_EINVALID, "--token-file names no file");
-    if (!path)
-        path = getenv("HAWK_TOKEN_FILE");
-    char why[PATH_MAX + 400];
-    if (path && *path) {
-        int err = token_read(path, false, &client->token, why, sizeof why);
-        return err ? client_fail(client, HAWK_EINVALID, "%s", why)
-                   : 0; /* a dist is missing, or the wrong one: name another */
-    }
-    if (!text || !*text)
-        return 0;
-    if (token_check(text, strlen(text), why, sizeof why))
-        return client_fail(client, HAWK_EINVALID, "HAWK_TOKEN: %s", why);
-    client->token = xstrdup(text);
-    return 0;
-}
-
-int client_find_tls(struct client *client)
-{
-    const struct tls_files f = {.certificate = getenv("HAWK_TLS_CERTIFICATE"),
-                                .key = getenv("HAWK_TLS_KEY"),
-                                .roots = getenv("HAWK_TLS_ROOTS")};
-    char why[TLS_WHY];
-    if (!tls_files_any(&f))
-        return 0;
-    if (!tls_files_all(&f))
-        return client_fail(
-            client, HAWK_EINVALID,
-            "TLS needs HAWK_TLS_CERTIFICATE, HAWK_TLS_KEY and HAWK_TLS_ROOTS, and not all are set");
-    client->tls = tls_new(&f, why);
-    return client->tls ? 0 : client_fail(client, HAWK_EINVALID, "%s", why);
-}
 
 /* The role that answers at an address: as the list of nodes says, else a scheduler's. */
 static enum role role_at(const struct client *client, const char *addr)
@@ -99,20 +50,6 @@ static struct channel *channel_to(struct client *client, const char *addr)
                channel_new_tls(client->loop, addr, client->token, client->tls, role_at(client, addr));
 }
 
-/* Whether somebody listens on "unix:PATH". */
-static bool socket_answers(const char *addr)
-{
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
-    if (strlen(addr + 5) >= sizeof un.sun_path)
-        return false;
-    memcpy(un.sun_path, addr + 5, strlen(addr + 5));
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool answers = fd >= 0 && connect(fd, (struct sockaddr *)&un, sizeof un) == 0;
-    if (fd >= 0)
-        close(fd);
-    return answers;
-}
-
 static int add_contacts(struct client *client, const char *list, const char *origin)
 {
     char *copy = xstrdup(list), *rest = copy, why[200];
@@ -132,28 +69,15 @@ static int add_contacts(struct client *client, const char *list, const char *ori
     return err;
 }
 
-/* Finds the addresses to contact; buf holds them if they must be put together. NULL: there is no cluster. */
-static const char *find_contacts(const struct client_options *o, const char **origin, char *buf, size_t size)
-{
-    const char *env = getenv("HAWK_DIST");
-    *origin = o->dist ? "--dist" : "HAWK_DIST";
-    if (o->dist)
-        return o->dist;
-    if (env && *env)
-        return env;
-    *origin = "the local socket";
-    return client_default_socket(buf, size) && socket_answers(buf) ? buf : NULL;
-}
-
 int client_open(struct client **out, const struct client_options *o)
 {
     struct client *client = xcalloc(1, sizeof *client);
-    char socket_path[256];
+    char found[LOGIN_DIST_MAX];
     const char *origin = NULL;
     *out = client;
     client->nodes_at_us = -1;
     client->timeout_us = o->timeout_us > 0 ? o->timeout_us : CLIENT_TIMEOUT_US;
-    const char *contacts = find_contacts(o, &origin, socket_path, sizeof socket_path);
+    const char *contacts = client_find_contacts(o, &origin, found, sizeof found);
     if (!contacts)
         return client_fail(
             client, HAWK_EUNAVAILABLE,
@@ -212,11 +136,15 @@ static const char *remedy(const struct client *client, const char *addr, const c
     static const char *const hung_up[] = {"closed", "reset", "Endpoint read", NULL};
     if (addr_is_unix(addr))
         return "is `hawk up` running?";
+    if (client->tls && tls_why_not(client->tls, tls_identity(client->tls)))
+        return "your certificate has expired: whoever keeps the user root renews it (`hawk user add`)";
     if (client->tls)
-        return "is it running with TLS, and does it take the certificate in HAWK_TLS_CERTIFICATE? Its log "
-               "says";
+        return "is it running with TLS, and does it take your certificate (HAWK_TLS_CERTIFICATE, else that "
+               "of `hawk "
+               "login`)? Its log says. HAWK_LOGIN=none: use none";
     if (has_one_of(reason, hung_up))
-        return "is it running, and does it want TLS (HAWK_TLS_CERTIFICATE, HAWK_TLS_KEY, HAWK_TLS_ROOTS)?";
+        return "is it running, and does it want TLS (`hawk login`, or HAWK_TLS_CERTIFICATE, HAWK_TLS_KEY and "
+               "HAWK_TLS_ROOTS)?";
     return "is it running?";
 }
 

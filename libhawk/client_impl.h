@@ -41,8 +41,12 @@ struct client {
 int client_fail(struct client *client, int err, const char *fmt, ...) HAWK_PRINTF(3, 4);
 /* Sets client->token from that file, else as the environment says. It stays NULL if there is none. */
 HAWK_MUST_USE int client_find_token(struct client *client, const char *path);
-/* Sets client->tls from the files that the environment names; it stays NULL if it names none. */
+/* Sets client->tls from the files that the environment names; else, without a token, from those of the login
+ * (net/login.h). It stays NULL if there are none. */
 HAWK_MUST_USE int client_find_tls(struct client *client);
+/* Finds the addresses to contact; buf holds them if they must be put together. NULL: there is no cluster. *origin says
+ * where they are from. */
+const char *client_find_contacts(const struct client_options *o, const char **origin, char *buf, size_t size);
 /* Keeps the error of a call to ch; sets client->untouched. The error is HAWK_EUNAVAILABLE when the node is
  * going away in any way. */
 int client_call_failed(struct client *client, const struct channel *ch, grpc_status_code status,

@@ -43,8 +43,8 @@ struct hawk_client_options {
 };
 
 /* Connects, with TLS if the environment names the files ($HAWK_TLS_CERTIFICATE, $HAWK_TLS_KEY,
- * $HAWK_TLS_ROOTS). Options may be NULL. Sets *out also on an error, for hawk_client_error. Call hawk_client_close
- * in any case. */
+ * $HAWK_TLS_ROOTS), or if the user has logged in (`hawk login`) and no token is given. Options
+ * may be NULL. Sets *out also on an error, for hawk_client_error. Call hawk_client_close in any case. */
 int hawk_client_open(struct hawk_client **out, const struct hawk_client_options *options);
 /* Frees the client and its jobs. The cluster cancels those that have not ended. NULL is fine. */
 void hawk_client_close(struct hawk_client *c);

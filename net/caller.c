@@ -42,6 +42,9 @@ const char *caller_text(const struct caller *c, char buf[CALLER_TEXT])
     else if (c->by == CALLER_SOCKET)
         snprintf(buf, CALLER_TEXT, "%s (uid %u, by the unix socket; scopes %s)", c->name, (unsigned)c->uid,
                  scopes);
+    else if (c->by == CALLER_CERTIFICATE && c->uid != CALLER_NO_UID)
+        snprintf(buf, CALLER_TEXT, "%s (uid %u, by certificate; scopes %s)", c->name, (unsigned)c->uid,
+                 scopes);
     else if (c->by == CALLER_CERTIFICATE)
         snprintf(buf, CALLER_TEXT, "%s (by certificate; scopes %s)", c->name, scopes);
     else

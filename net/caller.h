@@ -4,6 +4,7 @@
 
 #include "msg/scope.h"
 #include "msg/types.h"
+#include "net/identity.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,13 +16,12 @@ enum caller_by {
     CALLER_CERTIFICATE, /* TLS */
 };
 
-#define CALLER_NO_UID UINT32_MAX
-/* The uid that stands for all those which a user namespace does not have: it is nobody. */
-#define CALLER_OVERFLOW_UID 65534u
+#define CALLER_NO_UID IDENTITY_NO_UID
+#define CALLER_OVERFLOW_UID IDENTITY_OVERFLOW_UID
 
 struct caller {
     char name[LIMIT_NAME_BYTES + 1]; /* "": not known */
-    uint32_t uid;                    /* CALLER_SOCKET; else CALLER_NO_UID */
+    uint32_t uid;                    /* CALLER_NO_UID: not known, as by a certificate that says none */
     unsigned scopes;                 /* enum scope */
     enum caller_by by;
 };

@@ -82,8 +82,9 @@ const struct caller *front_caller(struct front_conn *c)
     if (c->caller_known)
         return &c->caller;
     c->caller_known = !who || identity_is_set(who);
-    c->caller = !who ? (c->local_socket ? caller_of_uid(c->uid) : caller_unknown())
-                     : (struct caller){.uid = CALLER_NO_UID, .scopes = who->scopes, .by = CALLER_CERTIFICATE};
+    c->caller =
+        !who ? (c->local_socket ? caller_of_uid(c->uid) : caller_unknown())
+             : (struct caller){.uid = identity_uid(who), .scopes = who->scopes, .by = CALLER_CERTIFICATE};
     if (who)
         snprintf(c->caller.name, sizeof c->caller.name, "%s", who->name);
     return &c->caller;

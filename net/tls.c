@@ -117,27 +117,43 @@ static int64_t seconds_of(const ASN1_TIME *t)
     return t && ASN1_TIME_to_tm(t, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
 }
 
-/* The number of slots that a URI says; 0: it says none. */
-static uint32_t read_slots(const ASN1_STRING *uri)
+/* Reads the number behind a prefix. False: the URI is another one. */
+static bool read_number(const ASN1_STRING *uri, const char *prefix, uint64_t min, uint32_t *value)
 {
     char text[40];
-    uint64_t slots;
+    uint64_t n;
 
     if ((size_t)ASN1_STRING_length(uri) >= sizeof text)
-        return 0;
+        return false;
     snprintf(text, sizeof text, "%.*s", ASN1_STRING_length(uri), (const char *)ASN1_STRING_get0_data(uri));
-    if (strncmp(text, IDENTITY_SLOTS, strlen(IDENTITY_SLOTS)) != 0 ||
-        u64_parse(text + strlen(IDENTITY_SLOTS), 1, UINT32_MAX, &slots) != 0)
-        return 0;
-    return (uint32_t)slots;
+    if (strncmp(text, prefix, strlen(prefix)) != 0 ||
+        u64_parse(text + strlen(prefix), min, UINT32_MAX, &n) != 0)
+        return false;
+    *value = (uint32_t)n;
+    return true;
+}
+
+/* What the URIs of a certificate say. */
+struct claims {
+    unsigned scopes;
+    uint32_t slots, uid;
+    bool scoped, has_uid;
+};
+
+static void add_claim(const ASN1_STRING *uri, struct claims *c)
+{
+    c->scoped |= add_scope(uri, &c->scopes);
+    if (!c->slots)
+        (void)read_number(uri, IDENTITY_SLOTS, 1, &c->slots);
+    if (!c->has_uid)
+        c->has_uid = read_number(uri, IDENTITY_UID, 0, &c->uid) && identity_uid_fits(c->uid);
 }
 
 bool tls_certificate_names(X509 *certificate, struct identity *who)
 {
     GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
-    unsigned found = 0, scopes = 0;
-    uint32_t slots = 0;
-    bool scoped = false;
+    struct claims claims = {0};
+    unsigned found = 0;
 
     *who = (struct identity){0};
     for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
@@ -148,18 +164,20 @@ bool tls_certificate_names(X509 *certificate, struct identity *who)
             *who = one;
             found++;
         }
-        if (name->type == GEN_URI && add_scope(name->d.uniformResourceIdentifier, &scopes))
-            scoped = true;
-        if (name->type == GEN_URI && slots == 0)
-            slots = read_slots(name->d.uniformResourceIdentifier);
+        if (name->type == GEN_URI)
+            add_claim(name->d.uniformResourceIdentifier, &claims);
     }
     GENERAL_NAMES_free(names);
     if (found != 1)
         *who = (struct identity){0};
-    if (found == 1 && scoped && who->role == ROLE_NONE)
-        who->scopes = scopes;
+    if (found == 1 && who->role == ROLE_NONE) {
+        if (claims.scoped)
+            who->scopes = claims.scopes;
+        who->has_uid = claims.has_uid;
+        who->uid = claims.uid;
+    }
     if (who->role == ROLE_WORKER)
-        who->slots = slots;
+        who->slots = claims.slots;
     if (found == 1) {
         who->made_s = seconds_of(X509_get0_notBefore(certificate)) + TLS_BACKDATED_S;
         who->until_s = seconds_of(X509_get0_notAfter(certificate));

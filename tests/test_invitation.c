@@ -27,8 +27,8 @@ static int begin(void **state)
     assert_non_null(mkdtemp(other));
     assert_int_equal(ca_init(dir, why, sizeof why), 0);
     assert_int_equal(ca_init(other, why, sizeof why), 0);
-    assert_int_equal(ca_root_open(&root, dir, why, sizeof why), 0);
-    assert_int_equal(ca_root_open(&foreign, other, why, sizeof why), 0);
+    assert_int_equal(ca_root_open(&root, dir, ROLE_CENTRAL, why, sizeof why), 0);
+    assert_int_equal(ca_root_open(&foreign, other, ROLE_CENTRAL, why, sizeof why), 0);
     return 0;
 }
 

@@ -1,0 +1,165 @@
+/* `hawk login` and `hawk logout`: a user takes his credential, looks at it, and puts it away. */
+#include "base/mem.h"
+#include "ca/credential.h"
+#include "ca/file.h"
+#include "ca/pem.h"
+#include "ca/user_command.h"
+#include "cli/document.h"
+#include "net/tls.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WHY (PATH_MAX + 300)
+
+struct login_options {
+    const char *output;
+};
+
+const struct flag login_flags[] = {
+    FLAG(CHOICE, struct login_options, output, "output", 'o', "table|json", "form of the output"),
+    {0},
+};
+const struct flag logout_flags[] = {
+    FLAG(CHOICE, struct login_options, output, "output", 'o', "table|json", "form of the output"),
+    {0},
+};
+
+const char login_details[] =
+    "With a FILE of `hawk user add --out` (-: standard input) it puts that credential into your own "
+    "directory,\n"
+    "where all commands and libhawk find it: $HAWK_LOGIN, else $XDG_CONFIG_HOME/hawk, else ~/.config/hawk. "
+    "Without\n"
+    "one it says as whom you are logged in, and until when. HAWK_LOGIN=none: commands use no credential.\n"
+    "`hawk logout` removes it.\n"
+    "\nExit codes: 0 done, 1 you are not logged in, or a file could not be read or written, 2 the credential "
+    "or the\n"
+    "command line is wrong.\n"
+    "\nexamples:\n"
+    "  hawk login ann.credential\n"
+    "  ssh head cat ann.credential | hawk login -\n"
+    "  hawk login\n";
+
+static int say_failure(const char *command, int err, const char *why)
+{
+    say_error(command, "%s", why);
+    return err == HAWK_EINVALID ? HAWK_EXIT_USAGE : HAWK_EXIT_FAILED;
+}
+
+static void say_who(const struct identity *who, const char *dir)
+{
+    char scopes[SCOPES_TEXT], until[40];
+    time_t at = (time_t)who->until_s;
+    struct tm tm;
+    bool over = who->until_s <= time(NULL);
+
+    scopes_format(scopes, who->scopes);
+    if (!gmtime_r(&at, &tm) || strftime(until, sizeof until, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+        snprintf(until, sizeof until, "?");
+    if (document_wanted())
+        document_print(json_pack("{s:s, s:I, s:s, s:s, s:b, s:s}", "user", who->name, "uid",
+                                 (json_int_t)(who->has_uid ? (int64_t)who->uid : -1), "scopes", scopes,
+                                 "until", until, "expired", over, "directory", dir));
+    else
+        printf("%s (uid %u; scopes %s), until %s%s: %s\n", who->name, (unsigned)who->uid, scopes, until,
+               over ? ", which is over" : "", dir);
+}
+
+static int no_directory(const char *command)
+{
+    say_error(command, "there is no directory for your credential: set HOME or HAWK_LOGIN");
+    return HAWK_EXIT_FAILED;
+}
+
+static int take_credential(const char *file)
+{
+    char dir[PATH_MAX], why[WHY], *text = NULL;
+    struct credential c = {0};
+    int err;
+
+    if (!login_dir(dir))
+        return no_directory("login");
+    err = ca_read(file, &text, why, sizeof why);
+    if (!err)
+        err = credential_read(&c, text, why, sizeof why);
+    if (!err)
+        err = credential_install(&c, dir, why, sizeof why);
+    if (!err)
+        say_who(&c.who, dir);
+    credential_free(&c);
+    if (text)
+        OPENSSL_cleanse(text, strlen(text));
+    free(text);
+    return err ? say_failure("login", err, why) : HAWK_EXIT_OK;
+}
+
+static int show_login(void)
+{
+    char dir[PATH_MAX], why[WHY], *pem = NULL;
+    struct identity who;
+    struct login l;
+    X509 *certificate;
+    bool good;
+    int err;
+
+    if (!login_dir(dir))
+        return no_directory("login");
+    if (!login_find(&l)) {
+        say_error("login",
+                  "you are not logged in: take a credential of `hawk user add` with `hawk login FILE`");
+        return HAWK_EXIT_FAILED;
+    }
+    if ((err = ca_read(l.certificate, &pem, why, sizeof why)) != 0)
+        return say_failure("login", err, why);
+    certificate = pem_first(pem);
+    good = certificate && tls_certificate_names(certificate, &who);
+    X509_free(certificate);
+    free(pem);
+    if (!good)
+        return say_failure("login", HAWK_ECORRUPT,
+                           "the certificate there cannot be read: take your credential anew");
+    say_who(&who, dir);
+    return who.until_s <= time(NULL) ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
+}
+
+int login_main(int argc, char **argv)
+{
+    struct login_options o = {0};
+    int first = flags_parse("login", login_flags, NULL, false, argc, argv, &o);
+
+    if (first < 0)
+        return -first;
+    if (argc - first > 1)
+        return usage_error("login takes one file, not also '%s'", argv[first + 1]);
+    return first < argc ? take_credential(argv[first]) : show_login();
+}
+
+int logout_main(int argc, char **argv)
+{
+    struct login_options o = {0};
+    struct login l;
+    int first = flags_parse("logout", logout_flags, NULL, false, argc, argv, &o);
+    bool there;
+
+    if (first < 0)
+        return -first;
+    if (first < argc)
+        return usage_error("logout takes no argument '%s'", argv[first]);
+    there = login_find(&l);
+    const char *const paths[] = {l.key, l.certificate, l.dist, l.roots};
+    for (int i = 0; there && i < 4; i++)
+        if (unlink(paths[i]) != 0 && errno != ENOENT) {
+            say_error("logout", "%s: %s", paths[i], strerror(errno));
+            return HAWK_EXIT_FAILED;
+        }
+    if (document_wanted())
+        document_print(json_pack("{s:b}", "removed", there));
+    else
+        puts(there ? "the credential is removed" : "you were not logged in");
+    return HAWK_EXIT_OK;
+}

@@ -1,0 +1,386 @@
+/* `hawk user add|list|revoke`, where the user root is kept. */
+#include "ca/user_command.h"
+
+#include "base/mem.h"
+#include "base/units.h"
+#include "ca/ca.h"
+#include "ca/credential.h"
+#include "ca/file.h"
+#include "ca/users.h"
+#include "cli/document.h"
+#include "cli/print.h"
+#include "net/addr.h"
+#include "net/denied.h"
+
+#include <openssl/crypto.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WHY (PATH_MAX + 300)
+#define TIME_BYTES 40
+
+struct user_options {
+    const char *ca, *scopes, *dist, *out, *output, *uid;
+    int64_t life_us;
+};
+
+const struct flag user_flags[] = {
+    FLAG(TEXT, struct user_options, ca, "ca", 0, "DIR",
+         "the directory of `hawk ca init`, with its users/; default: " CA_DIR),
+    FLAG(TEXT, struct user_options, uid, "uid", 0, "N",
+         "add: the user's uid on the cluster's machines; default: that of the account of this name here"),
+    FLAG(TEXT, struct user_options, scopes, "scopes", 0, "LIST",
+         "add: what the user may do, of read, submit, operate, admin; default: read,submit, or as before"),
+    FLAG_ABOVE_0(struct user_options, life_us, "for", 0, "TIME",
+                 "add: how long the credential is good; default: 30d"),
+    FLAG(TEXT, struct user_options, dist, "dist", 0, "ADDRESS",
+         "add: dists that the user's commands ask, comma separated; default: $HAWK_DIST, else none"),
+    FLAG(TEXT, struct user_options, out, "out", 0, "FILE",
+         "add: where the credential goes, to be taken with `hawk login FILE`; default: the home of the user, "
+         "or "
+         "NAME.credential where he has none here"),
+    FLAG(CHOICE, struct user_options, output, "output", 'o', "table|json", "form of the output"),
+    {0},
+};
+
+const char user_details[] =
+    "add makes a credential: a key, and a certificate with the user's name, uid, scopes and time, signed by "
+    "the\n"
+    "user root. A user who has an account and a home on this machine finds it there, and can submit at once\n"
+    "(run it as root). For others it goes to a file: whoever has it is that user, so carry it well, and "
+    "remove\n"
+    "it when the user has taken it with `hawk login FILE`. Adding a user again renews the credential.\n"
+    "list shows who has been given one.\n"
+    "revoke makes all credentials of a user worthless that were made until now, and ends his connections. "
+    "It\n"
+    "writes DIR/denied, which a central with --ca DIR tells all nodes; for any other, copy that file into\n"
+    "its state_dir.\n"
+    "\nExit codes: 0 done, 1 a file could not be read or written, 2 the command line is wrong.\n"
+    "\nexamples:\n"
+    "  hawk user add ann\n"
+    "  hawk user add olga --scopes read,submit,operate --for 90d\n"
+    "  hawk user add bob --uid 1002 --dist 10.0.0.1:7071 --out bob.credential\n"
+    "  hawk user list\n"
+    "  hawk user revoke bob\n";
+
+static const char *time_text(char buf[TIME_BYTES], int64_t at_s)
+{
+    struct tm tm;
+    time_t at = (time_t)at_s;
+
+    if (!gmtime_r(&at, &tm) || strftime(buf, TIME_BYTES, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+        snprintf(buf, TIME_BYTES, "?");
+    return buf;
+}
+
+static int say_failure(int err, const char *why)
+{
+    say_error("user", "%s", why);
+    return err == HAWK_EINVALID ? HAWK_EXIT_USAGE : HAWK_EXIT_FAILED;
+}
+
+/* ---- Whom ---- */
+
+/* The list of revoked names; NULL: there is none that can be read. */
+static struct denied *read_denied(const char *dir)
+{
+    char path[PATH_MAX], why[WHY], *text = NULL, *roots = NULL;
+    struct denied *d = NULL;
+
+    if (ca_path(path, dir, CA_ROOTS, why, sizeof why) && ca_read(path, &roots, why, sizeof why) == 0 &&
+        ca_path(path, dir, CA_DENIED, why, sizeof why) && ca_read(path, &text, why, sizeof why) == 0)
+        d = denied_read(text, roots, why, sizeof why);
+    free(text);
+    free(roots);
+    return d;
+}
+
+static bool account_uid(const char *name, uint32_t *uid)
+{
+    struct passwd entry, *found = NULL;
+    char text[4096];
+
+    if (getpwnam_r(name, &entry, text, sizeof text, &found) != 0 || !found)
+        return false;
+    *uid = found->pw_uid;
+    return true;
+}
+
+/* The uid that is asked for, that the user had, or that his account has. An exit code. */
+static int choose_uid(const struct user_options *o, const struct users *u, struct identity *who)
+{
+    const struct identity *known = users_find(u, who->name), *other;
+    uint64_t n;
+
+    who->has_uid = true;
+    if (o->uid && (u64_parse(o->uid, 0, UINT32_MAX, &n) != 0 || !identity_uid_fits((uint32_t)n)))
+        return usage_error("user add: --uid is a number, and not 65534, which is nobody's");
+    if (o->uid)
+        who->uid = (uint32_t)n;
+    else if (known)
+        who->uid = known->uid;
+    else if (!account_uid(who->name, &who->uid) || !identity_uid_fits(who->uid))
+        return usage_error("user add: no account is called %s here: say with --uid which uid he has on the "
+                           "cluster's machines",
+                           who->name);
+    if (known && known->uid != who->uid)
+        return usage_error("user add: %s has uid %u: another person needs another name", who->name,
+                           (unsigned)known->uid);
+    other = users_find_uid(u, who->uid);
+    if (other && strcmp(other->name, who->name) != 0)
+        return usage_error("user add: uid %u is %s's already", (unsigned)who->uid, other->name);
+    return HAWK_EXIT_OK;
+}
+
+static int choose_scopes(const struct user_options *o, const struct users *u, struct identity *who)
+{
+    const struct identity *known = users_find(u, who->name);
+
+    if (o->scopes && !scopes_parse(o->scopes, &who->scopes))
+        return usage_error("user add: --scopes is a list of read, submit, operate and admin, not '%s'",
+                           o->scopes);
+    if (!o->scopes && known)
+        who->scopes = known->scopes;
+    return HAWK_EXIT_OK;
+}
+
+/* ---- The credential ---- */
+
+/* Where it went, for people. */
+struct place {
+    char path[PATH_MAX];
+    bool home;
+};
+
+static int put_credential(const struct credential *c, const char *out, struct place *at, char *why,
+                          size_t size)
+{
+    char name[LIMIT_NAME_BYTES + 16], *text;
+    uint32_t uid;
+    bool account = account_uid(c->who.name, &uid) && uid == c->who.uid;
+    int err;
+
+    at->home = !out && account && (geteuid() == 0 || geteuid() == uid);
+    if (at->home && geteuid() != uid)
+        err = credential_install_as(c, uid, at->path, why, size);
+    else if (at->home)
+        err = login_dir(at->path)
+                  ? credential_install(c, at->path, why, size)
+                  : ca_complain(why, size, HAWK_EIO, c->who.name, "you have no home: use --out");
+    else {
+        snprintf(name, sizeof name, "%s.credential", c->who.name);
+        snprintf(at->path, sizeof at->path, "%s", out ? out : name);
+        text = credential_write(c);
+        err = ca_write(at->path, 0600, text, strlen(text), why, size);
+        OPENSSL_cleanse(text, strlen(text));
+        free(text);
+    }
+    return err;
+}
+
+/* Certificates are denied that were made until a second: one of that very second would be, too. */
+static void wait_until_good(const char *dir, struct identity *who)
+{
+    struct denied *d = read_denied(dir);
+
+    for (who->made_s = time(NULL); d && denied_has(d, who); who->made_s = time(NULL))
+        usleep(50 * 1000);
+    denied_free(d);
+}
+
+static int make_credential(const char *dir, const struct user_options *o, const struct identity *who,
+                           struct credential *c, char *why, size_t size)
+{
+    char path[PATH_MAX], *roots = NULL;
+    const char *dist = o->dist ? o->dist : getenv("HAWK_DIST");
+    struct ca_root *root;
+    int err = ca_root_open(&root, dir, ROLE_NONE, why, size);
+
+    *c = (struct credential){0};
+    if (!err)
+        err = ca_path(path, dir, CA_ROOTS, why, size) ? ca_read(path, &roots, why, size) : HAWK_EIO;
+    if (!err)
+        err =
+            credential_make(c, root, who, o->life_us ? o->life_us : CA_USER_LIFE_US, roots, dist ? dist : "");
+    if (err == HAWK_EINVALID)
+        snprintf(why, size, "'%s' cannot be in a certificate: a name has letters, digits, '-', '_' and '.'",
+                 who->name);
+    free(roots);
+    ca_root_free(root);
+    return err;
+}
+
+static void say_added(const struct identity *who, const struct place *at)
+{
+    char scopes[SCOPES_TEXT], until[TIME_BYTES];
+
+    scopes_format(scopes, who->scopes);
+    time_text(until, who->until_s);
+    if (document_wanted())
+        document_print(json_pack("{s:s, s:I, s:s, s:s, s:s}", "user", who->name, "uid", (json_int_t)who->uid,
+                                 "scopes", scopes, "until", until, at->home ? "directory" : "credential",
+                                 at->path));
+    else if (at->home)
+        printf("%s (uid %u; scopes %s), until %s: the credential is in %s\n", who->name, (unsigned)who->uid,
+               scopes, until, at->path);
+    else
+        printf("%s (uid %u; scopes %s), until %s: %s, a secret, is for `hawk login FILE`\n", who->name,
+               (unsigned)who->uid, scopes, until, at->path);
+}
+
+static int check_dists(const char *list)
+{
+    char addr[ADDR_TEXT], why[512];
+
+    if (list && strlen(list) >= LOGIN_DIST_MAX)
+        return usage_error("user add: these are too many dists");
+    while (list && *list) {
+        list = addr_first(list, addr);
+        if (addr_check(addr, why, sizeof why) != 0)
+            return usage_error("user add: --dist: %s", why);
+    }
+    return HAWK_EXIT_OK;
+}
+
+static int add_user(const char *dir, const char *name, const struct user_options *o)
+{
+    struct identity who = {.scopes = SCOPES_OF_USERS};
+    struct credential c = {0};
+    struct place at = {0};
+    struct users u;
+    char why[WHY];
+    int code, err;
+
+    if (strlen(name) > LIMIT_NAME_BYTES || !identity_name_fits(name))
+        return usage_error("user add: a name has letters, digits, '-', '_' and '.'");
+    if (o->life_us && o->life_us < US_PER_S)
+        return usage_error("user add: --for is at least 1s");
+    snprintf(who.name, sizeof who.name, "%s", name);
+    if ((code = check_dists(o->dist)) != 0)
+        return code;
+    err = users_open(&u, dir, true, why, sizeof why);
+    code = err ? say_failure(err, why) : choose_uid(o, &u, &who);
+    if (!code)
+        code = choose_scopes(o, &u, &who);
+    if (!code) {
+        wait_until_good(dir, &who);
+        err = make_credential(dir, o, &who, &c, why, sizeof why);
+        if (!err)
+            err = users_put(&u, &c.who, why, sizeof why);
+        if (!err)
+            err = put_credential(&c, o->out, &at, why, sizeof why);
+        if (err)
+            code = say_failure(err, why);
+        else
+            say_added(&c.who, &at);
+    }
+    credential_free(&c);
+    users_free(&u);
+    return code;
+}
+
+/* ---- The list ---- */
+
+static const char *state_of(const struct identity *who, const struct denied *d)
+{
+    return d && denied_has(d, who) ? "revoked" : who->until_s <= time(NULL) ? "expired" : "good";
+}
+
+static void print_users(const struct users *u, const struct denied *d)
+{
+    struct text_table t = {0};
+    char scopes[SCOPES_TEXT], until[TIME_BYTES];
+
+    table_columns(&t, "USER", ">UID", "SCOPES", "UNTIL", "STATE", NULL);
+    for (uint32_t i = 0; i < u->n; i++) {
+        table_cell(&t, "%s", u->v[i].name);
+        table_cell(&t, "%u", (unsigned)u->v[i].uid);
+        table_cell(&t, "%s", scopes_format(scopes, u->v[i].scopes));
+        table_cell(&t, "%s", time_text(until, u->v[i].until_s));
+        table_cell(&t, "%s", state_of(&u->v[i], d));
+    }
+    table_print(&t, "nobody has been given a credential\n");
+}
+
+static json_t *users_json(const struct users *u, const struct denied *d)
+{
+    json_t *list = json_array();
+    char scopes[SCOPES_TEXT], until[TIME_BYTES];
+
+    for (uint32_t i = 0; i < u->n; i++)
+        json_array_append_new(
+            list, json_pack("{s:s, s:I, s:s, s:s, s:s}", "user", u->v[i].name, "uid", (json_int_t)u->v[i].uid,
+                            "scopes", scopes_format(scopes, u->v[i].scopes), "until",
+                            time_text(until, u->v[i].until_s), "state", state_of(&u->v[i], d)));
+    return json_pack("{s:o}", "users", list);
+}
+
+static int list_users(const char *dir)
+{
+    struct users u;
+    char why[WHY];
+    int err = users_open(&u, dir, false, why, sizeof why), code = HAWK_EXIT_OK;
+    struct denied *d = err ? NULL : read_denied(dir);
+
+    if (err)
+        code = say_failure(err, why);
+    else if (document_wanted())
+        document_print(users_json(&u, d));
+    else
+        print_users(&u, d);
+    denied_free(d);
+    users_free(&u);
+    return code;
+}
+
+static int revoke_user(const char *dir, const char *name)
+{
+    struct identity who = {.scopes = SCOPES_OF_USERS};
+    struct users u;
+    char why[WHY];
+    uint64_t version;
+    bool known;
+    int err = users_open(&u, dir, true, why, sizeof why);
+
+    known = !err && users_find(&u, name);
+    if (!err && !known) {
+        users_free(&u);
+        return usage_error("user revoke: %s has been given no credential: `hawk user list` shows who has",
+                           name);
+    }
+    snprintf(who.name, sizeof who.name, "%s", name);
+    if (!err)
+        err = ca_revoke(dir, &who, &version, why, sizeof why);
+    users_free(&u);
+    if (err)
+        return say_failure(err, why);
+    if (document_wanted())
+        document_print(json_pack("{s:s, s:I}", "revoked", name, "version", (json_int_t)version));
+    else
+        printf("%s/" CA_DENIED ", version %llu: credentials of %s made until now are good no more\n", dir,
+               (unsigned long long)version, name);
+    return HAWK_EXIT_OK;
+}
+
+int user_main(int argc, char **argv)
+{
+    struct user_options o = {0};
+    int first = flags_parse("user", user_flags, NULL, false, argc, argv, &o), n = argc - first;
+    const char *dir = o.ca ? o.ca : CA_DIR;
+
+    if (first < 0)
+        return -first;
+    if (n == 2 && strcmp(argv[first], "add") == 0)
+        return add_user(dir, argv[first + 1], &o);
+    if (n == 2 && strcmp(argv[first], "revoke") == 0)
+        return revoke_user(dir, argv[first + 1]);
+    if (n == 1 && strcmp(argv[first], "list") == 0)
+        return list_users(dir);
+    return usage_error(
+        "user: write `hawk user add NAME`, `hawk user list` or `hawk user revoke NAME`; `hawk help "
+        "user` tells more");
+}

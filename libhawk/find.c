@@ -1,0 +1,97 @@
+/* What a client finds by itself: a cluster, and what to show it. */
+#include "base/mem.h"
+#include "libhawk/client_impl.h"
+#include "net/login.h"
+#include "net/tls.h"
+#include "net/token.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+const char *client_default_socket(char *buf, size_t size)
+{
+    const char *dir = getenv("XDG_RUNTIME_DIR");
+    int n = dir && *dir ? snprintf(buf, size, "unix:%s/hawk/up.sock", dir)
+                        : snprintf(buf, size, "unix:/tmp/hawk-%u/up.sock", (unsigned)getuid());
+    return n > 0 && (size_t)n < size ? buf : NULL;
+}
+
+int client_find_token(struct client *client, const char *path)
+{
+    const char *text = getenv("HAWK_TOKEN");
+    if (path && !*path)
+        return client_fail(client, HAWK_EINVALID, "--token-file names no file");
+    if (!path)
+        path = getenv("HAWK_TOKEN_FILE");
+    char why[PATH_MAX + 400];
+    if (path && *path) {
+        int err = token_read(path, false, &client->token, why, sizeof why);
+        return err ? client_fail(client, HAWK_EINVALID, "%s", why)
+                   : 0; /* a dist is missing, or the wrong one: name another */
+    }
+    if (!text || !*text)
+        return 0;
+    if (token_check(text, strlen(text), why, sizeof why))
+        return client_fail(client, HAWK_EINVALID, "HAWK_TOKEN: %s", why);
+    client->token = xstrdup(text);
+    return 0;
+}
+
+int client_find_tls(struct client *client)
+{
+    const struct tls_files f = {.certificate = getenv("HAWK_TLS_CERTIFICATE"),
+                                .key = getenv("HAWK_TLS_KEY"),
+                                .roots = getenv("HAWK_TLS_ROOTS")};
+    char why[TLS_WHY];
+    struct login l;
+    if (!tls_files_any(&f)) { /* a cluster with tokens has no certificates */
+        if (client->token || !login_find(&l))
+            return 0;
+        client->tls =
+            tls_new(&(struct tls_files){.certificate = l.certificate, .key = l.key, .roots = l.roots}, why);
+        return client->tls
+                   ? 0
+                   : client_fail(client, HAWK_EINVALID, "%s: `hawk login` takes a credential anew", why);
+    }
+    if (!tls_files_all(&f))
+        return client_fail(
+            client, HAWK_EINVALID,
+            "TLS needs HAWK_TLS_CERTIFICATE, HAWK_TLS_KEY and HAWK_TLS_ROOTS, and not all are set");
+    client->tls = tls_new(&f, why);
+    return client->tls ? 0 : client_fail(client, HAWK_EINVALID, "%s", why);
+}
+
+/* Whether somebody listens on "unix:PATH". */
+static bool socket_answers(const char *addr)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    if (strlen(addr + 5) >= sizeof un.sun_path)
+        return false;
+    memcpy(un.sun_path, addr + 5, strlen(addr + 5));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool answers = fd >= 0 && connect(fd, (struct sockaddr *)&un, sizeof un) == 0;
+    if (fd >= 0)
+        close(fd);
+    return answers;
+}
+
+const char *client_find_contacts(const struct client_options *o, const char **origin, char *buf, size_t size)
+{
+    const char *env = getenv("HAWK_DIST");
+    struct login l;
+    *origin = o->dist ? "--dist" : "HAWK_DIST";
+    if (o->dist)
+        return o->dist;
+    if (env && *env)
+        return env;
+    *origin = "the local socket";
+    if (client_default_socket(buf, size) && socket_answers(buf))
+        return buf;
+    *origin = "your login";
+    return login_find(&l) && login_dists(&l, buf, size) ? buf : NULL;
+}

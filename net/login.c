@@ -1,0 +1,53 @@
+/* See login.h. */
+#include "net/login.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PASSWD_BYTES 4096
+
+static bool join_path(char path[PATH_MAX], const char *dir, const char *name)
+{
+    int n = snprintf(path, PATH_MAX, "%s/%s", dir, name);
+
+    return n > 0 && n < PATH_MAX;
+}
+
+bool login_dir(char dir[PATH_MAX])
+{
+    const char *own = getenv("HAWK_LOGIN"), *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    struct passwd entry, *found = NULL;
+    char text[PASSWD_BYTES];
+
+    if (own && *own)
+        return strcmp(own, LOGIN_NONE) != 0 && snprintf(dir, PATH_MAX, "%s", own) < PATH_MAX;
+    if (config && *config == '/')
+        return join_path(dir, config, "hawk");
+    if ((!home || *home != '/') && getpwuid_r(geteuid(), &entry, text, sizeof text, &found) == 0 && found)
+        home = found->pw_dir;
+    return home && *home == '/' && join_path(dir, home, ".config/hawk");
+}
+
+bool login_find(struct login *l)
+{
+    char dir[PATH_MAX];
+
+    return login_dir(dir) && join_path(l->certificate, dir, LOGIN_CERTIFICATE) &&
+           join_path(l->key, dir, LOGIN_KEY) && join_path(l->roots, dir, LOGIN_ROOTS) &&
+           join_path(l->dist, dir, LOGIN_DIST) && access(l->certificate, F_OK) == 0;
+}
+
+bool login_dists(const struct login *l, char *buf, size_t size)
+{
+    FILE *f = fopen(l->dist, "re");
+    size_t n = f ? fread(buf, 1, size - 1, f) : 0;
+
+    if (f)
+        fclose(f);
+    buf[n] = '\0';
+    buf[strcspn(buf, "\n")] = '\0';
+    return *buf != '\0';
+}

@@ -1,0 +1,221 @@
+"""Users' credentials: who keeps the user root makes them, users take them, and commands find them by themselves."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from hawktest import BOUND, HAWK, run_tests, wait_for
+from tlstest import Roots, TlsCluster
+from userstest import ANN, BOB, others_exist
+
+ALL = "read,submit,operate,admin"
+
+
+class LoginCluster(TlsCluster):
+    """Users are known to it by what `hawk user add` has made."""
+
+    def user(self, *args, check=0):
+        r = subprocess.run([HAWK, "user", *args, "--ca", self.ca.dir], capture_output=True, text=True, timeout=BOUND,
+                           cwd=self.dir)
+        assert r.returncode == check, (args, r.returncode, r.stdout, r.stderr)
+        return r.stderr if check else r.stdout
+
+    def users(self):
+        return {u["user"]: u for u in json.loads(self.user("list", "-o", "json"))["users"]}
+
+    def clean(self, name, **more):
+        """The environment of somebody who has nothing but a home."""
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("HAWK_", "XDG_"))}
+        return {**env, "HOME": f"{self.dir}/home-{name}", **more}
+
+    def as_login(self, name, *args, check=0, input=None, **more):
+        r = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND, env=self.clean(name, **more),
+                           input=input, cwd=self.dir)
+        assert check is None or r.returncode == check, (args, r.returncode, r.stdout, r.stderr)
+        return r
+
+    def log_in(self, name, uid, *more):
+        self.user("add", name, "--uid", str(uid), "--dist", self.dist_addrs[0], "--out", f"{self.dir}/{name}.credential",
+                  *more)
+        return self.as_login(name, "login", f"{self.dir}/{name}.credential").stdout
+
+
+def test_a_user_logs_in_and_needs_no_flags():
+    with LoginCluster(workers=1) as c:
+        assert "not logged in" in c.as_login("ann", "login", check=1).stderr
+        said = c.log_in("ann", 1001)
+        assert "ann (uid 1001; scopes read,submit), until " in said and "home-ann/.config/hawk" in said, said
+        place = f"{c.dir}/home-ann/.config/hawk"
+        assert os.stat(place).st_mode & 0o777 == 0o700
+        for name in ("user.crt", "user.key", "roots.crt", "dist"):
+            assert os.stat(f"{place}/{name}").st_mode & 0o777 == 0o600, name
+        assert os.stat(f"{c.dir}/ann.credential").st_mode & 0o777 == 0o600
+        job = c.as_login("ann", "submit", "--wait", "--", "true").stdout.strip()
+        assert c.json("job", job)["jobs"][0]["user"] == "ann"
+        r = c.as_login("ann", "drain", "w1", check=3)
+        assert "you are ann (uid 1001, by certificate; scopes read,submit): /hawk.v1.Hawk/Drain needs" in r.stderr, r.stderr
+        assert c.as_login("ann", "login").stdout == said
+        # By standard input, into a directory of one's choice; and gone again.
+        with open(f"{c.dir}/ann.credential", encoding="ascii") as f:
+            text = f.read()
+        c.as_login("bob", "login", "-", input=text, HAWK_LOGIN=f"{c.dir}/elsewhere")
+        c.as_login("bob", "nodes", HAWK_LOGIN=f"{c.dir}/elsewhere")
+        c.as_login("bob", "logout", HAWK_LOGIN=f"{c.dir}/elsewhere")
+        assert os.listdir(f"{c.dir}/elsewhere") == []
+        assert "no cluster found" in c.as_login("bob", "nodes", HAWK_LOGIN=f"{c.dir}/elsewhere", check=3).stderr
+        assert "no cluster found" in c.as_login("ann", "nodes", HAWK_LOGIN="none", check=3).stderr
+
+
+def test_users_are_listed_renewed_and_revoked():
+    with LoginCluster(workers=1) as c:
+        assert c.users() == {}
+        c.log_in("ann", 1001)
+        c.log_in("olga", 1002, "--scopes", ALL, "--for", "2h")
+        assert {n: (u["uid"], u["scopes"], u["state"]) for n, u in c.users().items()} == {
+            "ann": (1001, "read,submit", "good"), "olga": (1002, ALL, "good")}
+        assert "olga" in c.user("list")
+        before = c.users()["olga"]["until"]
+        c.log_in("olga", 1002)  # keeps her scopes
+        assert c.users()["olga"]["scopes"] == ALL and c.users()["olga"]["until"] > before
+        assert "uid 1001 is ann's already" in c.user("add", "eve", "--uid", "1001", check=2)
+        assert "ann has uid 1001" in c.user("add", "ann", "--uid", "1009", check=2)
+        assert "no account is called nosuch" in c.user("add", "nosuch", check=2)
+        for wrong in (("a/b", "--uid", "7"), ("eve", "--uid", "65534"), ("eve", "--uid", "x"), ("eve", "--uid", "7", "--scopes", "fly"),
+                      ("eve", "--uid", "7", "--for", "1ms"), ("eve", "--uid", "7", "--dist", "nowhere")):
+            c.user("add", *wrong, check=2)
+        assert "has been given no credential" in c.user("revoke", "eve", check=2)
+        assert set(c.users()) == {"ann", "olga"}
+        c.user("revoke", "ann")
+        assert c.users()["ann"]["state"] == "revoked" and c.users()["olga"]["state"] == "good"
+        # Central has no --ca here: its operator copies the list.
+        with open(f"{c.ca.dir}/denied", encoding="ascii") as f:
+            text = f.read()
+        with open(f"{c.dir}/central/denied", "w", encoding="ascii") as f:
+            f.write(text)
+        wait_for("ann to be out", lambda: c.as_login("ann", "nodes", check=None).returncode == 3, bound=10)
+        c.as_login("olga", "nodes")
+        c.log_in("ann", 1001)
+        c.as_login("ann", "nodes")
+        assert c.users()["ann"]["state"] == "good"
+
+
+def test_the_user_root_revokes_alone():
+    """Where the node root is elsewhere."""
+    ca = Roots()
+    os.rename(f"{ca.dir}/nodes", f"{ca.dir}-nodes")
+    try:
+        subprocess.run([HAWK, "user", "add", "ann", "--uid", "1001", "--ca", ca.dir, "--out", f"{ca.dir}/ann"], check=True)
+        subprocess.run([HAWK, "user", "revoke", "ann", "--ca", ca.dir], check=True)
+        r = subprocess.run([HAWK, "ca", "revoke", ca.dir, "--role", "worker", "--name", "w1"], capture_output=True, text=True)
+        assert r.returncode == 1 and "nodes/root.crt" in r.stderr, r
+    finally:
+        os.rename(f"{ca.dir}-nodes", f"{ca.dir}/nodes")
+    r = subprocess.run([HAWK, "ca", "revoke", ca.dir, "--role", "worker", "--name", "w1"], capture_output=True, text=True)
+    assert r.returncode == 0 and "version 2" in r.stdout, r
+    assert "ann.user.hawk" in ca.read("denied").decode()
+
+
+def test_an_expired_login_says_so():
+    with LoginCluster(workers=1) as c:
+        c.log_in("ann", 1001, "--for", "1s")
+        wait_for("it to expire", lambda: c.as_login("ann", "login", check=None).returncode == 1)
+        r = c.as_login("ann", "nodes", check=3)
+        assert "your certificate has expired" in r.stderr and "hawk user add" in r.stderr, r.stderr
+        assert c.users()["ann"]["state"] == "expired"
+
+
+def test_what_is_no_credential():
+    with LoginCluster(workers=0) as c:
+        c.log_in("ann", 1001)
+        c.log_in("bob", 1002)
+        text = {}
+        for name in ("ann", "bob"):
+            with open(f"{c.dir}/{name}.credential", encoding="ascii") as f:
+                text[name] = f.read()
+        key = {n: t[t.index("-----BEGIN PRIVATE"):t.index("-----END PRIVATE")] for n, t in text.items()}
+        other = Roots().read("roots.crt").decode()
+        end = text["ann"].index("-----END PRIVATE KEY-----") + len("-----END PRIVATE KEY-----\n")
+        for wrong, why in ((text["ann"].replace(key["ann"], key["bob"]), "a key that is not its certificate's"),
+                           (text["ann"][:end] + other, "its roots have not signed"), (text["ann"][:end], "not whole"),
+                           ("", "not whole"), (text["ann"][:100], "not whole"),
+                           (text["ann"].replace("credential 1", "credential 2"), "not whole")):
+            assert why in c.as_login("eve", "login", "-", input=wrong, check=2).stderr, why
+        assert not os.path.exists(f"{c.dir}/home-eve")
+
+
+def files_below(*places):
+    for place in places:
+        for root, _, names in os.walk(place):
+            yield from (f"{root}/{name}" for name in names if os.path.isfile(f"{root}/{name}"))
+
+
+def test_the_key_is_nowhere_else():
+    with LoginCluster(workers=1) as c:
+        c.log_in("ann", 1001)
+        with open(f"{c.dir}/home-ann/.config/hawk/user.key", encoding="ascii") as f:
+            secret = f.read().splitlines()[1]
+        os.remove(f"{c.dir}/ann.credential")
+        said = [c.user("list", "-o", "json"), c.user("list"), c.as_login("ann", "login", "-o", "json").stdout]
+        job = c.as_login("ann", "submit", "--export", "ALL", "--", "sh", "-c", "env; cat /proc/$$/cmdline; sleep 600").stdout.strip()
+        wait_for("it to write", lambda: "HOME=" in c.as_login("ann", "cat", job, check=None).stdout)
+        said += [c.as_login("ann", *args).stdout for args in (("cat", job), ("job", job, "-o", "json"), ("explain", job),
+                                                              ("nodes", "-o", "json"))]
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            for name in ("cmdline", "environ"):
+                try:
+                    with open(f"/proc/{pid}/{name}", "rb") as f:
+                        said.append(f.read().decode(errors="replace"))
+                except OSError:
+                    pass
+        said += [d.text() for d in (c.central, *c.dists, *c.workers)]
+        for path in files_below(c.dir, c.ca.dir):
+            if path.endswith("home-ann/.config/hawk/user.key"):
+                continue
+            with open(path, "rb") as f:
+                said.append(f.read().decode(errors="replace"))
+        assert not any(secret in text for text in said)
+        c.as_login("ann", "cancel", job)
+
+
+def with_accounts(passwd, *args, uid=None):
+    """Runs a command where the system's accounts are those of a file."""
+    drop = ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups") if uid else ()
+    return subprocess.run(["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/passwd; exec "$@"', passwd, *drop, *args],
+                          capture_output=True, text=True, timeout=BOUND, cwd="/",
+                          env={k: v for k, v in os.environ.items() if not k.startswith(("HAWK_", "XDG_", "HOME"))})
+
+
+def test_root_puts_credentials_into_homes():
+    if not others_exist():
+        return
+    with tempfile.TemporaryDirectory() as d:
+        if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
+            print("skipped: no mounts")
+            return
+        os.chmod(d, 0o755)
+        with open(f"{d}/passwd", "w", encoding="ascii") as f:
+            f.write(f"root:x:0:0::/root:/bin/sh\nann:x:{ANN}:{ANN}::{d}/ann:/bin/sh\nbob:x:{BOB}:{BOB}::{d}/bob:/bin/sh\n")
+        for name, uid in (("ann", ANN), ("bob", BOB)):
+            os.mkdir(f"{d}/{name}", 0o700)
+            os.chown(f"{d}/{name}", uid, uid)
+        ca = Roots()
+        r = with_accounts(f"{d}/passwd", HAWK, "user", "add", "ann", "--ca", ca.dir)
+        assert r.returncode == 0 and f"ann (uid {ANN}; scopes read,submit)" in r.stdout and f"{d}/ann/.config/hawk" in r.stdout, r
+        for name in ("user.crt", "user.key"):
+            st = os.stat(f"{d}/ann/.config/hawk/{name}")
+            assert (st.st_uid, st.st_mode & 0o777) == (ANN, 0o600)
+        # Her own commands find it, without HOME as well.
+        r = with_accounts(f"{d}/passwd", HAWK, "login", uid=ANN)
+        assert r.returncode == 0 and r.stdout.startswith(f"ann (uid {ANN}"), r
+        # A home that leads to what only root may write is no way in.
+        os.mkdir(f"{d}/roots", 0o700)
+        os.mkdir(f"{d}/bob/.config")
+        os.chown(f"{d}/bob/.config", BOB, BOB)
+        os.symlink(f"{d}/roots", f"{d}/bob/.config/hawk")
+        r = with_accounts(f"{d}/passwd", HAWK, "user", "add", "bob", "--ca", ca.dir)
+        assert r.returncode == 1 and "Permission denied" in r.stderr, r
+        assert os.listdir(f"{d}/roots") == []
+
+
+run_tests(sys.modules[__name__])
