@@ -276,7 +276,7 @@ int exec_main(int argc, char **argv)
         o.spec.input = "-";
     int n;
     char **words = command_of(&o, argc - first, argv + first, &n);
-    int exit_code = spec_build(argv[0], &o.spec, n, words, &d) ? EXEC_OURS : 0;
+    int exit_code = spec_build(argv[0], &o.spec, n, words, &d, NULL) ? EXEC_OURS : 0;
     if (!exit_code && session_open(&r.s, argv[0], &o.common))
         exit_code = EXEC_OURS;
     if (!exit_code)

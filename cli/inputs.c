@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/units.h"
+#include "cli/lines.h"
 #include "template/template.h"
 
 #include <errno.h>
@@ -107,62 +108,7 @@ static int array_source(const char *command, const char *text, struct inputs *in
     return 0;
 }
 
-/* ---- --each-line ---- */
-
-/* A file that is being read. */
-struct reading {
-    const char *command, *path;
-    struct input_source *s;
-    bool header, any;
-    int exit_code;
-};
-
-static bool take_names(struct reading *r, const char *fields, size_t len, uint32_t n)
-{
-    static const char bom[] = "\xef\xbb\xbf";
-    const char *end = fields + len;
-
-    if (len >= 3 && memcmp(fields, bom, 3) == 0)
-        fields += 3;
-    for (uint32_t i = 0; i < n; i++) {
-        size_t name = strnlen(fields, (size_t)(end - fields));
-        memcpy(strings_add_space(&r->s->names, name), fields, name);
-        fields += name + 1;
-    }
-    r->header = false;
-    return true;
-}
-
-static bool take_record(void *arg, size_t line, const char *fields, size_t len, uint32_t n)
-{
-    struct reading *r = arg;
-    uint32_t nuls = 0;
-
-    for (const char *c = fields; (c = memchr(c, '\0', (size_t)(fields + len - c))); c++)
-        nuls++;
-    if (!r->any)
-        r->s->columns = n;
-    r->any = true;
-    if (nuls != n - 1)
-        r->exit_code =
-            usage_error("%s: --each-line: %s, line %zu: a NUL byte, which no argument can have; --null: NULs "
-                        "end the inputs",
-                        r->command, r->path, line);
-    else if (n != r->s->columns)
-        r->exit_code = usage_error("%s: --each-line: %s, line %zu: %u columns, and the first line has %u",
-                                   r->command, r->path, line, n, r->s->columns);
-    else if (n > LIMIT_COLUMNS)
-        r->exit_code = usage_error("%s: --each-line: %s has %u columns, the limit is %u", r->command, r->path,
-                                   n, LIMIT_COLUMNS);
-    else if (r->header)
-        return take_names(r, fields, len, n);
-    else if (r->s->values.n == LIMIT_TASKS_PER_JOB)
-        r->exit_code = usage_error("%s: --each-line: %s has more than %u lines, the limit of tasks in a job",
-                                   r->command, r->path, LIMIT_TASKS_PER_JOB);
-    else
-        task_args_add(&r->s->values, fields, len);
-    return r->exit_code == 0;
-}
+/* ---- Files ---- */
 
 char *inputs_file(const char *command, const char *flag, const char *path, size_t limit, size_t *len)
 {
@@ -188,31 +134,50 @@ char *inputs_file(const char *command, const char *flag, const char *path, size_
     return t.data;
 }
 
-static int lines_source(const char *command, const struct input_options *o, const char *path,
-                        struct inputs *in)
+/* Takes what is there of a list that comes by and by, once that is anything. */
+static int take_first(struct lines *l, struct task_args *values)
 {
-    size_t len, line = 0;
-    char *data = inputs_file(command, "each-line", path, 2 * (size_t)LIMIT_JOB_BYTES, &len);
-    char end = o->null ? '\0' : '\n', separator = '\0';
+    int exit_code = 0;
 
-    if (!data)
+    while (!exit_code && values->n == 0 && !lines_over(l)) {
+        if (lines_hungry(l))
+            exit_code = lines_read(l);
+        if (!exit_code)
+            exit_code = lines_take(l, values, INPUTS_FIRST);
+    }
+    return exit_code;
+}
+
+static int take_all(const char *command, const char *path, struct lines *l, struct task_args *values)
+{
+    int exit_code = lines_read_all(l);
+
+    if (!exit_code)
+        exit_code = lines_take(l, values, LIMIT_TASKS_PER_JOB + 1);
+    if (!exit_code && values->n > LIMIT_TASKS_PER_JOB)
+        return usage_error("%s: --each-line: %s has more than %u lines, the limit of tasks in a job", command,
+                           path, LIMIT_TASKS_PER_JOB);
+    return exit_code;
+}
+
+static int lines_source(const char *command, const struct input_options *o, const char *path,
+                        struct inputs *in, struct lines **rest)
+{
+    struct lines *l = lines_open(command, o, path);
+
+    if (!l)
         return HAWK_EXIT_USAGE;
-    if (o->separator)
-        separator = strcmp(o->separator, "\\t") == 0 ? '\t' : *o->separator;
-    else if (o->csv)
-        separator = ',';
-    struct reading r = {.command = command, .path = path, .s = source_add(in), .header = o->header};
-    if (records_read(data, len, end, separator, take_record, &r, &line))
-        r.exit_code =
-            usage_error("%s: --each-line: %s, line %zu: a column in quotes that do not end before a comma or "
-                        "the line's end",
-                        command, path, line);
-    else if (!r.exit_code && len > LIMIT_JOB_BYTES)
-        r.exit_code = usage_error("%s: --each-line: %s has more than %u bytes, the limit of a job", command,
-                                  path, LIMIT_JOB_BYTES);
+    struct input_source *s = source_add(in);
+    bool first = rest && lines_come(l);
+    int exit_code = first ? take_first(l, &s->values) : take_all(command, path, l, &s->values);
+    s->columns = lines_columns(l) ? lines_columns(l) : 1;
+    s->names = lines_take_names(l);
     in->lines = true;
-    free(data);
-    return r.exit_code;
+    if (first && !exit_code)
+        *rest = l;
+    else
+        lines_close(l);
+    return exit_code;
 }
 
 /* ---- All sources ---- */
@@ -243,7 +208,7 @@ static int check_inputs(const char *command, const struct input_options *o)
     return 0;
 }
 
-int inputs_read(const char *command, const struct input_options *o, struct inputs *in)
+int inputs_read(const char *command, const struct input_options *o, struct inputs *in, struct lines **rest)
 {
     int exit_code = check_inputs(command, o);
 
@@ -252,7 +217,7 @@ int inputs_read(const char *command, const struct input_options *o, struct input
         if (strcmp(flag, "array") == 0) {
             exit_code = array_source(command, text, in);
         } else if (strcmp(flag, "each-line") == 0) {
-            exit_code = lines_source(command, o, text, in);
+            exit_code = lines_source(command, o, text, in, o->sources.n == 1 ? rest : NULL);
         } else {
             struct input_source *s = *flag == '+' ? &in->v[in->n - 1] : source_add(in);
             task_args_add(&s->values, text, strlen(text));

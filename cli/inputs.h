@@ -54,8 +54,11 @@ struct inputs {
     bool lines; /* a source may have anything in it, not only numbers */
 };
 
-/* Reads all sources. 0, or HAWK_EXIT_USAGE after a message. */
-int inputs_read(const char *command, const struct input_options *o, struct inputs *in);
+/* Reads all sources. With `rest` a single list whose lines come by and by is read to its first ones, at most
+ * INPUTS_FIRST, and *rest is the rest of it. 0, or HAWK_EXIT_USAGE after a message. */
+struct lines;
+#define INPUTS_FIRST 256u
+int inputs_read(const char *command, const struct input_options *o, struct inputs *in, struct lines **rest);
 void inputs_free(struct inputs *in);
 /* A copy of the text in which {NAME}, {NAME.} and so on name columns by number. free() it. */
 char *inputs_numbered(const struct inputs *in, const char *text);
@@ -67,12 +70,19 @@ int inputs_use(const char *command, const struct inputs *in, bool link, struct j
  * behind. The caller frees it; NULL after a message. */
 char *inputs_file(const char *command, const char *flag, const char *path, size_t limit, size_t *len);
 
+/* A text with records, and how far it was read. */
+struct records {
+    const char *at, *end;
+    size_t line; /* the number of the line that begins at `at` */
+    bool more;   /* the text goes on behind its end: a record that ends there may not be whole, and is left */
+};
+
 /* The records of a text: lines, or what stands between NULs, taken apart into fields by `separator` (0: they are one
  * field). A field in double quotes may have anything in it, as RFC 4180 says. Calls fn with the number of the line in
  * which a record begins and its fields with a NUL between two; false from it ends. HAWK_EINVALID, and *line: quotes
  * that do not end, or text behind them. */
 typedef bool record_fn(void *arg, size_t line, const char *fields, size_t len, uint32_t n);
-HAWK_MUST_USE int records_read(const char *data, size_t len, char end, char separator, record_fn *fn,
-                               void *arg, size_t *line);
+HAWK_MUST_USE int records_read(struct records *r, char end, char separator, record_fn *fn, void *arg,
+                               size_t *line);
 
 #endif

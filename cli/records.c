@@ -4,15 +4,16 @@
 
 #include <string.h>
 
-struct records {
+/* The record that is read. */
+struct record {
     const char *at, *end;
     size_t line;
-    struct text fields; /* of the present record */
+    struct text fields;
     uint32_t n;
 };
 
 /* A field in quotes, from the first one on. False: they do not end, or text follows. */
-static bool quoted_field(struct records *r, char last, char separator)
+static bool quoted_field(struct record *r, char last, char separator)
 {
     for (r->at++; r->at < r->end; r->at++) {
         if (*r->at == '\n')
@@ -33,7 +34,7 @@ static bool quoted_field(struct records *r, char last, char separator)
     return false;
 }
 
-static void plain_field(struct records *r, char last, char separator)
+static void plain_field(struct record *r, char last, char separator)
 {
     const char *begin = r->at;
     size_t len;
@@ -47,7 +48,7 @@ static void plain_field(struct records *r, char last, char separator)
 }
 
 /* Reads one record, up to its end and over it. */
-static bool read_record(struct records *r, char last, char separator)
+static bool read_record(struct record *r, char last, char separator)
 {
     r->fields.len = 0;
     for (r->n = 1;; r->n++) {
@@ -67,18 +68,33 @@ static bool read_record(struct records *r, char last, char separator)
     return true;
 }
 
-int records_read(const char *data, size_t len, char end, char separator, record_fn *fn, void *arg,
-                 size_t *line)
+/* Whether what may follow the text's end could change what was read: a record without its end, or half a pair of
+ * characters. */
+static bool may_go_on(const struct records *r, const struct record *now, bool ok, char last)
 {
-    struct records r = {.at = data, .end = data + len, .line = 1};
-    bool ok = true;
+    if (!r->more)
+        return false;
+    return ok ? now->at == r->end && now->at[-1] != last : r->end - now->at <= 1;
+}
 
-    while (r.at < r.end) {
-        *line = r.line;
-        ok = read_record(&r, end, separator);
-        if (!ok || ((r.fields.len || r.n > 1) && !fn(arg, *line, r.fields.data, r.fields.len, r.n)))
+int records_read(struct records *r, char end, char separator, record_fn *fn, void *arg, size_t *line)
+{
+    struct record now = {.end = r->end};
+    bool ok = true, goes_on = true;
+
+    while (ok && goes_on && r->at < r->end) {
+        now.at = r->at;
+        *line = now.line = r->line;
+        ok = read_record(&now, end, separator);
+        if (may_go_on(r, &now, ok, end)) {
+            ok = true;
             break;
+        }
+        r->at = now.at;
+        r->line = now.line;
+        goes_on = !ok || (now.fields.len == 0 && now.n == 1) ||
+                  fn(arg, *line, now.fields.data, now.fields.len, now.n);
     }
-    text_free(&r.fields);
+    text_free(&now.fields);
     return ok ? 0 : HAWK_EINVALID;
 }

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "cli/document.h"
+#include "cli/lines.h"
 #include "cli/retries.h"
 #include "cli/session.h"
 #include "libhawk/client.h"
@@ -413,21 +414,31 @@ static int build_numbered(const char *command, const struct spec_options *o, con
     return exit_code;
 }
 
-int spec_build(const char *command, const struct spec_options *o, int argc, char **argv, struct job_desc **d)
+int spec_build(const char *command, const struct spec_options *o, int argc, char **argv, struct job_desc **d,
+               struct lines **rest)
 {
     struct inputs in = {0};
+    struct lines *more = NULL;
     int exit_code = check_options(command, o, argc);
     if (!exit_code)
-        exit_code = inputs_read(command, &o->inputs, &in);
+        exit_code = inputs_read(command, &o->inputs, &in, rest ? &more : NULL);
     struct job_desc *made = job_desc_new();
+    if (more)
+        made->flags |= JOB_PART;
     if (!exit_code)
         exit_code = build_numbered(command, o, &in, argc, argv, made);
     inputs_free(&in);
     if (!exit_code && !o->takes_stdin)
         warn_of_pipe(command, o);
+    if (exit_code || (more && lines_over(more))) {
+        lines_close(more);
+        more = NULL;
+    }
     if (exit_code)
         job_desc_drop(made);
     else
         *d = made;
+    if (rest)
+        *rest = more;
     return exit_code;
 }

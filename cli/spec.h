@@ -93,7 +93,10 @@ struct spec_options {
     "backquotes, here-documents and $((...)) any other value fails its task before it starts: write\n"       \
     "\"$HAWK_INPUT\" there. No task starts before all inputs are read, since every task learns their "       \
     "number\n"                                                                                               \
-    "(HAWK_TASK_COUNT). An empty list is a job of no tasks, which succeeds.\n"                               \
+    "(HAWK_TASK_COUNT). But `hawk run` of a single list from a pipe or terminal starts tasks as lines "      \
+    "come,\n"                                                                                                \
+    "without HAWK_TASK_COUNT and as several jobs; --shuf and --dry-run read it to the end first. An empty "  \
+    "list is a job of no tasks, which succeeds.\n"                                                           \
     "A task's environment has HAWK_INPUT (its input, else its number; HAWK_INPUT_1 and so on, where it has " \
     "several values), HAWK_JOB_ID, "                                                                         \
     "HAWK_JOB_NAME,\n"                                                                                       \
@@ -115,10 +118,12 @@ struct spec_options {
     "Times are written 250ms, 30s, 5m, 2h.\n"
 
 /* Makes the job's description, in *d with one reference. It has no tasks where a list of inputs is empty: such a job
- * succeeds without a cluster. Its flags are 0 except for JOB_EACH_ARG and
- * JOB_AT_MOST_ONCE. argv is the command and its arguments. It reads the files of inputs and --stdin.
+ * succeeds without a cluster. Its flags are those of the options, JOB_EACH_ARG and JOB_EACH_CWD. argv is the command
+ * and its arguments. It reads the files of inputs and --stdin. With `rest` it reads a single list whose lines come by
+ * and by only to its first ones: then the description is a JOB_PART, and *rest the list; NULL: all of it was read.
  * 0, or HAWK_EXIT_USAGE after a message. */
-int spec_build(const char *command, const struct spec_options *o, int argc, char **argv, struct job_desc **d);
+int spec_build(const char *command, const struct spec_options *o, int argc, char **argv, struct job_desc **d,
+               struct lines **rest);
 
 /* Frees what the flags made. */
 static inline void spec_options_free(struct spec_options *o)

@@ -130,7 +130,7 @@ int submit_main(int argc, char **argv)
     const char *contact = o.common.dist ? o.common.dist : getenv("HAWK_DIST");
     o.spec.all_env = !contact || !*contact;
     if (!exit_code)
-        exit_code = spec_build(argv[0], &o.spec, argc - first, argv + first, &d);
+        exit_code = spec_build(argv[0], &o.spec, argc - first, argv + first, &d, NULL);
     if (!exit_code && o.results && (!o.wait || !o.spec.app))
         exit_code = usage_error("%s: --results goes with --app and --wait", argv[0]);
     if (!exit_code && o.for_us && !o.wait)

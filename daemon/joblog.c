@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char head[] =
@@ -132,16 +133,16 @@ static int read_line(char *line, uint64_t number, joblog_entry_fn *entries, void
     return entries(arg, &e);
 }
 
-/* Reads all whole lines, and cuts off what a process that was killed left of another. */
-static int read_lines(struct joblog *l, FILE *f, joblog_entry_fn *entries, void *arg, char *why, size_t size)
+/* Reads all whole lines. *whole: their bytes; what follows is what a process that was killed left of another. */
+static int read_lines(FILE *f, off_t *whole, joblog_entry_fn *entries, void *arg, char *why, size_t size)
 {
     char *line = NULL;
     size_t cap = 0;
-    off_t whole = 0;
     uint64_t number = 0;
     ssize_t n = 0;
     int err = 0;
-    for (; !err && (n = getline(&line, &cap, f)) > 0 && line[n - 1] == '\n'; whole += n) {
+    *whole = 0;
+    for (; !err && (n = getline(&line, &cap, f)) > 0 && line[n - 1] == '\n'; *whole += n) {
         if (number++ == 0 && strcmp(line, head) != 0) {
             snprintf(why, size, "%s", no_log);
             err = HAWK_EINVALID;
@@ -156,7 +157,7 @@ static int read_lines(struct joblog *l, FILE *f, joblog_entry_fn *entries, void 
         err = HAWK_EINVALID;
     }
     free(line);
-    if (!err && (ferror(f) || ftruncate(l->fd, whole))) {
+    if (!err && ferror(f)) {
         snprintf(why, size, "%s", strerror(errno));
         err = HAWK_EIO;
     }
@@ -177,6 +178,32 @@ static void sync_directory(const char *path)
     close(fd);
 }
 
+/* Without `entries` it must be empty. A pipe is. */
+static int read_log(const char *path, joblog_entry_fn *entries, void *arg, off_t *whole, char *why,
+                    size_t size)
+{
+    struct stat st;
+    if (!entries && stat(path, &st) == 0 && st.st_size > 0) {
+        snprintf(why, size, "it is not empty: --resume goes on with it");
+        return HAWK_EEXISTS;
+    }
+    FILE *f = entries ? fopen(path, "re") : NULL;
+    if (entries && !f) {
+        snprintf(why, size, "%s", strerror(errno));
+        return HAWK_EIO;
+    }
+    int err = f ? read_lines(f, whole, entries, arg, why, size) : 0;
+    if (f)
+        fclose(f);
+    return err;
+}
+
+int joblog_look(const char *path, joblog_entry_fn *entries, void *arg, char *why, size_t size)
+{
+    off_t whole;
+    return access(path, F_OK) && errno == ENOENT ? 0 : read_log(path, entries, arg, &whole, why, size);
+}
+
 static int open_file(struct joblog *l, const char *path, joblog_entry_fn *entries, void *arg, char *why,
                      size_t size)
 {
@@ -190,21 +217,15 @@ static int open_file(struct joblog *l, const char *path, joblog_entry_fn *entrie
         snprintf(why, size, "another `hawk run` writes to it");
         return HAWK_EBUSY;
     }
-    if (entries) {
-        FILE *f = fopen(path, "re");
-        int err = f ? read_lines(l, f, entries, arg, why, size) : HAWK_EIO;
-        if (!f)
-            snprintf(why, size, "%s", strerror(errno));
-        else
-            fclose(f);
-        if (err)
-            return err;
+    off_t end, whole = 0;
+    int err = read_log(path, entries, arg, &whole, why, size);
+    if (err)
+        return err;
+    if (entries && ftruncate(l->fd, whole)) {
+        snprintf(why, size, "%s", strerror(errno));
+        return HAWK_EIO;
     }
-    off_t end = lseek(l->fd, 0, SEEK_END);
-    if (end > 0 && !entries) {
-        snprintf(why, size, "it is not empty: --resume goes on with it");
-        return HAWK_EEXISTS;
-    }
+    end = lseek(l->fd, 0, SEEK_END);
     if (end == 0)
         text_add(&l->waiting, head, sizeof head - 1);
     sync_directory(path);

@@ -37,6 +37,8 @@ typedef int joblog_entry_fn(void *arg, const struct joblog_entry *e);
  * returns HAWK_EIO, HAWK_EEXISTS, HAWK_EBUSY or HAWK_EINVALID and a text in why, or what `entries` returned. */
 HAWK_MUST_USE int joblog_open(struct joblog **out, const char *path, const char *command,
                               joblog_entry_fn *entries, void *arg, char *why, size_t size);
+/* Reads what is there of a log, and changes nothing. No file is as good as an empty one. */
+HAWK_MUST_USE int joblog_look(const char *path, joblog_entry_fn *entries, void *arg, char *why, size_t size);
 /* Starts the thread. It calls written(arg) whenever joblog_written() has news. */
 void joblog_start(struct joblog *l, void (*written)(void *arg), void *arg);
 /* The number of the last line that is on the disk, with all before it. *err: 0, or the errno why no more lines can be

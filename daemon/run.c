@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RUN_INTERRUPTED 130
-#define RUN_GOES_ON (-1) /* no exit code yet */
+#define RUN_SIGNALLED 128 /* and the signal */
+#define RUN_GOES_ON (-1)  /* no exit code yet */
 #define PROGRESS_US (100 * US_PER_MS)
 
 const struct flag run_flags[] = {
@@ -31,7 +31,8 @@ const struct flag run_flags[] = {
          "print the lines of all running tasks as they come"),
     FLAG(BOOL, struct run_options, tag, "tag", 0, NULL,
          "begin each line of output with the task's input and a tab"),
-    FLAG(BOOL, struct run_options, dry_run, "dry-run", 0, NULL, "only print the commands that would run"),
+    FLAG(BOOL, struct run_options, dry_run, "dry-run", 0, NULL,
+         "only print the commands that would run; exit code 1 if one would not start"),
     FLAG(TEXT, struct run_options, halt, "halt", 0, "WHEN",
          "stop when tasks fail: now,fail=N ends those that run, soon,fail=N lets them end; N may be a share "
          "(10%) of "
@@ -65,7 +66,7 @@ const char run_details[] =
     "\n"
     "Exit codes: 0 every task succeeded, 1 a task failed or output could not be written, 2 the "
     "command line\n"
-    "is wrong, 130 Ctrl-C.\n"
+    "is wrong, 128 and the signal's number if a signal ended it: 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.\n"
     "\n"
     "examples:\n"
     "  ls *.log | hawk run -j 8 --each-line - -- gzip -9 {}\n"
@@ -75,44 +76,53 @@ const char run_details[] =
 
 void run_cancel(struct run *r)
 {
-    embedded_feed(r->cluster, ROLE_DIST, &(struct msg){.type = MSG_CANCEL, .cancel = {.job = r->job}});
+    run_parts_stop_reading(r);
+    for (uint32_t i = 0; i < r->parts_n; i++)
+        if (r->parts[i] && !r->parts[i]->over)
+            embedded_feed(r->cluster, ROLE_DIST,
+                          &(struct msg){.type = MSG_CANCEL, .cancel = {.job = r->parts[i]->job}});
 }
 
 void run_finish(struct run *r)
 {
-    if (!r->over || r->unlogged || r->exit_code != RUN_GOES_ON)
+    if (!r->started || r->lines || r->parts_going || r->unlogged || r->exit_code != RUN_GOES_ON)
         return;
     run_clear_progress(r);
     if (!r->options.quiet)
         run_say_summary(r);
-    bool all = r->done == r->desc->tasks && r->failed_before == 0;
+    bool all = !r->cut && r->ended_well + r->done_before == r->total;
     if (r->halting)
         all = r->halt.on == HALT_SUCCESS || (r->halt.on == HALT_DONE && r->failed == 0);
     r->exit_code = all && !r->full && !r->log_broken ? HAWK_EXIT_OK : HAWK_EXIT_FAILED;
+    if (r->inputs_code)
+        r->exit_code = r->inputs_code;
     if (r->interrupted)
-        r->exit_code = RUN_INTERRUPTED;
+        r->exit_code = RUN_SIGNALLED + r->interrupted;
     loop_stop(r->loop);
 }
 
-void run_deliver(struct run *r, const struct msg_task_event *m)
+void run_deliver(struct run *r, struct run_part *p, const struct msg_task_event *m)
 {
-    bool failed = m->state == TASK_FAILED || m->state == TASK_LOST, alone = failed && run_failed_alone(r, m);
+    bool failed = m->state == TASK_FAILED || m->state == TASK_LOST;
+    bool alone = failed && run_failed_alone(r, p, m);
     /* Of a cancelled task the log has no line: the run that goes on prints it, whole. */
     bool prints = !r->json && !(r->log && m->state == TASK_CANCELLED), shown = false;
     if (r->json)
-        run_json_task(r, m);
+        run_json_task(r, p, m);
     if (prints)
-        run_print_file(r, &m->id, 1);
+        run_print_file(r, p, &m->id, 1);
     /* A task that was not started wrote nothing: only the reason is there, in the same words. */
     if (prints && (alone || m->outcome != OUTCOME_NOT_STARTED))
-        shown = run_print_file(r, &m->id, 2);
+        shown = run_print_file(r, p, &m->id, 2);
     r->ended++;
     if (failed && r->failed < RUN_FAILED_NAMED)
-        r->failed_tasks[r->failed] = m->id.task;
+        r->failed_inputs[r->failed] = run_input(r, p, m->id.task);
     r->failed += failed;
     r->cancelled += m->state == TASK_CANCELLED;
     if (alone)
-        run_say_failure(r, m, shown);
+        run_say_failure(r, p, m, shown);
+    p->delivered++;
+    r->undelivered--;
 }
 
 static void on_progress(void *arg)
@@ -120,6 +130,29 @@ static void on_progress(void *arg)
     struct run *r = arg;
     run_show_progress(r);
     loop_timer_set(r->loop, &r->progress, loop_now(r->loop) + PROGRESS_US);
+}
+
+static void on_task(struct run *r, const struct msg_task_event *m)
+{
+    if (m->state == TASK_RUNNING) {
+        r->last_started = m->id;
+        run_live_begin(r, &m->id);
+    }
+    if (task_state_final(m->state)) {
+        r->unended--;
+        run_halt_look(r, m);
+        run_log_ended(r, m);
+    }
+}
+
+static void on_job_end(struct run *r, job_id_t job)
+{
+    struct run_part *p = run_part_find(r, job);
+    p->over = true;
+    r->parts_going--;
+    run_part_settle(r, p);
+    run_log_go_on(r);
+    run_finish(r);
 }
 
 static void run_effect(void *arg, const struct msg *m)
@@ -131,18 +164,10 @@ static void run_effect(void *arg, const struct msg *m)
         loop_stop(r->loop);
     } else if (m->type == MSG_SUBMITTED) {
         r->submitted = true;
-        r->job = m->submitted.job;
     } else if (m->type == MSG_TASK_EVENT) {
-        if (m->task_event.state == TASK_RUNNING)
-            run_live_begin(r, &m->task_event.id);
-        if (task_state_final(m->task_event.state)) {
-            run_halt_look(r, &m->task_event);
-            run_log_ended(r, &m->task_event);
-        }
+        on_task(r, &m->task_event);
     } else if (m->type == MSG_JOB_EVENT && job_state_final(m->job_event.state)) {
-        r->over = true;
-        r->done = m->job_event.done;
-        run_finish(r);
+        on_job_end(r, m->job_event.job);
     }
 }
 
@@ -151,14 +176,16 @@ static void on_signal(void *arg, int signo)
     struct run *r = arg;
     if (r->interrupted || !r->submitted) {
         embedded_kill(r->cluster);
-        r->exit_code = RUN_INTERRUPTED;
+        r->exit_code = RUN_SIGNALLED + signo;
         loop_stop(r->loop);
         return;
     }
-    r->interrupted = true;
+    r->interrupted = signo;
     run_clear_progress(r);
-    fprintf(stderr, "hawk run: ending the tasks that run; once more ends them at once\n");
+    if (r->unended > 0)
+        fprintf(stderr, "hawk run: ending the tasks that run; once more ends them at once\n");
     run_cancel(r);
+    run_finish(r);
 }
 
 static void after_turn(void *arg)
@@ -170,7 +197,9 @@ static void after_turn(void *arg)
         r->exit_code = HAWK_EXIT_FAILED;
         loop_stop(r->loop);
     }
+    run_parts_turn(r);
     run_control_turn(r);
+    run_finish(r);
 }
 
 /* ---- Life ---- */
@@ -207,19 +236,6 @@ static void handle_signals(struct run *r)
     }
 }
 
-/* A job of which tasks have ended before, or whose tasks have an order, is one that moved here. */
-static void submit(struct run *r)
-{
-    struct msg m = {.type = MSG_SUBMIT, .submit = {.desc = r->desc, .watch = true}};
-    if (r->before || r->options.shuf) {
-        m.submit.resubmit = run_log_skip(r);
-        run_shuffle(r, m.submit.resubmit);
-        r->desc->tag = TAG_SHORT; /* nobody else has a part of it */
-    }
-    embedded_feed(r->cluster, ROLE_DIST, &m);
-    resubmit_drop(m.submit.resubmit);
-}
-
 static void run_loop(struct run *r, struct exec *exec)
 {
     struct loop_hook after;
@@ -238,9 +254,10 @@ static void run_loop(struct run *r, struct exec *exec)
         run_live_start(r);
         run_control_start(r);
         run_log_start(r);
-        submit(r);
+        run_parts_start(r);
         loop_run(r->loop);
     }
+    run_parts_stop_reading(r);
     run_log_close(r);
     run_live_stop(r);
     run_control_stop(r);
@@ -250,13 +267,77 @@ static void run_loop(struct run *r, struct exec *exec)
     loop_free(r->loop);
 }
 
+/* Builds the job of what is known of the inputs. Which inputs come by and by only matters if one after the other may
+ * run. An exit code. */
+static int build(struct run *r, int argc, char **argv)
+{
+    const struct run_options *o = &r->options;
+    int code = spec_build("run", &o->spec, argc, argv, &r->desc, o->shuf || o->dry_run ? NULL : &r->lines);
+    if (code)
+        return code;
+    r->streams = r->desc->flags & JOB_PART;
+    if (r->streams) { /* each part would count for itself */
+        r->max_fails = r->desc->max_fails;
+        r->desc->max_fails = 0;
+    }
+    return 0;
+}
+
+/* Checks what has to do with all inputs, and makes the first part. An exit code. */
+static int prepare(struct run *r)
+{
+    int code = run_control_read(r);
+    if (!code)
+        code = run_log_open(r);
+    if (!code)
+        code = run_part_add(r, job_desc_ref(r->desc));
+    if (!code && !r->lines)
+        code = run_log_look_beyond(r);
+    return code;
+}
+
+static void choose_output(struct run *r)
+{
+    if (r->options.line_buffer)
+        r->live = LIVE_LINES;
+    r->terminal = isatty(2);
+    r->show_progress = !r->options.quiet && (r->options.progress || r->terminal);
+    if (!r->lines)
+        run_live_alone(r);
+}
+
+/* Runs them, with a directory for what they write. An exit code. */
+static int run_all(struct run *r)
+{
+    struct exec *exec;
+    int dir_fd;
+    if (output_dir_make(r->dir, sizeof r->dir, &dir_fd)) {
+        say_error("run", "no directory for output can be made: %s: %s", r->dir, strerror(errno));
+        return HAWK_EXIT_FAILED;
+    }
+    exec_config_init(&r->exec_config, "run", r->dir);
+    r->exec_config.max_running = r->slots;
+    r->exec_config.orphan_grace_us = 0; /* without us nobody wants the results */
+    if (exec_start(&exec, &r->exec_config)) {
+        say_error("run", "no process can be started");
+        r->exit_code = HAWK_EXIT_FAILED;
+    } else {
+        if (r->json)
+            run_json_begin();
+        run_loop(r, exec);
+        if (r->json)
+            run_json_end(r);
+    }
+    output_dir_remove(r->dir, dir_fd);
+    return r->exit_code;
+}
+
 int run_main(int argc, char **argv)
 {
     struct run r = {
         .options = {.spec = {.retries = SPEC_RETRIES_NOT_GIVEN, .all_env = true}, .seed = UINT32_MAX}};
-    struct exec *exec;
     int at = flags_parse("run", run_flags, NULL, true, argc, argv, &r.options);
-    int code = at < 0 ? -at : spec_build("run", &r.options.spec, argc - at, argv + at, &r.desc);
+    int code = at < 0 ? -at : build(&r, argc - at, argv + at);
     if (code)
         goto done;
     r.json = r.options.output && strcmp(r.options.output, "json") == 0;
@@ -272,44 +353,20 @@ int run_main(int argc, char **argv)
             "run",
             "--lost-retries has no effect here: it is for tasks whose worker is lost, and the worker is this "
             "process");
-    code = run_control_read(&r);
-    if (!code)
-        code = run_log_open(&r);
+    code = prepare(&r);
     if (!code && r.options.dry_run)
-        run_dry(&r);
+        code = run_dry(&r);
     if (code || r.options.dry_run)
         goto done;
     log_init("run", LOG_WARN);
     signal(SIGPIPE, SIG_IGN); /* `| head` ends the job in order; tasks get the signal's default back */
-    if (r.options.line_buffer)
-        r.live = LIVE_LINES;
-    else if (r.desc->tasks == 1 && !r.json && !r.log && !r.options.tag)
-        r.live = LIVE_BYTES;
-    r.terminal = isatty(2);
-    r.show_progress = !r.options.quiet && (r.options.progress || (r.terminal && r.live != LIVE_BYTES));
-    int dir_fd;
-    if (output_dir_make(r.dir, sizeof r.dir, &dir_fd)) {
-        say_error("run", "no directory for output can be made: %s: %s", r.dir, strerror(errno));
-        code = HAWK_EXIT_FAILED;
-    } else {
-        exec_config_init(&r.exec_config, "run", r.dir);
-        r.exec_config.max_running = r.slots;
-        r.exec_config.orphan_grace_us = 0; /* without us nobody wants the results */
-        if (exec_start(&exec, &r.exec_config)) {
-            say_error("run", "no process can be started");
-            r.exit_code = HAWK_EXIT_FAILED;
-        } else {
-            if (r.json)
-                run_json_begin();
-            run_loop(&r, exec);
-            if (r.json)
-                run_json_end(&r);
-        }
-        output_dir_remove(r.dir, dir_fd);
-        code = r.exit_code;
-    }
+    choose_output(&r);
+    code = run_all(&r);
 done:
     run_log_close(&r);
+    run_parts_free(&r);
+    for (uint32_t i = 0; i < RUN_FAILED_NAMED; i++)
+        blob_drop(r.failed_inputs[i]);
     failures_free(&r.failures);
     job_desc_drop(r.desc);
     spec_options_free(&r.options.spec);

@@ -85,7 +85,7 @@ int run_control_read(struct run *r)
 /* ---- What would run ---- */
 
 /* The command of a task as its worker makes it. */
-static void fill_command(struct strings *argv, const struct run *r, const struct template *t, uint32_t task)
+static bool fill_command(struct strings *argv, const struct run *r, const struct template *t, uint32_t task)
 {
     struct blob *arg = job_desc_arg(r->desc, task);
     struct template_input in = exec_input(r->desc, task, arg ? arg->data : NULL, arg ? arg->len : 0);
@@ -93,29 +93,33 @@ static void fill_command(struct strings *argv, const struct run *r, const struct
     size_t *at = xcalloc((size_t)template_count(t) + 1, sizeof *at);
     char why[TEMPLATE_WHY_MAX] = "it is too long";
     const char *word = r->desc->argv.data;
+    bool starts = true;
     if (!arg)
         for (uint32_t i = 0; i < r->desc->argv.n; i++, word += strlen(word) + 1)
             strings_add(argv, word);
-    else if (template_fill(t, &in, UINT32_MAX / 2, &text, at, why))
+    else if (template_fill(t, &in, UINT32_MAX / 2, &text, at, why)) {
         say_warning("run", "task %u would not start: %s", r->desc->first_index + task, why);
-    else
+        starts = false;
+    } else
         for (uint32_t i = 0; i < template_count(t); i++)
             strings_add(argv, text.data + at[i]);
     free(at);
     text_free(&text);
     blob_drop(arg);
+    return starts;
 }
 
-static void print_command(const struct run *r, const struct template *t, uint32_t task)
+/* Whether the task would start. */
+static bool print_command(const struct run *r, const struct template *t, uint32_t task)
 {
     struct strings argv = {0};
-    fill_command(&argv, r, t, task);
-    if (!argv.n)
-        return;
+    if (!fill_command(&argv, r, t, task))
+        return false;
     char *text = quote_command(&argv);
     puts(text);
     free(text);
     free(argv.data);
+    return true;
 }
 
 static uint32_t *random_order(uint32_t n, uint32_t seed)
@@ -131,18 +135,21 @@ static uint32_t *random_order(uint32_t n, uint32_t seed)
     return order;
 }
 
-void run_dry(const struct run *r)
+int run_dry(const struct run *r)
 {
     const struct run_options *o = &r->options;
+    const uint8_t *before = r->first ? r->first->before : NULL;
+    bool all = true;
     uint32_t *order = o->shuf && o->seed != UINT32_MAX ? random_order(r->desc->tasks, o->seed) : NULL;
     struct template *t = exec_template(r->desc);
-    for (uint32_t at = 0; at < r->desc->tasks; at++) {
+    for (uint32_t at = 0; r->first && at < r->desc->tasks; at++) {
         uint32_t i = order ? order[at] : at;
-        if (!r->before || r->before[i] == BEFORE_NOTHING)
-            print_command(r, t, i);
+        if (!before || before[i] == BEFORE_NOTHING)
+            all &= print_command(r, t, i);
     }
     template_free(t);
     free(order);
+    return all ? HAWK_EXIT_OK : HAWK_EXIT_FAILED;
 }
 
 void run_shuffle(struct run *r, struct resubmit *s)
@@ -194,23 +201,29 @@ static bool halt_reached(const struct run *r)
         return false;
     if (h->n)
         return n >= h->n;
+    if (h->on == HALT_DONE && (r->lines || r->cut)) /* nobody knows how many that is */
+        return false;
     if (h->on == HALT_DONE) /* of all tasks: of those that ended it would be all */
-        ended = r->desc->tasks - r->done_before - r->failed_before;
-    return n > 0 && (ended >= HALT_LEAST || ended == r->desc->tasks) &&
+        ended = r->total - r->done_before - r->failed_before;
+    return n > 0 && (ended >= HALT_LEAST || (!r->lines && ended == r->total)) &&
            (uint64_t)n * 1000000 >= (uint64_t)h->ppm * ended;
 }
 
 void run_halt_look(struct run *r, const struct msg_task_event *m)
 {
-    if (m->state != TASK_CANCELLED && !r->halting) {
-        r->ended_well += m->state == TASK_DONE;
-        r->ended_badly += m->state != TASK_DONE;
+    bool halting = r->halting;
+    r->ended_well += m->state == TASK_DONE;
+    r->ended_badly += m->state != TASK_DONE && m->state != TASK_CANCELLED;
+    if (m->state != TASK_CANCELLED && !halting)
         r->halting = halt_reached(r);
-        if (r->halting && r->halt.now)
-            run_cancel(r);
-        else if (r->halting)
-            embedded_hold(r->cluster);
-    }
+    if (r->halting && !halting)
+        run_parts_stop_reading(r);
+    if (r->halting && !halting && r->halt.now)
+        run_cancel(r);
+    else if (r->halting && !halting)
+        embedded_hold(r->cluster);
     if (r->halting && !r->halt.now && embedded_running(r->cluster) == 0)
+        run_cancel(r);
+    if (r->max_fails && m->state != TASK_CANCELLED && r->ended_badly == r->max_fails)
         run_cancel(r);
 }

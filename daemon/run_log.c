@@ -13,41 +13,27 @@ struct reading {
     struct run *run;
     const char *command;
     bool other_command;
-    char *why;
-    size_t size;
 };
 
 static int on_entry(void *arg, const struct joblog_entry *e)
 {
     struct reading *r = arg;
     struct run *run = r->run;
-    if (e->position > run->desc->tasks) {
-        snprintf(r->why, r->size, "line %llu is of input %llu, and there are %u: the inputs are others",
-                 (unsigned long long)e->line, (unsigned long long)e->position, run->desc->tasks);
-        return HAWK_EINVALID;
-    }
-    uint32_t task = (uint32_t)(e->position - 1);
-    struct blob *input = run_input(run, task);
-    char *text = joblog_text(input ? input->data : "", input ? input->len : 0);
-    bool same = strcmp(text, e->input) == 0;
-    if (!same)
-        snprintf(r->why, r->size, "line %llu: input %llu was '%.80s', and is '%.80s' now",
-                 (unsigned long long)e->line, (unsigned long long)e->position, CLEAN(e->input), CLEAN(text));
-    free(text);
-    blob_drop(input);
+    vec_grow(run->past, run->past_n, run->past_cap);
+    run->past[run->past_n++] = (struct run_past){
+        .position = e->position, .line = e->line, .input = run->past_inputs.len, .done = e->done};
+    text_add(&run->past_inputs, e->input, strlen(e->input) + 1);
     r->other_command |= strcmp(e->command, r->command) != 0;
-    run->before[task] = e->done ? BEFORE_DONE : BEFORE_FAILED;
-    return same ? 0 : HAWK_EINVALID;
+    return 0;
 }
 
-static void count_before(struct run *r)
+/* By position; of several lines on one the last comes last. */
+static int compare_past(const void *a, const void *b)
 {
-    for (uint32_t i = 0; i < r->desc->tasks; i++) {
-        if (r->before[i] == BEFORE_FAILED && r->options.resume_failed)
-            r->before[i] = BEFORE_NOTHING;
-        r->done_before += r->before[i] == BEFORE_DONE;
-        r->failed_before += r->before[i] == BEFORE_FAILED;
-    }
+    const struct run_past *x = a, *y = b;
+    if (x->position != y->position)
+        return x->position < y->position ? -1 : 1;
+    return x->line < y->line ? -1 : x->line > y->line;
 }
 
 int run_log_open(struct run *r)
@@ -60,10 +46,10 @@ int run_log_open(struct run *r)
                                     o->resume ? "resume" : "resume-failed")
                       : 0;
     char *command = joblog_command(&r->desc->argv);
-    struct reading reading = {.run = r, .command = command, .why = why, .size = sizeof why};
-    if (resume)
-        r->before = xcalloc(r->desc->tasks, sizeof *r->before);
-    int err = joblog_open(&r->log, o->joblog, command, resume ? on_entry : NULL, &reading, why, sizeof why);
+    struct reading reading = {.run = r, .command = command};
+    joblog_entry_fn *entries = resume ? on_entry : NULL;
+    int err = o->dry_run ? joblog_look(o->joblog, entries, &reading, why, sizeof why)
+                         : joblog_open(&r->log, o->joblog, command, entries, &reading, why, sizeof why);
     if (!err && reading.other_command)
         say_warning("run",
                     "--joblog %s: it has another command: tasks that ended by that one do not run again",
@@ -71,63 +57,105 @@ int run_log_open(struct run *r)
     free(command);
     if (err)
         return usage_error("run: --joblog %s: %s", o->joblog, why);
-    if (resume)
-        count_before(r);
+    if (r->past_n)
+        qsort(r->past, r->past_n, sizeof *r->past, compare_past);
     return 0;
 }
 
-struct resubmit *run_log_skip(const struct run *r)
+/* Whether the entry is of this input; else says that it is not. */
+static bool same_input(const struct run *r, const struct run_part *p, const struct run_past *e)
 {
-    uint32_t n = r->done_before + r->failed_before;
-    struct resubmit *s = resubmit_new(n);
-    s->job = job_id_make(dist_node(embedded_dist(r->cluster)), 1);
-    s->epoch = EPOCH_FIRST;
-    s->class = CLASS_SHORT;
-    s->why = WHY_TAG;
-    uint32_t at = 0;
-    for (uint32_t i = 0; n > 0 && i < r->desc->tasks; i++)
-        if (r->before[i] != BEFORE_NOTHING)
-            /* Those that failed must not count for --max-fails. */
-            s->v[at++] = (struct resubmit_task){.task = i,
-                                                .wait_us = -1,
-                                                .run_us = -1,
-                                                .attempt = 1,
-                                                .state = TASK_DONE,
-                                                .outcome = OUTCOME_EXITED};
-    return s;
+    struct blob *input = run_input(r, p, (uint32_t)(e->position - 1 - p->base));
+    char *text = joblog_text(input ? input->data : "", input ? input->len : 0);
+    const char *then = r->past_inputs.data + e->input;
+    bool same = strcmp(text, then) == 0;
+    if (!same)
+        usage_error("run: --joblog %s: line %llu: input %llu was '%.80s', and is '%.80s' now",
+                    r->options.joblog, (unsigned long long)e->line, (unsigned long long)e->position,
+                    CLEAN(then), CLEAN(text));
+    free(text);
+    blob_drop(input);
+    return same;
+}
+
+static void count_before(struct run *r, struct run_part *p)
+{
+    for (uint32_t i = 0; p->before && i < p->desc->tasks; i++) {
+        if (p->before[i] == BEFORE_FAILED && r->options.resume_failed)
+            p->before[i] = BEFORE_NOTHING;
+        r->done_before += p->before[i] == BEFORE_DONE;
+        r->failed_before += p->before[i] == BEFORE_FAILED;
+        p->delivered += p->before[i] != BEFORE_NOTHING;
+    }
+}
+
+int run_log_look(struct run *r, struct run_part *p)
+{
+    for (; r->past_next < r->past_n; r->past_next++) {
+        const struct run_past *e = &r->past[r->past_next];
+        if (e->position > (uint64_t)p->base + p->desc->tasks)
+            break;
+        if (!same_input(r, p, e))
+            return HAWK_EXIT_USAGE;
+        if (!p->before)
+            p->before = xcalloc(p->desc->tasks, sizeof *p->before);
+        p->before[e->position - 1 - p->base] = e->done ? BEFORE_DONE : BEFORE_FAILED;
+    }
+    count_before(r, p);
+    return 0;
+}
+
+int run_log_look_beyond(const struct run *r)
+{
+    const struct run_past *e = r->past + r->past_next;
+    if (r->past_next == r->past_n)
+        return 0;
+    return usage_error(
+        "run: --joblog %s: line %llu is of input %llu, and there are %u: the inputs are others",
+        r->options.joblog, (unsigned long long)e->line, (unsigned long long)e->position, r->total);
 }
 
 /* ---- Ends that wait for those of earlier inputs ---- */
 
-static void skip_before(struct run *r)
+static void skip_before(struct run_part *p)
 {
-    while (r->before && r->next_kept < r->desc->tasks && r->before[r->next_kept] != BEFORE_NOTHING)
-        r->next_kept++;
+    while (p->before && p->next_kept < p->desc->tasks && p->before[p->next_kept] != BEFORE_NOTHING)
+        p->next_kept++;
+}
+
+/* Delivers what may be of the first part. Whether it was the last of it. */
+static bool deliver_kept(struct run *r, struct run_part *p)
+{
+    for (skip_before(p); p->next_kept < p->desc->tasks && p->kept && p->kept[p->next_kept]; skip_before(p)) {
+        run_deliver(r, p, p->kept[p->next_kept]);
+        free(p->kept[p->next_kept]);
+        p->kept[p->next_kept++] = NULL;
+    }
+    run_part_settle(r, p);
+    return run_part_first(r) != p;
+}
+
+void run_log_go_on(struct run *r)
+{
+    if (!r->options.keep_order)
+        return;
+    for (struct run_part *p = run_part_first(r); p && deliver_kept(r, p);)
+        p = run_part_first(r);
 }
 
 /* Its output stays on the disk until then. */
 static void deliver_in_order(struct run *r, const struct msg_task_event *m)
 {
+    struct run_part *p = run_part_find(r, m->id.job);
     if (!r->options.keep_order) {
-        run_deliver(r, m);
+        run_deliver(r, p, m);
+        run_part_settle(r, p);
         return;
     }
-    if (!r->kept)
-        r->kept = xcalloc(r->desc->tasks, sizeof *r->kept);
-    r->kept[m->id.task] = xmemdup0(m, sizeof *m);
-    for (skip_before(r); r->next_kept < r->desc->tasks && r->kept[r->next_kept]; skip_before(r)) {
-        run_deliver(r, r->kept[r->next_kept]);
-        free(r->kept[r->next_kept]);
-        r->kept[r->next_kept++] = NULL;
-    }
-}
-
-static void free_kept(struct run *r)
-{
-    for (uint32_t i = 0; r->kept && i < r->desc->tasks; i++)
-        free(r->kept[i]);
-    free(r->kept);
-    r->kept = NULL;
+    if (!p->kept)
+        p->kept = xcalloc(p->desc->tasks, sizeof *p->kept);
+    p->kept[m->id.task] = xmemdup0(m, sizeof *m);
+    run_log_go_on(r);
 }
 
 /* ---- Lines, and what waits for them ---- */
@@ -188,9 +216,10 @@ void run_log_start(struct run *r)
 static uint64_t add_line(struct run *r, const struct msg_task_event *m)
 {
     char ending[TASK_ENDING_MAX];
-    struct blob *input = run_input(r, m->id.task);
+    const struct run_part *p = run_part_find(r, m->id.job);
+    struct blob *input = run_input(r, p, m->id.task);
     const struct joblog_line line = {
-        .position = (uint64_t)m->id.task + 1,
+        .position = (uint64_t)p->base + m->id.task + 1,
         .host = ":",
         .start_us = clock_us(CLOCK_REALTIME) - m->run_us,
         .run_us = m->run_us,
@@ -225,7 +254,8 @@ void run_log_close(struct run *r)
     r->log = NULL;
     if (r->unlogged)
         drop_unlogged(r);
-    free_kept(r);
-    free(r->before);
-    r->before = NULL;
+    free(r->past);
+    text_free(&r->past_inputs);
+    r->past = NULL;
+    r->past_n = r->past_next = 0;
 }

@@ -64,9 +64,9 @@ uint64_t run_output_bytes(const struct run *r, const struct try_id *id)
 
 /* ---- Printing ---- */
 
-static void print_tag(const struct run *r, uint32_t task, FILE *f)
+static void print_tag(const struct run *r, const struct run_part *p, uint32_t task, FILE *f)
 {
-    struct blob *input = run_input(r, task);
+    struct blob *input = run_input(r, p, task);
     char *text = joblog_text(input ? input->data : "", input ? input->len : 0);
     fprintf(f, "%s\t", text);
     free(text);
@@ -74,7 +74,8 @@ static void print_tag(const struct run *r, uint32_t task, FILE *f)
 }
 
 /* Prints a piece of a task's output; with --tag, each line behind the task's input. */
-static void print_piece(struct run *r, uint32_t task, int which, const char *data, size_t n)
+static void print_piece(struct run *r, const struct run_part *p, uint32_t task, int which, const char *data,
+                        size_t n)
 {
     FILE *f = which == 1 ? stdout : stderr;
     bool *mid_line = &r->mid_line[which - 1];
@@ -83,7 +84,7 @@ static void print_piece(struct run *r, uint32_t task, int which, const char *dat
         const char *end = r->options.tag ? memchr(data, '\n', n) : NULL;
         size_t len = end ? (size_t)(end - data) + 1 : n;
         if (r->options.tag && !*mid_line)
-            print_tag(r, task, f);
+            print_tag(r, p, task, f);
         fwrite(data, 1, len, f);
         *mid_line = data[len - 1] != '\n';
         data += len;
@@ -92,7 +93,8 @@ static void print_piece(struct run *r, uint32_t task, int which, const char *dat
 }
 
 /* Prints what is there from *at on; whole: only whole lines, unless one fills the buffer. Whether that was anything. */
-static bool print_from(struct run *r, uint32_t task, int which, int fd, off_t *at, bool whole)
+static bool print_from(struct run *r, const struct run_part *p, uint32_t task, int which, int fd, off_t *at,
+                       bool whole)
 {
     char buf[1 << 16];
     bool any = false;
@@ -101,7 +103,7 @@ static bool print_from(struct run *r, uint32_t task, int which, int fd, off_t *a
         size_t len = end ? (size_t)(end - buf) + 1 : whole && (size_t)n < sizeof buf ? 0 : (size_t)n;
         if (len == 0)
             break;
-        print_piece(r, task, which, buf, len);
+        print_piece(r, p, task, which, buf, len);
         *at += (off_t)len;
         any = true;
     }
@@ -112,10 +114,10 @@ static bool print_from(struct run *r, uint32_t task, int which, int fd, off_t *a
 
 /* ---- Output of tasks that run ---- */
 
-static struct run_live **live_find(struct run *r, uint32_t task)
+static struct run_live **live_find(struct run *r, const struct try_id *id)
 {
     struct run_live **at = &r->living;
-    while (*at && (*at)->task != task)
+    while (*at && ((*at)->task != id->task || (*at)->job.v != id->job.v))
         at = &(*at)->next;
     return at;
 }
@@ -126,7 +128,8 @@ static void live_look(void *arg)
     for (struct run_live *l = r->living; l; l = l->next)
         for (int i = 0; i < 2; i++)
             if (l->fd[i] >= 0)
-                (void)print_from(r, l->task, i + 1, l->fd[i], &l->at[i], r->live == LIVE_LINES);
+                (void)print_from(r, run_part_find(r, l->job), l->task, i + 1, l->fd[i], &l->at[i],
+                                 r->live == LIVE_LINES);
     if (r->living)
         loop_timer_set(r->loop, &r->look, loop_now(r->loop) + LOOK_US);
 }
@@ -136,10 +139,10 @@ void run_live_start(struct run *r) { loop_timer_init(&r->look, live_look, r); }
 void run_live_begin(struct run *r, const struct try_id *id)
 {
     char path[EXEC_PATH_MAX];
-    if (r->live == LIVE_NOT || *live_find(r, id->task))
+    if (r->live == LIVE_NOT || *live_find(r, id))
         return;
     struct run_live *l = xcalloc(1, sizeof *l);
-    *l = (struct run_live){.next = r->living, .task = id->task};
+    *l = (struct run_live){.next = r->living, .job = id->job, .task = id->task};
     r->living = l;
     for (int i = 0; i < 2; i++)
         l->fd[i] = open_captured(r, id, i + 1, path);
@@ -164,16 +167,26 @@ void run_live_stop(struct run *r)
         live_end(&r->living);
 }
 
-bool run_print_file(struct run *r, const struct try_id *id, int which)
+void run_live_alone(struct run *r)
+{
+    if (r->total != 1 || r->live != LIVE_NOT || r->json || r->log || r->options.tag)
+        return;
+    r->live = LIVE_BYTES;
+    r->show_progress = r->show_progress && r->options.progress;
+    if (r->unended == 1 && r->last_started.attempt)
+        run_live_begin(r, &r->last_started);
+}
+
+bool run_print_file(struct run *r, const struct run_part *p, const struct try_id *id, int which)
 {
     char path[EXEC_PATH_MAX];
-    struct run_live **live = live_find(r, id->task);
+    struct run_live **live = live_find(r, id);
     off_t at = *live ? (*live)->at[which - 1] : 0;
     bool any = at > 0;
     int fd = open_captured(r, id, which, path);
     if (fd >= 0) {
         look_for_full_disk(r, fd);
-        any |= print_from(r, id->task, which, fd, &at, false);
+        any |= print_from(r, p, id->task, which, fd, &at, false);
         close(fd);
         unlink(path);
     }
@@ -212,20 +225,21 @@ static void json_file(struct run *r, json_t *o, const struct try_id *id, int whi
 
 static json_t *span_json(int64_t us) { return us < 0 ? json_null() : json_integer(us); }
 
-void run_json_task(struct run *r, const struct msg_task_event *m)
+void run_json_task(struct run *r, const struct run_part *p, const struct msg_task_event *m)
 {
     const struct dist *d = embedded_dist(r->cluster);
-    const struct dist_job *j = dist_find(d, r->job);
+    const struct dist_job *j = dist_find(d, m->id.job);
     struct task_view v = {.wait_us = -1, .run_us = -1};
-    struct blob *arg = exec_shown_input(r->desc, m->id.task);
+    struct blob *arg = exec_shown_input(p->desc, m->id.task);
     if (j)
         dist_task_view(d, j, m->id.task, loop_now(r->loop), &v);
-    json_t *o = json_pack("{s:I, s:I, s:o, s:s, s:s, s:I, s:o, s:o, s:o}", "task", (json_int_t)m->id.task,
-                          "index", (json_int_t)r->desc->first_index + m->id.task, "argument",
-                          arg ? json_bytes(arg->data, arg->len) : json_null(), "state",
-                          task_state_text(m->state), "outcome", outcome_text(m->outcome), "code",
-                          (json_int_t)m->code, "wait_us", span_json(v.wait_us), "run_us", span_json(v.run_us),
-                          "message", v.message ? json_bytes(v.message->data, v.message->len) : json_null());
+    json_t *o =
+        json_pack("{s:I, s:I, s:o, s:s, s:s, s:I, s:o, s:o, s:o}", "task", (json_int_t)p->base + m->id.task,
+                  "index", (json_int_t)p->desc->first_index + m->id.task, "argument",
+                  arg ? json_bytes(arg->data, arg->len) : json_null(), "state", task_state_text(m->state),
+                  "outcome", outcome_text(m->outcome), "code", (json_int_t)m->code, "wait_us",
+                  span_json(v.wait_us), "run_us", span_json(v.run_us), "message",
+                  v.message ? json_bytes(v.message->data, v.message->len) : json_null());
     json_file(r, o, &m->id, 1);
     json_file(r, o, &m->id, 2);
     fputs(r->ended ? ",\n    " : "\n    ", stdout);
@@ -246,7 +260,6 @@ void run_json_end(const struct run *r)
     printf("\n  ],\n  \"submitted\": %u,\n  \"ended_before\": %u,\n  \"ended\": %u,\n  \"failed\": %u,\n  "
            "\"cancelled\": %u,\n  "
            "\"exit_code\": %d",
-           r->desc->tasks, r->done_before + r->failed_before, r->ended, r->failed, r->cancelled,
-           r->exit_code);
+           r->total, r->done_before + r->failed_before, r->ended, r->failed, r->cancelled, r->exit_code);
     document_finish();
 }

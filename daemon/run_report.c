@@ -31,7 +31,7 @@ static void HAWK_PRINTF(2, 3) say_line(const struct run *r, const char *fmt, ...
 static void not_started_text(const struct run *r, char why[WHY_SHOWN], const struct msg_task_event *m)
 {
     const struct dist *d = embedded_dist(r->cluster);
-    const struct dist_job *j = dist_find(d, r->job);
+    const struct dist_job *j = dist_find(d, m->id.job);
     struct task_view v = {0};
     if (j)
         dist_task_view(d, j, m->id.task, loop_now(r->loop), &v);
@@ -55,25 +55,26 @@ const char *run_ending(const struct run *r, const struct msg_task_event *m, char
     return task_ending(buf, size, &t, r->desc->time_limit_us);
 }
 
-struct blob *run_input(const struct run *r, uint32_t task)
+struct blob *run_input(const struct run *r, const struct run_part *p, uint32_t task)
 {
     char number[16];
-    struct blob *arg = exec_shown_input(r->desc, task);
+    struct blob *arg = exec_shown_input(p->desc, task);
     if (arg || !r->options.spec.inputs.sources.n)
         return arg;
-    snprintf(number, sizeof number, "%u", r->desc->first_index + task);
+    snprintf(number, sizeof number, "%u", p->desc->first_index + task);
     return blob_str(number);
 }
 
-bool run_failed_alone(struct run *r, const struct msg_task_event *m)
+bool run_failed_alone(struct run *r, const struct run_part *p, const struct msg_task_event *m)
 {
     char what[TASK_ENDING_MAX], why[WHY_SHOWN];
     const struct api_task t = ended_task(r, why, m);
-    return failures_add(&r->failures, &t, r->desc->first_index + m->id.task,
+    return failures_add(&r->failures, &t, p->desc->first_index + m->id.task,
                         task_ending(what, sizeof what, &t, r->desc->time_limit_us), failures_apart(&t));
 }
 
-void run_say_failure(struct run *r, const struct msg_task_event *m, bool stderr_shown)
+void run_say_failure(struct run *r, const struct run_part *p, const struct msg_task_event *m,
+                     bool stderr_shown)
 {
     char why[WHY_SHOWN], what[TASK_ENDING_MAX], text[TASK_ARG_SHOWN];
     struct api_task t = ended_task(r, why, m);
@@ -82,8 +83,8 @@ void run_say_failure(struct run *r, const struct msg_task_event *m, bool stderr_
     if (stderr_shown)
         t.message = "";
     task_ending(what, sizeof what, &t, r->desc->time_limit_us);
-    struct blob *arg = exec_shown_input(r->desc, m->id.task);
-    say_line(r, "hawk run: task %u%s%s%s: %s\n", r->desc->first_index + m->id.task, arg ? " (" : "",
+    struct blob *arg = exec_shown_input(p->desc, m->id.task);
+    say_line(r, "hawk run: task %u%s%s%s: %s\n", p->desc->first_index + m->id.task, arg ? " (" : "",
              arg ? clean_text(text, sizeof text, arg->data) : "", arg ? ")" : "", what);
     blob_drop(arg);
 }
@@ -95,16 +96,20 @@ static bool colours(const struct run *r)
     return r->terminal && !(no && *no) && term && strcmp(term, "dumb") != 0;
 }
 
-/* ", 4.2/s, 1m 3s left" */
+/* ", 4.2/s, 1m 3s left"; nobody knows what is left of a list that comes by and by. */
 static const char *speed(const struct run *r, int64_t took_us, char *buf, size_t size)
 {
     char left[32];
     uint32_t ended = r->ended_well + r->ended_badly;
-    uint32_t rest = r->desc->tasks - r->done_before - r->failed_before - ended - r->cancelled;
+    uint32_t rest = r->total - r->done_before - r->failed_before - ended - r->cancelled;
     double rate = took_us > 0 ? ended / ((double)took_us / 1e6) : 0;
     *buf = '\0';
     if (ended == 0)
         return buf;
+    if (r->lines) {
+        snprintf(buf, size, ", %.*f/s", rate < 10, rate);
+        return buf;
+    }
     int64_t left_us = (int64_t)(rest / rate) * US_PER_S;
     snprintf(buf, size, ", %.*f/s, %s left", rate < 10, rate, duration_format(left, sizeof left, left_us));
     return buf;
@@ -112,18 +117,17 @@ static const char *speed(const struct run *r, int64_t took_us, char *buf, size_t
 
 void run_show_progress(struct run *r)
 {
-    struct job_view v;
-    const struct dist_job *j = r->submitted ? dist_find(embedded_dist(r->cluster), r->job) : NULL;
     int64_t now = loop_now(r->loop), took_us = now - r->started_us;
-    if (!r->show_progress || !j || (!r->terminal && now < r->shown_us + PLAIN_PROGRESS_US))
+    if (!r->show_progress || !r->submitted || (!r->terminal && now < r->shown_us + PLAIN_PROGRESS_US))
         return;
-    dist_job_view(embedded_dist(r->cluster), j, now, &v);
-    char took[32], text[64];
-    bool red = v.failed > 0 && colours(r);
+    char took[32], text[64], of[24] = "";
+    bool red = r->ended_badly > 0 && colours(r);
+    if (!r->lines)
+        snprintf(of, sizeof of, " of %u", r->total);
     r->shown_us = now;
-    fprintf(stderr, "%s%u of %u done, %u running, %s%u failed%s%s, %s%s", r->terminal ? PROGRESS_BEGIN : "",
-            v.done - r->failed_before, r->desc->tasks, v.running, red ? "\033[31m" : "", v.failed,
-            red ? "\033[39m" : "", speed(r, took_us, text, sizeof text),
+    fprintf(stderr, "%s%u%s done, %u running, %s%u failed%s%s, %s%s", r->terminal ? PROGRESS_BEGIN : "",
+            r->ended_well + r->done_before, of, embedded_running(r->cluster), red ? "\033[31m" : "",
+            r->ended_badly, red ? "\033[39m" : "", speed(r, took_us, text, sizeof text),
             duration_format(took, sizeof took, took_us), r->terminal ? PROGRESS_END : "\n");
     fflush(stderr);
 }
@@ -134,11 +138,10 @@ static void print_failed(const struct run *r, const char *before, FILE *f)
     char text[TASK_ARG_SHOWN];
     uint32_t n = r->failed < RUN_FAILED_NAMED ? r->failed : RUN_FAILED_NAMED;
     for (uint32_t i = 0; i < n; i++) {
-        struct blob *input = run_input(r, r->failed_tasks[i]);
+        const struct blob *input = r->failed_inputs[i];
         if (input)
             fprintf(f, "%s%s%s", i ? "" : before, i ? ", " : ": ",
                     clean_text(text, sizeof text, input->data));
-        blob_drop(input);
     }
     if (r->failed == n)
         return;
@@ -151,7 +154,7 @@ static void print_failed(const struct run *r, const char *before, FILE *f)
 
 void run_say_summary(const struct run *r)
 {
-    uint32_t tasks = r->desc->tasks, done = r->done - r->failed_before;
+    uint32_t tasks = r->total, done = r->ended_well + r->done_before;
     char *text = NULL;
     size_t size = 0;
     FILE *f = open_memstream(&text, &size);
@@ -159,8 +162,9 @@ void run_say_summary(const struct run *r)
         return;
     failures_print(&r->failures, f, "hawk run: ", FAILURE_KINDS_MAX);
     if (r->interrupted || r->halting) {
-        fprintf(f, "hawk run: %s%u of %u task%s done, %u failed, %u cancelled", r->halting ? "--halt: " : "",
-                done, tasks, PLURAL(tasks), r->failed, r->cancelled);
+        fprintf(f, "hawk run: %s%u of %u task%s done, %u failed, %u cancelled%s",
+                r->halting ? "--halt: " : "", done, tasks, PLURAL(tasks), r->failed, r->cancelled,
+                r->cut ? ", and the rest of the list was not read" : "");
         print_failed(r, "; failed", f);
     } else if (r->failed) {
         fprintf(f, "hawk run: %u of %u task%s failed", r->failed, tasks, PLURAL(tasks));

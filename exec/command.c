@@ -13,8 +13,9 @@
 
 struct template_input exec_input(const struct job_desc *d, uint32_t task, const char *arg, size_t len)
 {
+    uint64_t before = d->flags & JOB_PART ? d->first_index : 0;
     return (struct template_input){
-        .arg = arg, .len = len, .columns = d->columns, .number = (uint64_t)task + 1};
+        .arg = arg, .len = len, .columns = d->columns, .number = before + task + 1};
 }
 
 struct blob *exec_shown_input(const struct job_desc *d, uint32_t task)

@@ -131,8 +131,10 @@ static void make_environment(struct spec *s)
     char *p = s->own = xmalloc(size);
     s->env[n++] = p;
     p += snprintf(p, size, "HAWK_JOB_NAME=%s", d->name->data) + 1;
-    s->env[n++] = p;
-    p += snprintf(p, size - (size_t)(p - s->own), "HAWK_TASK_COUNT=%" PRIu32, d->tasks) + 1;
+    if (!(d->flags & JOB_PART)) {
+        s->env[n++] = p;
+        p += snprintf(p, size - (size_t)(p - s->own), "HAWK_TASK_COUNT=%" PRIu32, d->tasks) + 1;
+    }
     if (d->ancestors.n > 0) {
         s->env[n++] = p;
         snprintf(p, size - (size_t)(p - s->own), "HAWK_JOB_ANCESTORS=%s",

@@ -388,6 +388,20 @@ void job_desc_forget_env(struct job_desc **d)
     shared->env = shared->each_env = (struct strings){0};
 }
 
+struct job_desc *job_desc_part(const struct job_desc *d, struct task_args *args, uint32_t first)
+{
+    struct job_desc shell = *d;
+    shell.args = (struct task_args){0};
+    struct job_desc *part = copy_without_env(&shell);
+    strings_copy(&part->env, &d->env);
+    strings_copy(&part->each_env, &d->each_env);
+    part->args = *args;
+    part->tasks = args->n;
+    part->first_index = first;
+    *args = (struct task_args){0};
+    return part;
+}
+
 size_t job_desc_bytes(const struct job_desc *d)
 {
     size_t args = d->args.n ? d->args.off[d->args.n] + (size_t)(d->args.n + 1) * sizeof *d->args.off : 0;
@@ -421,7 +435,6 @@ static int HAWK_PRINTF(4, 5) refuse_value(char *why, size_t size, int err, const
 #define REFUSE(err, ...) return refuse_value(why, size, (err), __VA_ARGS__)
 
 #define LIMIT_PATH_BYTES 4095u /* what the kernel takes */
-
 /* Checks a text that becomes a C string: it has at most max bytes and no NUL, which would cut it. */
 static int check_text(const struct blob *b, const char *field, uint32_t max, char *why, size_t size)
 {

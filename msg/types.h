@@ -352,6 +352,8 @@ enum job_flag {
         1u << 2,            /* a task is never launched a second time; one that may not have run is lost */
     JOB_NO_PAUSE = 1u << 3, /* its tasks are not paused (POLICY_PAUSE) */
     JOB_EACH_CWD = 1u << 4, /* places in cwd are filled, too (template/template.h) */
+    JOB_PART =
+        1u << 5, /* of a longer list, from its input first_index on. Nobody knows yet how many there are */
 };
 
 /* Which failures are followed by another try. */
@@ -428,6 +430,9 @@ void job_desc_drop(struct job_desc *d);
 /* Replaces *d, of a job that has ended, by a description without the environment, which may hold secrets.
  * Other holders of the old description keep it as it was. */
 void job_desc_forget_env(struct job_desc **d);
+/* A description like d, for tasks with these arguments, which are the inputs of a list from number `first` on. It takes
+ * the arguments. */
+struct job_desc *job_desc_part(const struct job_desc *d, struct task_args *args, uint32_t first);
 /* The memory that it takes, roughly; for limits. O(1). */
 size_t job_desc_bytes(const struct job_desc *d);
 /* Task's own argument as a new reference, or NULL when the job has none. */

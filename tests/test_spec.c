@@ -76,7 +76,7 @@ static const char *build(const struct spec_options *o, int argc, char **argv)
     job_desc_drop(desc);
     desc = NULL;
     catch_begin();
-    int result = spec_build("submit", o, argc, argv, &desc);
+    int result = spec_build("submit", o, argc, argv, &desc, NULL);
     catch_end(2);
     assert_int_equal(result, desc ? 0 : HAWK_EXIT_USAGE);
     return caught;
@@ -215,14 +215,56 @@ static void test_records(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[300] = "";
         size_t line = 0;
-        int err = records_read(cases[i].text, strlen(cases[i].text), cases[i].end, cases[i].separator,
-                               add_record, text, &line);
+        struct records r = {.at = cases[i].text, .end = cases[i].text + strlen(cases[i].text), .line = 1};
+        int err = records_read(&r, cases[i].end, cases[i].separator, add_record, text, &line);
         assert_int_equal(err, cases[i].records ? 0 : HAWK_EINVALID);
         if (cases[i].records)
             assert_string_equal(text, cases[i].records);
         else
             assert_int_equal(line, cases[i].line);
     }
+}
+
+/* The same of a text that comes byte by byte: what is read does not depend on where it is cut. */
+static int read_bytewise(const char *text, char end, char separator, char *seen, size_t *line)
+{
+    size_t len = strlen(text);
+    struct records r = {.at = text, .line = 1};
+    int err = 0;
+    for (size_t i = 0; !err && i <= len; i++) {
+        r.end = text + i;
+        r.more = i < len;
+        err = records_read(&r, end, separator, add_record, seen, line);
+    }
+    assert_true(err || r.at == text + len);
+    return err;
+}
+
+static void test_records_that_come_by_and_by(void **state)
+{
+    static const char *const texts[] = {
+        "a,b\nc\n",
+        "\n a\"b \n\nx",
+        "a,b\r\n,\r\n\"c,\"\"d\"\"\ne\",\n\nf",
+        "\"a\"\r\nb\"c,d",
+        "\"a\"\"\"\n\"b\"\r\n",
+        "a\n\"b\" c,d\n",
+        "a\n\n\"b",
+        "",
+        "\"\"",
+        "a,\n,",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        for (int k = 0; k < 2; k++) {
+            char whole[300] = "", cut[300] = "", separator = k ? ',' : '\0';
+            size_t line = 0, cut_line = 0;
+            struct records r = {.at = texts[i], .end = texts[i] + strlen(texts[i]), .line = 1};
+            int err = records_read(&r, '\n', separator, add_record, whole, &line);
+            assert_int_equal(read_bytewise(texts[i], '\n', separator, cut, &cut_line), err);
+            assert_string_equal(cut, whole);
+            if (err)
+                assert_int_equal(cut_line, line);
+        }
 }
 
 static void assert_args(const char *expected)
@@ -307,9 +349,13 @@ static void test_spec_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arrays),       cmocka_unit_test(test_spec),
-        cmocka_unit_test(test_spec_arrays),  cmocka_unit_test(test_records),
-        cmocka_unit_test(test_spec_sources), cmocka_unit_test(test_spec_lines),
+        cmocka_unit_test(test_arrays),
+        cmocka_unit_test(test_spec),
+        cmocka_unit_test(test_spec_arrays),
+        cmocka_unit_test(test_records),
+        cmocka_unit_test(test_records_that_come_by_and_by),
+        cmocka_unit_test(test_spec_sources),
+        cmocka_unit_test(test_spec_lines),
         cmocka_unit_test(test_spec_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

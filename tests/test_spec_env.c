@@ -17,7 +17,7 @@ static int build(const struct spec_options *o, char **argv)
 {
     job_desc_drop(desc);
     desc = NULL;
-    return spec_build("submit", o, 1, argv, &desc);
+    return spec_build("submit", o, 1, argv, &desc, NULL);
 }
 
 static bool has_env(const char *entry)

@@ -88,6 +88,21 @@ def test_dry_run_prints_what_a_shell_can_read():
         assert run("--dry-run", "--resume", "--joblog", f"{d}/log", "--array", "1-3", "--", "echo", "{}").stdout == "echo 3\n"
 
 
+def test_dry_run_tells_what_would_not_start_and_writes_nothing():
+    with tempfile.TemporaryDirectory() as d:
+        log = f"{d}/log"
+        r = run("--dry-run", "--joblog", log, "-l", "-", "--", "sh", "-c", "echo `echo {}`", input="a\nb c\n", check=1)
+        assert r.stdout == "sh -c 'echo `echo a`'\n" and "task 1 would not start" in r.stderr, r
+        assert os.listdir(d) == []
+        run("--joblog", log, "-l", "-", "--", "echo", "{}", input="a\n")
+        with open(log, "a") as f:
+            f.write("half a line")
+        before = open(log).read()
+        r = run("--dry-run", "--joblog", log, "--resume", "-l", "-", "--", "echo", "{}", input="a\nb\n")
+        assert r.stdout == "echo b\n" and open(log).read() == before, r
+        assert "not empty" in run("--dry-run", "--joblog", log, "--", "true", check=2).stderr
+
+
 def test_halt_soon_lets_what_runs_end():
     with tempfile.TemporaryDirectory() as d:
         # The second fails while the first runs; no third starts.

@@ -49,7 +49,7 @@ static void of_submit(int argc, char **argv, bool stop_early)
     CHECK(first >= -HAWK_EXIT_HELP && first <= argc);
     CHECK(o.count >= 3 && o.count <= 4000 && o.share <= 1000000);
     if (first > 0 && !names_files(&o.spec.inputs.sources) && !o.spec.input && /* these name files */
-        spec_build("test", &o.spec, argc - first, argv + first, &d) == 0) {
+        spec_build("test", &o.spec, argc - first, argv + first, &d, NULL) == 0) {
         CHECK(d->tasks == 0 || job_desc_check(d, NULL, 0) == 0);
         job_desc_drop(d);
     }
