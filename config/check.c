@@ -99,13 +99,66 @@ static void check_addresses(struct checker *k, const char *key, const char *list
     }
 }
 
-/* DESIGN 3.12: a daemon listens beyond loopback only with TLS or a token, or when the operator says so. */
+/* How a role gets its certificate, for people who have none. */
+static const char *certificate_remedy(const char *key)
+{
+    if (strncmp(key, "central.", strlen("central.")) == 0)
+        return "make roots with `hawk ca init`, and set central.ca (--ca DIR)";
+    return "invite it with `hawk ca invite`, and set join (--join FILE)";
+}
+
+/* Whether the daemon of a setting may be reached from other machines, and may reach them: it has TLS, or will have it
+ * by its root or invitation, or the operator says so. */
+static bool goes_beyond(const struct checker *k, const char *key)
+{
+    const struct config *c = k->c;
+    const char *own = strncmp(key, "central.", strlen("central.")) == 0 ? c->central.ca
+                      : strncmp(key, "dist.", strlen("dist.")) == 0     ? c->dist.join
+                                                                        : c->worker.join;
+
+    return c->cluster.insecure || *c->tls.certificate || *own;
+}
+
+/* DESIGN 3.12. A token alone would travel in the clear. */
+static void check_beyond(struct checker *k, const char *key, const char *addr, const char *what)
+{
+    if (!goes_beyond(k, key) && !addr_is_local(addr))
+        complain_of_value(
+            k, key,
+            "%s %s, and this daemon has no TLS: %s, or set section tls; cluster.insecure (--insecure) "
+            "goes without, for tests, and everybody on the network can read and change all",
+            addr, what, certificate_remedy(key));
+}
+
+/* A daemon's own file may not say how it joined: that its certificate is kept is known when it starts. */
+static void check_centrals(struct checker *k, const char *key, const char *list)
+{
+    char addr[ADDR_TEXT], why[512];
+
+    check_addresses(k, key, list);
+    while (k->section && *list) {
+        list = addr_first(list, addr);
+        if (addr_check(addr, why, sizeof why) == 0)
+            check_beyond(k, key, addr, "is on another machine");
+    }
+}
+
+/* On TCP without TLS nobody is known. Where users of this machine are told apart, that would let any of them act as
+ * any other. */
+static void check_users(struct checker *k, const char *key, const char *addr)
+{
+    const struct config *c = k->c;
+
+    if (c->cluster.local_users && !*c->cluster.token_file && !goes_beyond(k, key) && !addr_is_unix(addr))
+        complain_of_value(
+            k, key,
+            "cluster.local_users lets every user of this machine in, and who calls %s is not known: "
+            "listen on unix:PATH alone, or use TLS (%s, or set section tls)",
+            addr, certificate_remedy(key));
+}
+
 static void check_listens(struct checker *k, const char *key, const char *list)
 {
-    bool own = (strcmp(key, "central.listen") == 0 && *k->c->central.ca) ||
-               (strcmp(key, "dist.listen") == 0 && *k->c->dist.join) ||
-               (strcmp(key, "worker.listen") == 0 && *k->c->worker.join);
-    bool open = *k->c->cluster.token_file || k->c->cluster.insecure || *k->c->tls.certificate || own;
     char addr[ADDR_TEXT], why[512];
 
     if (!*list)
@@ -114,12 +167,10 @@ static void check_listens(struct checker *k, const char *key, const char *list)
         list = addr_first(list, addr);
         if (addr_check(addr, why, sizeof why))
             complain_of_value(k, key, "%s", why);
-        else if (!open && !addr_is_local(addr))
-            complain_of_value(k, key,
-                              "%s can be reached from other machines: set section tls, or "
-                              "cluster.token_file and cluster.node_token_file, or "
-                              "allow it with cluster.insecure",
-                              addr);
+        else if (!addr_is_local(addr))
+            check_beyond(k, key, addr, "can be reached from other machines");
+        else
+            check_users(k, key, addr);
     }
 }
 
@@ -245,6 +296,15 @@ static void check_central(struct checker *k)
         check_etcd(k);
 }
 
+/* A path on this machine, with or without "unix:". */
+static void check_socket(struct checker *k, const char *key, const char *path)
+{
+    if (strncmp(path, "unix:", 5) == 0)
+        path += 5;
+    if (*path && *path != '/' && strcmp(path, "none") != 0)
+        complain_of_value(k, key, "'%s' is no absolute path, nor none", path);
+}
+
 /* The client that waited for the job still has to hear of its end. */
 #define FINISHED_KEEP_MIN_US (10 * US_PER_S)
 
@@ -255,21 +315,13 @@ static void check_dist(struct checker *k)
     check_name(k, "dist.name", c->dist.name);
     check_listens(k, "dist.listen", c->dist.listen);
     check_metrics(k, "dist.metrics_listen", c->dist.metrics_listen);
-    check_addresses(k, "dist.central", c->dist.central);
+    check_socket(k, "dist.socket", c->dist.socket);
+    check_centrals(k, "dist.central", c->dist.central);
     check_directory(k, "dist.state_dir", c->dist.state_dir);
     if (c->dist.finished_keep && c->dist.finished_keep < FINISHED_KEEP_MIN_US)
         complain_of_value(k, "dist.finished_keep", "it must be 10 s or more, or 0s");
     if (*c->dist.advertise)
         check_address(k, "dist.advertise", c->dist.advertise);
-}
-
-/* A path on this machine, with or without "unix:". */
-static void executor_socket(struct checker *k, const char *path)
-{
-    if (strncmp(path, "unix:", 5) == 0)
-        path += 5;
-    if (*path && *path != '/' && strcmp(path, "none") != 0)
-        complain_of_value(k, "worker.executor_socket", "'%s' is no absolute path, nor none", path);
 }
 
 int config_end_time(const struct config *c, int64_t now_us, int64_t *left_us)
@@ -294,10 +346,10 @@ static void check_worker(struct checker *k)
     check_name(k, "worker.name", c->worker.name);
     check_listens(k, "worker.listen", c->worker.listen);
     check_metrics(k, "worker.metrics_listen", c->worker.metrics_listen);
-    check_addresses(k, "worker.central", c->worker.central);
+    check_centrals(k, "worker.central", c->worker.central);
     check_directory(k, "worker.state_dir", c->worker.state_dir);
     check_directory(k, "worker.output_dir", c->worker.output_dir);
-    executor_socket(k, c->worker.executor_socket);
+    check_socket(k, "worker.executor_socket", c->worker.executor_socket);
     if (*c->worker.advertise)
         check_address(k, "worker.advertise", c->worker.advertise);
     at_most(k, "worker.slots", c->worker.slots, LIMIT_SLOTS);

@@ -29,15 +29,14 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
 #define SETTING_AUTO INT64_C(-1)
 
 #define CLUSTER_SETTINGS(S)                                                                                  \
-    S(cluster, TEXT, token_file, "",                                                                         \
-      "file with the clients' token: every call must have it; required off loopback")                        \
+    S(cluster, TEXT, token_file, "", "file with the clients' token: every call must have it")                \
     S(cluster, TEXT, node_token_file, "",                                                                    \
       "file with the nodes' token: every link must have it; unset: the clients' token, so that a "           \
       "client can act as a node")                                                                            \
     S(cluster, TEXT, metrics_token_file, "",                                                                 \
       "file with the token that readers of /metrics show; required where clients need a token, or TLS, "     \
       "and beyond loopback")                                                                                 \
-    S(cluster, BOOL, insecure, "no", "listen beyond loopback without tokens")                                \
+    S(cluster, BOOL, insecure, "no", "listen and dial beyond loopback without TLS, for tests")               \
     S(cluster, BOOL, local_users, "no",                                                                      \
       "let every user of this machine connect to unix sockets, as himself and with scopes read and "         \
       "submit; tasks run as the worker's user")                                                              \
@@ -116,6 +115,8 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(dist, LIST, central, "127.0.0.1:7070", "central's address; several centrals: all of theirs")           \
     S(dist, TEXT, join, "",                                                                                  \
       "file with an invitation, by which the dist gets a certificate once; -: standard input")               \
+    S(dist, TEXT, socket, "",                                                                                \
+      "unix socket for clients of this machine; default: dist.sock in state_dir; none: no socket")           \
     S(dist, TEXT, state_dir, "", "where detached jobs are journalled; default: see `hawk config show`")      \
     S(dist, COUNT, jobs_max, "100000", "most unfinished jobs of this dist")                                  \
     S(dist, COUNT, tasks_max, "10000000", "most unfinished tasks of this dist")                              \

@@ -139,6 +139,18 @@ static void take_denied(void *arg, const char *list)
     denial_take(d->denial, list);
 }
 
+/* Clients of this machine find the dist at its socket, and need no address. */
+static int open_socket(struct process *p)
+{
+    const struct config *c = &p->config;
+    char addr[PROCESS_SOCKET], why[512];
+    int err = process_socket("dist.socket", c->dist.socket, c->dist.state_dir, "dist.sock",
+                             "clients of this machine need the dist's address", addr);
+    if (!err && *addr && (err = server_listen(p->server, addr, why, sizeof why)) != 0)
+        log_error("dist.socket: %s", why);
+    return err;
+}
+
 static int dist_daemon_start(struct dist_daemon *d)
 {
     struct process *p = &d->process;
@@ -164,6 +176,9 @@ static int dist_daemon_start(struct dist_daemon *d)
         log_error("%s", why);
         return err;
     }
+    err = open_socket(p);
+    if (err)
+        return err;
     struct dist_config dc;
     dist_config_init(&dc);
     dc.name = blob_str(c->dist.name);

@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -266,6 +267,28 @@ int process_output_dir(const struct process *p, const char *dir, const char *gro
         return HAWK_EIO;
     }
     return close_output(p, dir, gr ? gr->gr_gid : NO_GROUP);
+}
+
+int process_socket(const char *key, const char *told, const char *dir, const char *leaf, const char *without,
+                   char addr[PROCESS_SOCKET])
+{
+    char path[PATH_MAX];
+    int n = strncmp(told, "unix:", 5) == 0 ? snprintf(path, sizeof path, "%s", told + 5)
+            : *told                        ? snprintf(path, sizeof path, "%s", told)
+                                           : snprintf(path, sizeof path, "%s/%s", dir, leaf);
+    *addr = '\0';
+    if (strcmp(told, "none") == 0)
+        return 0;
+    if (n < (int)sizeof((struct sockaddr_un *)0)->sun_path) {
+        snprintf(addr, PROCESS_SOCKET, "unix:%.*s", PROCESS_SOCKET - 8, path);
+        return 0;
+    }
+    if (!*told) {
+        log_warn("%s is too long for a socket: %s, unless %s names a shorter path", path, without, key);
+        return 0;
+    }
+    log_error("%s: %s is too long for a socket", key, path);
+    return HAWK_ETOO_LARGE;
 }
 
 /* Of a comma separated list of centrals: one that other machines reach, if there is any. */

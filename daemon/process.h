@@ -42,6 +42,12 @@ HAWK_MUST_USE bool process_init(struct process *p, const char *section, int argc
 /* Opens the loop and the server on a comma separated list of addresses; keepalive_ms as in net/server.h. 0, or a
  * message and HAWK_E…. */
 HAWK_MUST_USE int process_open(struct process *p, const char *listen, uint32_t keepalive_ms);
+/* Writes the address of a daemon's own unix socket, "unix:PATH", to addr: as the setting `key` has told, else DIR/LEAF.
+ * "": there is none, since "none" was told, or since the default path is too long; the log then says what goes
+ * `without` it. HAWK_ETOO_LARGE: the path that was told is too long. */
+#define PROCESS_SOCKET 128
+HAWK_MUST_USE int process_socket(const char *key, const char *told, const char *dir, const char *leaf,
+                                 const char *without, char addr[PROCESS_SOCKET]);
 /* Where to listen. Workers and dists need only central's address: told nothing else (listen is as where it is
  * unset), they listen where central reaches them, at the port of `unset`. */
 const char *process_listen(const char *listen, const char *unset, const char *advertise, const char *centrals,

@@ -38,7 +38,8 @@ struct worker_daemon {
     int64_t busy_us;         /* when it was last seen with work */
     int64_t last_us, end_us; /* when to take no more work, and when to end tasks; TIME_NEVER */
     struct denial *denial;
-    char executors[PATH_MAX]; /* where they attach, "unix:PATH"; "": only where others reach this worker */
+    char executors
+        [PROCESS_SOCKET]; /* where they attach, "unix:PATH"; "": only where others reach this worker */
     bool role_made, ready;
     bool out;   /* of service, as was logged last */
     bool leave; /* the next agent is to take over what runs */
@@ -303,31 +304,6 @@ static int make_state_dir(const struct config *c, char dir[PATH_MAX])
     return 0;
 }
 
-/* A path may be too long for a socket. If the configuration names it, that is an error. If it is the default, this
- * worker goes on without the socket. */
-static int executor_socket(struct worker_daemon *d, const char *state_dir)
-{
-    const char *told = d->process.config.worker.executor_socket;
-    char path[PATH_MAX];
-    int n = strncmp(told, "unix:", 5) == 0 ? snprintf(path, sizeof path, "%s", told + 5)
-            : *told                        ? snprintf(path, sizeof path, "%s", told)
-                                           : snprintf(path, sizeof path, "%s/executors.sock", state_dir);
-    if (strcmp(told, "none") == 0)
-        return 0;
-    if (n < (int)sizeof((struct sockaddr_un *)0)->sun_path) {
-        snprintf(d->executors, sizeof d->executors, "unix:%.*s", PATH_MAX - 8, path);
-        return 0;
-    }
-    if (!*told) {
-        log_warn("%s is too long for a socket: executors can only attach to the worker's address, unless "
-                 "worker.executor_socket names a shorter path",
-                 path);
-        return 0;
-    }
-    log_error("worker.executor_socket: %s is too long for a socket", path);
-    return HAWK_ETOO_LARGE;
-}
-
 static void take_over(struct worker_daemon *d)
 {
     struct worker_counts n;
@@ -370,7 +346,8 @@ static int worker_daemon_start(struct worker_daemon *d)
     if (!err)
         err = make_state_dir(c, state_dir);
     if (!err)
-        err = executor_socket(d, state_dir);
+        err = process_socket("worker.executor_socket", c->worker.executor_socket, state_dir, "executors.sock",
+                             "executors can only attach to the worker's address", d->executors);
     if (err)
         return err;
     exec_config_init(&ec, c->worker.name, c->worker.output_dir);

@@ -1,4 +1,5 @@
 /* What a client finds by itself: a cluster, and what to show it. */
+#include "base/check.h"
 #include "base/mem.h"
 #include "libhawk/client_impl.h"
 #include "net/login.h"
@@ -66,15 +67,36 @@ int client_find_tls(struct client *client)
     return client->tls ? 0 : client_fail(client, HAWK_EINVALID, "%s", why);
 }
 
-/* Whether somebody listens on "unix:PATH". */
-static bool socket_answers(const char *addr)
+/* Where a dist that the system has started listens (systemd/hawk-dist.service). */
+#define SYSTEM_SOCKET "unix:/run/hawk/dist.sock"
+
+/* The socket of a dist that this user has started: in the dist's default state_dir. */
+static bool own_dist_socket(char *buf, size_t size)
 {
+    const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    int n;
+    if (geteuid() == 0)
+        n = snprintf(buf, size, "unix:/var/lib/hawk/dist/dist.sock");
+    else if (xdg && *xdg == '/')
+        n = snprintf(buf, size, "unix:%s/hawk/dist/dist.sock", xdg);
+    else
+        n = snprintf(buf, size, "unix:%s/.local/state/hawk/dist/dist.sock", home ? home : "");
+    return n > 0 && (size_t)n < size;
+}
+
+/* Whether one of us listens on "unix:PATH": root, this user, or (anybody) whoever could put it there. */
+static bool socket_answers(const char *addr, bool anybody)
+{
+    struct ucred who;
+    socklen_t len = sizeof who;
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     if (strlen(addr + 5) >= sizeof un.sun_path)
         return false;
     memcpy(un.sun_path, addr + 5, strlen(addr + 5));
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool answers = fd >= 0 && connect(fd, (struct sockaddr *)&un, sizeof un) == 0;
+    bool answers = fd >= 0 && connect(fd, (struct sockaddr *)&un, sizeof un) == 0 &&
+                   (anybody || (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
+                                (who.uid == 0 || who.uid == geteuid())));
     if (fd >= 0)
         close(fd);
     return answers;
@@ -90,8 +112,13 @@ const char *client_find_contacts(const struct client_options *o, const char **or
     if (env && *env)
         return env;
     *origin = "the local socket";
-    if (client_default_socket(buf, size) && socket_answers(buf))
+    CHECK(buf);
+    if (client_default_socket(buf, size) && socket_answers(buf, false))
         return buf;
+    if (own_dist_socket(buf, size) && socket_answers(buf, false))
+        return buf;
+    if (socket_answers(SYSTEM_SOCKET, true))
+        return SYSTEM_SOCKET;
     *origin = "your login";
     return login_find(&l) && login_dists(&l, buf, size) ? buf : NULL;
 }

@@ -102,11 +102,12 @@ int server_listen(struct server *s, const char *addr, char *why, size_t size)
     CHECK(!s->started);
     if ((err = addr_check(addr, why, size)) != 0)
         return err;
-    if (!s->token && !s->tls && !s->insecure && !addr_is_local(addr)) {
-        snprintf(why, size,
-                 "%s can be reached from other machines: set TLS or the cluster's tokens, or allow it with "
-                 "--insecure",
-                 addr);
+    if (!s->tls && !s->insecure && !addr_is_local(addr)) {
+        snprintf(
+            why, size,
+            "%s can be reached from other machines: set TLS (`hawk ca init`, --ca, --join), or allow it with "
+            "--insecure",
+            addr);
         return HAWK_EDENIED;
     }
     if ((err = addr_resolve(addr, numeric, sizeof numeric, why, size)) != 0)

@@ -52,7 +52,7 @@ struct server_config {
     struct tls *tls;
     enum role role;
     bool local_users;           /* every user of this machine may connect to unix sockets */
-    bool insecure;              /* listen on addresses beyond this machine even without a token or TLS */
+    bool insecure;              /* listen on addresses beyond this machine even without TLS */
     uint32_t max_calls;         /* 0: SERVER_MAX_CALLS */
     uint32_t max_message_bytes; /* 0: NET_MESSAGE_BYTES */
     uint32_t max_reply_bytes;   /* 0: SERVER_REPLY_BYTES */
@@ -71,7 +71,7 @@ struct server_config {
 struct server *server_new(struct loop *l, const struct server_config *c);
 /* Opens one more address, before server_start. Port 0 picks a free one. A unix socket whose server is dead
  * is replaced. On an error why (size bytes) names the address and what to do: HAWK_EINVALID, HAWK_EDENIED
- * (not local, and no token and no TLS), HAWK_EEXISTS (in use), HAWK_EIO. */
+ * (not local, and no TLS), HAWK_EEXISTS (in use), HAWK_EIO. */
 HAWK_MUST_USE int server_listen(struct server *s, const char *addr, char *why, size_t size);
 /* The i-th address opened, with its real port ("127.0.0.1:34567"); NULL past the last. */
 const char *server_addr(const struct server *s, unsigned i);

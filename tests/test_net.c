@@ -441,15 +441,16 @@ static void a_port_in_use_is_an_error(void **state)
     side_close(&s);
 }
 
-static void addresses_beyond_this_machine_need_a_token_or_consent(void **state)
+static void addresses_beyond_this_machine_need_tls_or_consent(void **state)
 {
     char why[256] = "";
 
     (void)state;
     assert_int_equal(listen_error("0.0.0.0:0", (struct server_config){0}, why, sizeof why), HAWK_EDENIED);
     assert_non_null(strstr(why, "0.0.0.0:0"));
-    assert_non_null(strstr(why, "token"));
-    assert_int_equal(listen_error("0.0.0.0:0", (struct server_config){.token = TOKEN}, why, sizeof why), 0);
+    assert_non_null(strstr(why, "TLS"));
+    assert_int_equal(listen_error("0.0.0.0:0", (struct server_config){.token = TOKEN}, why, sizeof why),
+                     HAWK_EDENIED);
     assert_int_equal(listen_error("0.0.0.0:0", (struct server_config){.insecure = true}, why, sizeof why), 0);
     assert_int_equal(listen_error("nonsense", (struct server_config){0}, why, sizeof why), HAWK_EINVALID);
 }
@@ -508,7 +509,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_killed_dialler_is_lost_at_once),
         cmocka_unit_test(stopped_peers_are_lost_within_seconds),
         cmocka_unit_test(a_port_in_use_is_an_error),
-        cmocka_unit_test(addresses_beyond_this_machine_need_a_token_or_consent),
+        cmocka_unit_test(addresses_beyond_this_machine_need_tls_or_consent),
         cmocka_unit_test(a_stale_unix_socket_is_replaced_and_a_live_one_is_not),
     };
 

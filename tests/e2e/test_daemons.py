@@ -211,7 +211,7 @@ def test_central_stops_although_its_journal_cannot_be_written():
 
 def test_a_dist_nobody_could_reach_is_refused():
     with tempfile.TemporaryDirectory() as d:
-        r = subprocess.run([HAWK, "dist", "--central", "192.0.2.1:7070", "--name", "far", "--listen", "127.0.0.1:0",
+        r = subprocess.run([HAWK, "dist", "--central", "192.0.2.1:7070", "--name", "far", "--listen", "127.0.0.1:0", "--insecure",
                             "--state-dir", f"{d}/s"], capture_output=True, text=True, timeout=BOUND)
         assert r.returncode == 1 and "dist.listen" in r.stderr and "192.0.2.1" in r.stderr, r
 

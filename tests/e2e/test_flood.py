@@ -313,7 +313,7 @@ def test_other_addresses():
                 f.write(text + "\n")
         central = Daemon("central", "--listen", "10.77.0.1:0", "--state-dir", f"{d}/central",
                          "--token-file", f"{d}/token", "--node-token-file", f"{d}/node-token",
-                         "--unproven-per-address", "5")
+                         "--unproven-per-address", "5", "--insecure")
         try:
             address = central.ready()
             assert address.startswith("10.77.0.1:")

@@ -133,10 +133,21 @@ def test_no_workers_and_no_general_workers():
         c.hawk("wait", job, long_job)
 
 
-def test_listening_beyond_loopback_needs_a_token():
+def test_nothing_goes_beyond_loopback_without_tls():
     with tempfile.TemporaryDirectory() as d:
-        c = Daemon("central", "--listen", "0.0.0.0:0", "--state-dir", f"{d}/c")
-        assert c.wait() == 2 and "token" in c.text() and "0.0.0.0" in c.text(), c.text()
+        with open(f"{d}/token", "w", opener=lambda p, f: os.open(p, f, 0o600), encoding="ascii") as f:
+            f.write("a-token-that-nobody-guesses\n")
+        far, tokens = "192.0.2.1:7070", ("--token-file", f"{d}/token")
+        for role, flags, setting, remedy in (
+                ("central", ("--listen", "0.0.0.0:0"), "central.listen", "`hawk ca init`, and set central.ca"),
+                ("central", ("--listen", "0.0.0.0:0", *tokens), "central.listen", "`hawk ca init`, and set central.ca"),
+                ("dist", ("--listen", "0.0.0.0:0"), "dist.listen", "`hawk ca invite`, and set join (--join FILE)"),
+                ("dist", ("--central", far, *tokens), "dist.central", "`hawk ca invite`, and set join (--join FILE)"),
+                ("worker", ("--central", f"127.0.0.1:1,{far}"), "worker.central", "`hawk ca invite`, and set join (--join FILE)"),
+                ("worker", ("--listen", "[::]:0", *tokens), "worker.listen", "`hawk ca invite`, and set join (--join FILE)")):
+            c = Daemon(role, *flags, "--state-dir", f"{d}/c")
+            assert c.wait() == 2, (flags, c.text())
+            assert all(x in c.text() for x in (setting, remedy, "--insecure", "has no TLS")), (flags, c.text())
         c = Daemon("central", "--listen", "0.0.0.0:0", "--state-dir", f"{d}/c", "--insecure")
         c.ready()
         c.stop()

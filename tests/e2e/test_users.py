@@ -9,7 +9,7 @@ import tempfile
 import grpc
 
 from grpctest import pb, refused
-from hawktest import Daemon, run_tests, wait_for
+from hawktest import BOUND, HAWK, Daemon, run_tests, wait_for
 from linktest import Link
 from tlstest import SecureCaller, TlsCluster
 from userstest import ANN, BOB, UserCluster, being, caller_as, others_exist
@@ -59,6 +59,75 @@ def test_sockets_are_their_owners_unless_said_otherwise():
             try:
                 addr = up.ready()
                 UserCluster.as_user(None, uid, "nodes", dist=addr, check=0 if good else 3)
+            finally:
+                up.stop()
+
+
+def test_where_users_are_known_tcp_without_tls_is_refused():
+    """Nobody is known there."""
+    with tempfile.TemporaryDirectory() as d:
+        more = ("--state-dir", f"{d}/s", "--local-users")
+        for role, flags in (("central", ("--listen", "127.0.0.1:0")), ("dist", ()), ("worker", ()),
+                            ("worker", ("--listen", f"unix:{d}/w,[::1]:0"))):
+            p = Daemon(role, *flags, *more)
+            assert p.wait() == 2 and "lets every user of this machine in, and who calls" in p.text(), p.text()
+        c = Daemon("central", "--listen", f"unix:{d}/c", *more)
+        c.ready()
+        c.stop()
+
+
+def test_the_local_default_of_clients_is_a_dists_socket():
+    with tempfile.TemporaryDirectory() as d:
+        env = {k: v for k, v in os.environ.items() if not k.startswith("HAWK_")}
+        env = {**env, "HOME": d, "XDG_STATE_HOME": f"{d}/state", "XDG_RUNTIME_DIR": d, "HAWK_LOGIN": "none"}
+        uid = ANN if os.geteuid() == 0 else None
+        if uid:  # root's own is in /var/lib
+            os.chmod(os.path.dirname(d), 0o711)
+            os.chown(d, uid, uid)
+
+        def start(*args):
+            drop = ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups") if uid else ()
+            daemons.append(Daemon(argv=[*drop, HAWK, *args], env=env))
+            return daemons[-1].ready()
+
+        def hawk(*args, check=0):
+            r = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND, env=env, cwd="/", user=uid, group=uid)
+            assert r.returncode == check, r
+            return r
+
+        daemons = []
+        assert "no cluster found" in hawk("nodes", check=3).stderr
+        try:
+            central = start("central", "--listen", f"unix:{d}/c")
+            start("worker", "--listen", f"unix:{d}/w", "--central", central, "--slots", "1", "--agent-grace", "2s")
+            start("dist", "--listen", f"unix:{d}/d", "--central", central)
+            assert os.path.exists(f"{d}/state/hawk/dist/dist.sock")
+            job = hawk("submit", "--wait", "--", "true").stdout.strip()
+            assert f"unix:{d}/d" in hawk("nodes").stdout and job
+        finally:
+            for p in reversed(daemons):
+                p.stop()
+        assert "no cluster found" in hawk("nodes", check=3).stderr
+
+
+def test_a_socket_that_another_user_has_put_there_is_nobodys():
+    if not others_exist():
+        return
+    with tempfile.TemporaryDirectory() as d:
+        os.chmod(d, 0o711)
+        os.mkdir(f"{d}/hawk", 0o755)
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("HAWK_", "XDG_"))}
+        env = {**env, "XDG_RUNTIME_DIR": d, "HOME": "/nonexistent"}
+        # Root's is taken, as the service's is; and BOB's own hawk up is no trap for ANN.
+        for uid, code, why in ((BOB, 3, "no cluster found"), (0, 0, "")):
+            os.chown(f"{d}/hawk", uid, uid)
+            up = Daemon(argv=["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", HAWK, "up", "--local-users",
+                              "--slots", "1", "--socket", f"{d}/hawk/up.sock", "--output-dir", f"{d}/hawk/out-{uid}"], env=env)
+            try:
+                up.ready()
+                r = subprocess.run([HAWK, "nodes"], capture_output=True, text=True, timeout=BOUND, env=env, cwd="/", user=ANN,
+                                   group=ANN, extra_groups=[])
+                assert r.returncode == code and why in r.stderr, r
             finally:
                 up.stop()
 

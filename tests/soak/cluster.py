@@ -24,6 +24,11 @@ WORKER_FLAGS = ("--slots", "2", "--orphan", f"{ORPHAN_S}s", "--agent-grace", f"{
 DIST_FLAGS = ("--finished-kept", "200")
 
 
+# The third sees and cancels everybody's jobs, and takes nodes out of service.
+USERS = {"ann": "read,submit", "bob": "read,submit", "olga": "read,submit,operate"}
+OPERATOR = "olga"
+
+
 class ClusterError(Exception):
     pass
 
@@ -124,6 +129,7 @@ class Cluster:
     def __init__(self, hawk, dists, workers, log_level):
         self.hawk, self.log_level = hawk, log_level
         self.directory = tempfile.mkdtemp(prefix="hawk-soak.")
+        self.roots = os.path.join(self.directory, "ca")
         self.began = time.monotonic()
         self.dists = [f"d{i}" for i in range(1, dists + 1)]
         self.workers = [f"w{i}" for i in range(1, workers + 1)]
@@ -136,7 +142,7 @@ class Cluster:
         self.net = Network()
         for name in ("client", "relay", "central", *self.dists, *self.workers):
             self.net.add(name)
-        self.token, self.node_token = (self._new_token(name) for name in ("token", "node-token"))
+        self._make_certificates()
         relayed = ["central", *self.dists[1::2], *self.workers[1::2]]
         ports = {"central": CENTRAL_PORT, **{d: DIST_PORT for d in self.dists}, **{w: WORKER_PORT for w in self.workers}}
         routes = [(name, RELAY_PORT + i, ports[name]) for i, name in enumerate(relayed)]
@@ -150,15 +156,26 @@ class Cluster:
             node.start()
         self._await_complete()
 
-    def _new_token(self, name):
-        path = os.path.join(self.directory, name)
-        with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as f:
-            f.write(os.urandom(24).hex() + "\n")
-        return path
+    def _make_certificates(self):
+        """The roots, a certificate for every node, and a credential for every user, which is where he logged in."""
+        self._ca("ca", "init", self.roots)
+        for role, names in (("central", ["central"]), ("dist", self.dists), ("worker", self.workers)):
+            for name in names:
+                self._ca("ca", "issue", self.roots, "--role", role, "--name", name, "--out", self.roots, "--for", "30d")
+        for uid, (name, scopes) in enumerate(USERS.items(), 61001):
+            file = os.path.join(self.directory, f"{name}.credential")
+            self._ca("user", "add", name, "--ca", self.roots, "--uid", uid, "--scopes", scopes, "--out", file)
+            self._ca("login", file, HAWK_LOGIN=os.path.join(self.directory, f"login-{name}"))
+
+    def _ca(self, *words, **environment):
+        subprocess.run([self.hawk, *map(str, words)], stdout=subprocess.DEVNULL, check=True, env={**self._clean(), **environment})
+
+    def _tls(self, name):
+        return ["--tls-certificate", f"{self.roots}/{name}.crt", "--tls-key", f"{self.roots}/{name}.key", "--tls-roots",
+                f"{self.roots}/roots.crt"]
 
     def _add(self, name, listen, advertise, central):
-        flags = ["--listen", listen, "--token-file", self.token, "--node-token-file", self.node_token,
-                 "--log-level", self.log_level]
+        flags = ["--listen", listen, *self._tls(name), "--log-level", self.log_level]
         if name == "central":
             self.nodes[name] = Node(self, name, "central", [*flags, "--state-dir", f"{self.directory}/central", *CENTRAL_FLAGS])
             return
@@ -199,8 +216,8 @@ class Cluster:
     def daemon_environment(self):
         return {**self._clean(), "HAWK_CHECK": "1"}
 
-    def client_environment(self, dist=None, **more):
-        return {**self._clean(), "HAWK_TOKEN_FILE": self.token, "HAWK_DIST": dist or ",".join(self.reached_at[d] for d in self.dists),
+    def client_environment(self, dist=None, user=OPERATOR, **more):
+        return {**self._clean(), "HAWK_LOGIN": os.path.join(self.directory, f"login-{user}"), "HAWK_DIST": dist or ",".join(self.reached_at[d] for d in self.dists),
                 **more}
 
     def client_argv(self, *words):

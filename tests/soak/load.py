@@ -10,6 +10,7 @@ import os
 import random
 import time
 
+from cluster import OPERATOR, USERS
 from events import Timetable, within
 
 FINAL = ("done", "failed", "cancelled")
@@ -58,6 +59,7 @@ class Job:
     def __init__(self, seed, number):
         rng = random.Random(f"{seed} job {number}")
         self.key = f"k{number}"
+        self.user = list(USERS)[number % len(USERS)] if number else OPERATOR
         self.kind = rng.choices(list(KINDS), [k[0] for k in KINDS.values()])[0]
         _, fewest, most, least_s, most_s, self.flags = KINDS[self.kind]
         self.tasks, self.seconds = rng.randint(fewest, most), rng.uniform(least_s, most_s)
@@ -143,7 +145,7 @@ class Load:
         if job.alone():
             marks["SOAK_ALONE"] = "1"
         child = await asyncio.create_subprocess_exec(
-            *self.cluster.client_argv(*words), cwd=self.cluster.directory, env=self.cluster.client_environment(contacts, **marks),
+            *self.cluster.client_argv(*words), cwd=self.cluster.directory, env=self.cluster.client_environment(contacts, job.user, **marks),
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
         try:
             out, err = await child.communicate()
