@@ -1,4 +1,5 @@
 /* store/ in a real etcd: what every backend must do, the election, and that who does not lead writes nothing. */
+/* seconds: 32 */
 #include "tests/test_store_etcd.h"
 
 #include "tests/lib/store_conformance.h"

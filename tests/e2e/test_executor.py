@@ -1,4 +1,5 @@
 """Attached executors: tasks without a process each, their results, and what becomes of them when things break."""
+# seconds: 15
 import base64
 import json
 import os

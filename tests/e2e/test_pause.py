@@ -1,5 +1,6 @@
 """Short tasks pause long ones, on daemons and real processes (flag pause): what runs on every slot stands still and goes
 on, its time limit stands still as well, and nothing stays frozen whoever dies."""
+# seconds: 32
 import os
 import signal
 import subprocess

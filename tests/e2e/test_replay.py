@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # hawk replay on a real cluster: a trace's jobs end, the figures add up, Ctrl-C cancels, bad input is named.
 # timeout: 120
+# seconds: 30
 import json
 import os
 import signal

@@ -1,4 +1,5 @@
 """hawk run of a list that comes by and by: tasks start as lines come, whatever else is asked for."""
+# seconds: 12
 import contextlib
 import json
 import os
