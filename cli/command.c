@@ -2,6 +2,7 @@
 #include "cli/command.h"
 
 #include "cli/document.h"
+#include "template/template.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -10,7 +11,8 @@
 #include <unistd.h>
 
 #define HELP_COLUMNS 100
-#define LEFT_MAX 32 /* a flag that takes more columns has its help on the next line */
+#define HELP_SHORT 75 /* a line that is shorter and ends a sentence ends its paragraph */
+#define LEFT_MAX 32   /* a flag that takes more columns has its help on the next line */
 
 const struct command *command_find(const struct command *table, const char *name)
 {
@@ -56,17 +58,85 @@ void help_wrapped(FILE *out, const char *text, int indent)
     fprintf(out, "%s\n", text);
 }
 
-static void flags_help(FILE *out, const struct flag *flags, int width)
+/* ---- Commands that run tasks have many flags in common: each says which of them has it ---- */
+
+static const struct command *const *relatives;
+
+void command_set_relatives(const struct command *const *commands) { relatives = commands; }
+
+static bool has_flag(const struct command *c, const char *name)
 {
-    char left[128];
+    for (const struct flag *f = c->flags; f && f->name; f++)
+        if (strcmp(f->name, name) == 0)
+            return true;
+    return false;
+}
+
+const char *command_flag_help(const struct command *c, const struct flag *f, char buf[FLAG_HELP_MAX])
+{
+    bool is_one = false;
+    size_t n = 0;
+    *buf = '\0';
+    for (const struct command *const *r = relatives; r && *r; r++) {
+        is_one |= strcmp((*r)->name, c->name) == 0;
+        if (has_flag(*r, f->name))
+            n += (size_t)snprintf(buf + n, FLAG_HELP_MAX - n, "%s%s", n ? ", " : "", (*r)->name);
+    }
+    if (!is_one || n == 0)
+        return f->help;
+    snprintf(buf + n, FLAG_HELP_MAX - n, ": %s", f->help);
+    return buf;
+}
+
+static void flags_help(FILE *out, const struct command *c, const struct flag *flags, int width)
+{
+    char left[128], help[FLAG_HELP_MAX];
     for (const struct flag *f = flags; f && f->name; f++) {
         int n = flag_left(left, sizeof left, f);
         if (n > width)
             fprintf(out, "  %s\n  %*s  ", left, width, "");
         else
             fprintf(out, "  %-*s  ", width, left);
-        help_wrapped(out, f->help, width + 4);
+        help_wrapped(out, command_flag_help(c, f, help), width + 4);
     }
+}
+
+/* Columns and examples keep their lines. */
+static bool keeps_lines(const char *line, size_t len)
+{
+    return len == 0 || *line == ' ' || memmem(line, len, "  ", 2);
+}
+
+static void end_paragraph(FILE *out, struct text *t)
+{
+    if (t->len > 0) {
+        text_add(t, "", 1);
+        help_wrapped(out, t->data, 0);
+    }
+    t->len = 0;
+}
+
+void help_details(FILE *out, const char *text)
+{
+    struct text paragraph = {0};
+    for (size_t len; *text; text += len + (text[len] == '\n')) {
+        len = strcspn(text, "\n");
+        if (keeps_lines(text, len)) {
+            end_paragraph(out, &paragraph);
+            fprintf(out, "%.*s\n", (int)len, text);
+            continue;
+        }
+        if (paragraph.len > 0)
+            text_add(&paragraph, " ", 1);
+        while (len > 0 && text[len - 1] == ' ')
+            len--;
+        text_add(&paragraph, text, len);
+        if (len < HELP_SHORT && text[len - 1] == '.')
+            end_paragraph(out, &paragraph);
+        len = strcspn(text, "\n");
+    }
+    end_paragraph(out, &paragraph);
+    text_free(&paragraph);
 }
 
 void command_help(FILE *out, const struct command *c)
@@ -76,14 +146,16 @@ void command_help(FILE *out, const struct command *c)
     int width = own > common ? own : common;
     if (c->flags && c->flags->name) {
         fputs("\nflags:\n", out);
-        flags_help(out, c->flags, width);
+        flags_help(out, c, c->flags, width);
     }
     if (c->common && c->common->name) {
         fputs("\ncommon flags:\n", out);
-        flags_help(out, c->common, width);
+        flags_help(out, c, c->common, width);
     }
-    if (c->details)
-        fprintf(out, "\n%s", c->details);
+    if (c->details) {
+        fputc('\n', out);
+        help_details(out, c->details);
+    }
 }
 
 void command_list(FILE *out, const struct command *table)

@@ -77,14 +77,18 @@ bool failures_add(struct failures *f, const struct api_task *t, uint32_t index, 
     return false;
 }
 
-/* Prints "task 3", "tasks 1, 2", or "1000 tasks (1, 2, 3, 4, 5, ...)"; behind tasks of the same kind "999
- * more tasks". */
+/* Prints "task 3", "tasks 1, 2", or "1000 tasks (1, 2, 3, 4, 5, ...)"; behind tasks of the same kind "also task 3" or
+ * "999 more tasks". */
 static void print_tasks(const struct failure_kind *k, FILE *to)
 {
     bool few = k->n <= FAILURE_TASKS_NAMED;
     if (!few)
         fprintf(to, "%u ", k->n);
-    fprintf(to, "%stask%s%s", k->apart ? "more " : "", k->n == 1 ? "" : "s", few ? " " : " (");
+    fprintf(to, "%stask%s%s",
+            !k->apart ? ""
+            : few     ? "also "
+                      : "more ",
+            k->n == 1 ? "" : "s", few ? " " : " (");
     for (uint32_t i = 0; i < k->n && i < FAILURE_TASKS_NAMED; i++)
         fprintf(to, "%s%u", i ? ", " : "", k->tasks[i]);
     fputs(few ? "" : ", ...)", to);

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/units.h"
+#include "cli/document.h"
 #include "cli/lines.h"
 #include "template/template.h"
 
@@ -295,6 +296,54 @@ char *inputs_numbered(const struct inputs *in, const char *text)
     }
     text_add(&t, "", 1);
     return t.data;
+}
+
+/* The columns' names, with commas between them; "": they have none. free() it. */
+static char *column_names(const struct inputs *in)
+{
+    struct text t = {0};
+
+    for (uint32_t i = 0; i < in->n; i++) {
+        const char *name = in->v[i].names.data;
+        for (uint32_t k = 0; k < in->v[i].names.n; k++, name += strlen(name) + 1) {
+            if (t.len)
+                text_add(&t, ", ", 2);
+            text_add(&t, name, strlen(name));
+        }
+    }
+    text_add(&t, "", 1);
+    return t.data;
+}
+
+/* Warns if what stands in braces at s looks like a column and is none. */
+static void warn_unknown(const char *command, const struct inputs *in, const char *s, const char *names)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_",
+                      digits[] = "0123456789";
+    struct place p;
+    size_t number = strspn(s + 1, digits), len = number;
+
+    if (!number)
+        while (s[1 + len] && (strchr(letters, s[1 + len]) || strchr(digits, s[1 + len])))
+            len++;
+    size_t end = 1 + len + strspn(s + 1 + len, "./");
+    if (len == 0 || s[end] != '}' || place_read(s, in->columns, &p))
+        return;
+    if (number && in->columns > 1)
+        say_warning(command, "%.*s stays as it is: the inputs have %u columns", (int)end + 1, s, in->columns);
+    else if (!number && *names && !column_named(in, s + 1, len))
+        say_warning(command, "%.*s stays as it is: there is no column of that name; there are: %s",
+                    (int)end + 1, s, names);
+}
+
+void inputs_warn_unknown(const char *command, const struct inputs *in, const char *text)
+{
+    char *names = column_names(in);
+
+    for (const char *s = text; (s = strchr(s, '{')); s++)
+        if (s == text || s[-1] != '$') /* a shell's own variable */
+            warn_unknown(command, in, s, names);
+    free(names);
 }
 
 /* ---- Combinations ---- */

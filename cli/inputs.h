@@ -12,22 +12,20 @@ struct input_options {
 };
 
 #define INPUT_FLAGS(type, at)                                                                                \
-    FLAG(SOURCE, type, at.sources, "array", 'a', "A-B[:STEP],...", "run, submit: one task per number"),      \
+    FLAG(SOURCE, type, at.sources, "array", 'a', "A-B[:STEP],...", "one task per number"),                   \
         FLAG(SOURCE, type, at.sources, "each-line", 'l', "FILE|-",                                           \
-             "run, submit: one task per line of FILE; empty lines are skipped"),                             \
+             "one task per line of FILE; empty lines are skipped"),                                          \
         FLAG(WORDS, type, at.sources, "input", 'I', "WORD...",                                               \
-             "run, submit: one task per word, up to the next flag or --"),                                   \
+             "one task per word, up to the next flag or --"),                                                \
         FLAG(BOOL, type, at.link, "link", 0, NULL,                                                           \
-             "run, submit: with several of these, take one value of each instead of all combinations"),      \
-        FLAG(BOOL, type, at.csv, "csv", 0, NULL,                                                             \
-             "run, submit: lines have columns with commas between them: {1}, {2}"),                          \
+             "with several of these, take one value of each instead of all combinations"),                   \
+        FLAG(BOOL, type, at.csv, "csv", 0, NULL, "lines have columns with commas between them: {1}, {2}"),   \
         FLAG(TEXT, type, at.separator, "separator", 0, "C",                                                  \
-             "run, submit: the same with this character between them; \\t: a tab"),                          \
+             "the same with this character between them; \\t: a tab"),                                       \
         FLAG(BOOL, type, at.header, "header", 0, NULL,                                                       \
-             "run, submit: the first line of a file names the columns: {name}"),                             \
-        FLAG(                                                                                                \
-            BOOL, type, at.null, "null", '0', NULL,                                                          \
-            "run, submit: in files a NUL ends an input instead of a newline, as `find -print0` writes them")
+             "the first line of a file names the columns: {name}"),                                          \
+        FLAG(BOOL, type, at.null, "null", '0', NULL,                                                         \
+             "in files a NUL ends an input instead of a newline, as `find -print0` writes them")
 
 /* The numbers A, A-B or A-B:STEP. */
 #define ARRAY_RANGES_MAX 100u
@@ -62,6 +60,8 @@ int inputs_read(const char *command, const struct input_options *o, struct input
 void inputs_free(struct inputs *in);
 /* A copy of the text in which {NAME}, {NAME.} and so on name columns by number. free() it. */
 char *inputs_numbered(const struct inputs *in, const char *text);
+/* Warns of what looks like a place in the text and is none: {3} of two columns, {name} of a header without it. */
+void inputs_warn_unknown(const char *command, const struct inputs *in, const char *text);
 /* Gives the job its tasks and their arguments: all combinations, the last source changing first, or with `link` the
  * values that stand at one place. 0, or HAWK_EXIT_USAGE after a message. */
 int inputs_use(const char *command, const struct inputs *in, bool link, struct job_desc *d);

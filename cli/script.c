@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define MARK "#HAWK"
 
 static void add_word(struct script *s, const char *word)
 {
-    if (s->argc + 1 >= s->cap) {
+    if (!s->argv || s->argc + 1 >= s->cap) {
         s->cap = s->cap ? 2 * s->cap : 16;
         s->argv = xrealloc(s->argv, (size_t)s->cap * sizeof *s->argv);
     }
@@ -97,6 +98,22 @@ static int read_lines(char **argv, const char *path, FILE *f, script_flags *pars
     return exit_code;
 }
 
+/* Whether a program of that name would start. */
+static bool is_program(const char *name)
+{
+    const char *path = getenv("PATH");
+    char file[PATH_MAX];
+    if (strchr(name, '/'))
+        return access(name, X_OK) == 0;
+    for (size_t len; path && *path; path += len + (path[len] == ':')) {
+        len = strcspn(path, ":");
+        snprintf(file, sizeof file, "%.*s/%s", (int)len, path, name);
+        if (len > 0 && access(file, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
 int script_read(int argc, char **argv, int first, script_flags *parse, void *arg, struct script *s)
 {
     struct stat st;
@@ -108,10 +125,11 @@ int script_read(int argc, char **argv, int first, script_flags *parse, void *arg
         return 0;
     int exit_code = read_lines(argv, argv[first], f, parse, arg, s, &interpreter);
     fclose(f);
-    if (!exit_code && s->argv && (!interpreter || !realpath(argv[first], path))) {
+    bool script = s->argv || (interpreter && !is_program(argv[first]));
+    if (!exit_code && script && (!interpreter || !realpath(argv[first], path))) {
         exit_code = usage_error("%s: %s has " MARK " lines, and does not begin with a line like #!/bin/sh",
                                 argv[0], argv[first]);
-    } else if (!exit_code && s->argv) {
+    } else if (!exit_code && script) {
         s->first = s->argc;
         (void)add_words(s, interpreter);
         add_word(s, path);

@@ -213,6 +213,19 @@ static void warn_of_readers(const char *command, const struct inputs *in, int ar
     template_free(t);
 }
 
+static void warn_of_columns(const char *command, const struct spec_options *o, const struct inputs *in,
+                            int argc, char **argv)
+{
+    const char *const others[] = {o->cwd, o->stdout_pattern, o->stderr_pattern};
+    for (int i = 0; i < argc; i++)
+        inputs_warn_unknown(command, in, argv[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i])
+            inputs_warn_unknown(command, in, others[i]);
+    for (uint32_t i = 0; i < o->env.n; i++)
+        inputs_warn_unknown(command, in, o->env.v[i]);
+}
+
 static bool reads_stdin(const struct spec_options *o)
 {
     const struct flag_list *l = &o->inputs.sources;
@@ -380,6 +393,7 @@ static int fill_description(const char *command, const struct spec_options *o, c
     blob_drop(d->user);
     d->name = name_of(o, argc, argv);
     warn_of_readers(command, in, argc, argv);
+    warn_of_columns(command, o, in, argc, argv);
     d->user = blob_str(user_name());
     d->stdout_pattern = numbered_blob(in, o->stdout_pattern);
     d->stderr_pattern = numbered_blob(in, o->stderr_pattern);

@@ -86,7 +86,7 @@ struct spec_options {
     "or\n"                                                                                                   \
     "columns {2} is the second value, {2.} that without its extension, {NAME} the column of that name\n"     \
     "(--header). Where none of these stands in the command, the values are its last arguments.\n"            \
-    "In the text after -c of sh, bash, dash, ksh or zsh, also behind env, nice and timeout, a value is "     \
+    "\nIn the text after -c of sh, bash, dash, ksh or zsh, also behind env, nice and timeout, a value is "   \
     "quoted\n"                                                                                               \
     "for where it stands: bare, inside \"...\", inside '...'; what is of [A-Za-z0-9_./+-]+ stays as it is. " \
     "In\n"                                                                                                   \
@@ -97,7 +97,8 @@ struct spec_options {
     "come,\n"                                                                                                \
     "without HAWK_TASK_COUNT and as several jobs; --shuf and --dry-run read it to the end first. An empty "  \
     "list is a job of no tasks, which succeeds.\n"                                                           \
-    "A task's environment has HAWK_INPUT (its input, else its number; HAWK_INPUT_1 and so on, where it has " \
+    "\nA task's environment has HAWK_INPUT (its input, else its number; HAWK_INPUT_1 and so on, where it "   \
+    "has "                                                                                                   \
     "several values), HAWK_JOB_ID, "                                                                         \
     "HAWK_JOB_NAME,\n"                                                                                       \
     "HAWK_TASK_INDEX, HAWK_TASK_COUNT, HAWK_ATTEMPT and HAWK_WORKER, besides variables of --env "            \
@@ -109,7 +110,7 @@ struct spec_options {
     "$HAWK_DIST).\n"                                                                                         \
     "Else they get " SPEC_EXPORTED ".\n"                                                                     \
     "--export says otherwise: ALL, NONE, or names; NAME* is all that begin so.\n"                            \
-    "Tasks, and files that --stdout and --stderr name, have the umask of this command.\n"                    \
+    "\nTasks, and files that --stdout and --stderr name, have the umask of this command.\n"                  \
     "PATTERN (--stdout, --stderr) is a path, relative to the tasks' directory. In it %J is the "             \
     "job's id, %j its\n"                                                                                     \
     "number, %t the task's index, %a the attempt, %w the worker, %n the job's name, %% a "                   \

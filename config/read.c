@@ -350,6 +350,11 @@ static int take_flag(struct config *c, struct args *a)
         if (!eq || (size_t)(eq - value) >= sizeof key)
             return usage_error(a->section, "--set takes SECTION.NAME=VALUE, not \"%s\"", value);
         snprintf(key, sizeof key, "%.*s", (int)(eq - value), value);
+        /* `hawk up` has workers, and settings of its own for some of what concerns them. */
+        if (strcmp(a->section, "up") == 0 && strncmp(key, "worker.", 7) == 0 &&
+            setting_find("up", 2, key + 7))
+            return usage_error(a->section, "%s is not of `hawk up`, which has up.%s: --set up.%s=%s", key,
+                               key + 7, key + 7, eq + 1);
         if (config_set(c, key, eq + 1, origin, why, sizeof why))
             return usage_error(a->section, "%s", why);
         return 0;
@@ -407,11 +412,9 @@ const char *config_purpose(const char *section)
                    "its tasks, which run again elsewhere.\n\n"},
         {"up",
          "A cluster in this process, until it is stopped: for this user's clients, which find its socket by\n"
-         "themselves. It has a worker for every slot, called w1, w2, ... It keeps nothing but the tasks' "
-         "output:\n"
-         "its jobs end with it. Where an earlier one's output lies, job numbers go on after it, so that "
-         "nothing\n"
-         "is written over. A --socket of one's own must be in a directory that exists.\n\n"},
+         "themselves. It has a worker for every slot, called w1, w2, ... It keeps nothing but the tasks'\n"
+         "output: its jobs end with it. Where an earlier one's output lies, job numbers go on after it, so\n"
+         "that nothing is written over. A --socket of one's own must be in a directory that exists.\n\n"},
     };
     for (size_t i = 0; i < sizeof purposes / sizeof *purposes; i++)
         if (strcmp(purposes[i].section, section) == 0)

@@ -80,8 +80,9 @@ static void put_details(FILE *out, const char *text)
         fputs(".fi\n", out);
 }
 
-static void put_flags(FILE *out, const struct flag *flags)
+static void put_flags(FILE *out, const struct command *c, const struct flag *flags)
 {
+    char help[FLAG_HELP_MAX];
     for (const struct flag *f = flags; f && f->name; f++) {
         fputs(".TP\n", out);
         if (f->letter)
@@ -95,7 +96,7 @@ static void put_flags(FILE *out, const struct flag *flags)
             fputs("\\fR", out);
         }
         fputc('\n', out);
-        put_line(out, f->help);
+        put_line(out, command_flag_help(c, f, help));
     }
 }
 
@@ -119,11 +120,11 @@ static void put_page(FILE *out, const struct command *c)
     }
     if (own && own->name) {
         fputs(".SH FLAGS\n", out);
-        put_flags(out, own);
+        put_flags(out, c, own);
     }
     if (c->common && c->common->name) {
         fputs(".SH COMMON FLAGS\n", out);
-        put_flags(out, c->common);
+        put_flags(out, c, c->common);
     }
     fputs(".SH SEE ALSO\n.BR hawk (1)\n", out);
 }

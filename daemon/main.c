@@ -121,6 +121,11 @@ static void print_commands(FILE *f)
 
 static int run_command(int argc, char **argv)
 {
+    static const struct command *relatives[4];
+    relatives[0] = command_find(daemon_commands, "run");
+    relatives[1] = command_find(client_commands, "submit");
+    relatives[2] = command_find(client_commands, "exec");
+    command_set_relatives(relatives);
     const struct command *c = command_find(daemon_commands, argv[0]);
     if (!c)
         c = command_find(client_commands, argv[0]);

@@ -278,7 +278,8 @@ static void assert_args(const char *expected)
 
 static void test_spec_sources(void **state)
 {
-    char *argv[] = {(char[]){"echo"}, (char[]){"{name/.}-{2}-{a b}-{nobody}"}};
+    char *argv[] = {(char[]){"echo"}, (char[]){"{name/.}-{2}-{a b}-{nobody}"}},
+         *known[] = {argv[0], (char[]){"{1}"}};
     static const char table[] = "\xef\xbb\xbfname,a b\nx/y.c,1\n\"z \"\"\",2\n";
     const char *path = file_with(table, sizeof table - 1);
     const char *texts[] = {path, "8-9", "w", "v"}, *flags[] = {"each-line", "array", "input", "+"};
@@ -286,7 +287,8 @@ static void test_spec_sources(void **state)
         .inputs = {.sources = {.v = texts, .flags = flags, .n = 1}, .csv = true, .header = true},
         .cwd = "/{name}",
         .stdout_pattern = "{a b}.%t"};
-    assert_string_equal(build(&o, 2, argv), "");
+    assert_non_null(strstr(build(&o, 2, argv), "{nobody} stays as it is: there is no column of that name"));
+    assert_non_null(strstr(caught, "there are: name, a b\n"));
     assert_int_equal(desc->tasks, 2);
     assert_int_equal(desc->columns, 2);
     assert_string_equal(nth(&desc->argv, 1), "{1/.}-{2}-{2}-{nobody}");
@@ -295,14 +297,14 @@ static void test_spec_sources(void **state)
     assert_int_equal(desc->flags, JOB_EACH_ARG | JOB_EACH_CWD);
     assert_args("0.0:x/y.c|1;1.0:z \"|2;");
     o.inputs.sources.n = 4;
-    assert_string_equal(build(&o, 2, argv), "");
+    assert_string_equal(build(&o, 2, known), "");
     assert_int_equal(desc->columns, 4);
     assert_int_equal(desc->tasks, 8);
     assert_int_equal(desc->first_index, 0);
     assert_args("0.0:x/y.c|1|8|w;1.0:x/y.c|1|8|v;2.0:x/y.c|1|9|w;3.0:x/y.c|1|9|v;"
                 "4.0:z \"|2|8|w;5.0:z \"|2|8|v;6.0:z \"|2|9|w;7.0:z \"|2|9|v;");
     o.inputs.link = true;
-    assert_string_equal(build(&o, 2, argv), "");
+    assert_string_equal(build(&o, 2, known), "");
     assert_args("0.0:x/y.c|1|8|w;1.0:z \"|2|9|v;");
     texts[1] = "1-3";
     assert_non_null(strstr(build(&o, 2, argv), "the first source has 2 inputs, and source 2 has 3"));

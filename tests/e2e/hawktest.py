@@ -207,10 +207,10 @@ class Cluster:
                 1 for n in self.json("nodes", dist=a)["nodes"]
                 if n["role"] == "worker" and n["state"] == "up"))
 
-    def hawk(self, *args, dist=None, input=None, check=0, env=None):
+    def hawk(self, *args, dist=None, input=None, check=0, env=None, cwd=None):
         """Runs a user command against the cluster; check: the exit code expected, None for any."""
         r = subprocess.run([HAWK, *map(str, args)], input=input, capture_output=True, text=True,
-                           timeout=BOUND * 2,
+                           timeout=BOUND * 2, cwd=cwd,
                            env={**os.environ, "HAWK_DIST": dist or ",".join(self.dist_addrs), **(env or {})})
         if check is not None and r.returncode != check:
             raise AssertionError(f"hawk {' '.join(map(str, args))}: exit {r.returncode}, not {check}\n"

@@ -107,7 +107,7 @@ def test_several_sources():
                 f.write(f"{name}1\n{name}2\n")
         r = run("-k", "-l", f"{d}/p", "-l", f"{d}/q", "--", "echo", "{}")
         assert r.stdout == b"p1 q1\np1 q2\np2 q1\np2 q2\n", r
-    r = run("--input", "a", "b", "-I", "c", "--", "false", check=1)
+    r = run("-k", "--input", "a", "b", "-I", "c", "--", "false", check=1)
     assert b"a c, b c" in r.stderr, r
 
 
@@ -127,6 +127,19 @@ def test_csv():
     assert r.stdout == b"ba\ndc\n", r
     r = run("--csv", "-l", "-", "--", "echo", lines=[b"a,b", b"c"], check=2)
     assert b"line 2: 1 columns" in r.stderr, r
+
+
+def test_columns_that_are_not_there_are_named():
+    table = b"name,size\na,1\n"
+    for words, said in ((["{zz}"], "{zz} stays as it is: there is no column of that name; there are: name, size"), (["{zz/.}"], "{zz/.} stays"),
+                        (["{3}"], "{3} stays as it is: the inputs have 2 columns")):
+        r = run("--csv", "--header", "-l", "-", "--", "echo", *words, lines=[table], end=b"")
+        assert said in r.stderr.decode() and r.stdout.decode().startswith(words[0]), r
+    r = run("--csv", "--header", "-l", "-", "--env", "X={size}", "--", "echo", "{name}", "{2/}", "${zz}", lines=[table], end=b"")
+    assert r.stdout == b"a 1 ${zz}\n" and r.stderr == b"", r
+    assert b"{b} stays" in run("--csv", "--header", "-l", "-", "--env", "X={b}", "--", "true", lines=[table], end=b"").stderr
+    # Of one column nobody speaks of columns: this may be a regular expression.
+    assert run("-l", "-", "--", "echo", "a{3}{zz}", lines=[b"x"]).stderr == b""
 
 
 def test_an_empty_list_succeeds():

@@ -173,4 +173,17 @@ def test_uninstall_removes_what_install_put():
         assert not os.path.exists(f"{d}/opt/x/share/doc/hawk/protos")
 
 
+def test_help_fits_and_says_which_command_has_a_flag():
+    for command in commands():
+        for line in hawk(command, "--help").splitlines():
+            # Examples and choices are kept as they are.
+            assert len(line) <= 100 or line.startswith((" ", "usage: ")), (command, line)
+    text = {c: " ".join(hawk(c, "--help").split()) for c in ("run", "submit", "exec")}
+    for c in ("run", "submit"):
+        assert "--retries N run, submit: run a task that fails again" in text[c], text[c]
+        assert "--time-limit TIME run, submit, exec: " in text[c], text[c]
+    assert "--halt WHEN run: " in text["run"] and "--wait submit: " in text["submit"] and "--no-stdin exec: " in text["exec"]
+    assert "run, submit, exec: " not in hawk("wait", "--help")
+
+
 run_tests(sys.modules[__name__])

@@ -34,6 +34,17 @@ def test_a_script_says_how_it_is_submitted():
         job = c.hawk("submit", "--", script, "y").stdout.strip()
         c.hawk("wait", job)
         assert c.hawk("cat", job).stdout == " y 0\n"
+        # Without such lines a script is one if its name would start nothing: from here, or because it may not be executed.
+        plain = f"{d}/plain.sh"
+        with open(plain, "w") as f:
+            f.write("#!/bin/sh\necho plain $1 $PWD\n")
+        for name, where in (("plain.sh", d), (plain, "/"), ("./plain.sh", d)):
+            job = c.hawk("submit", name, "z", cwd=where).stdout.strip()
+            c.hawk("wait", job)
+            assert (c.hawk("cat", job).stdout, c.job(job)["name"]) == (f"plain z {where}\n", "plain.sh"), name
+        with open(f"{d}/true", "w") as f:
+            f.write("#!/bin/sh\nexit 1\n")
+        c.hawk("submit", "--wait", "true", cwd=d)
         for text, said in (("#!/bin/sh\n#HAWK --bogus\n", f"{script}, line 2: no flag '--bogus': `hawk help submit`"),
                            ("#!/bin/sh\n\n#HAWK --name 'x\n", "line 3"),
                            ("#!/bin/sh\n#HAWK --name two parts\n", f"{script}, line 2: 'parts' is no flag"),

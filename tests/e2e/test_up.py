@@ -173,4 +173,9 @@ def test_closed_standard_files_stay_closed():
             up.wait(BOUND)
 
 
+def test_settings_of_workers_that_it_has_under_another_name():
+    r = run_hawk(user_environment("/tmp"), "up", "--set", "worker.output_dir=/tmp/x", check=2)
+    assert "--set up.output_dir=/tmp/x" in r.stderr, r
+
+
 run_tests(sys.modules[__name__])
