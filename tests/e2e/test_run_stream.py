@@ -60,7 +60,7 @@ def test_a_task_starts_as_its_line_comes():
 
 def test_a_list_that_comes_by_and_by_is_one_run():
     with tempfile.TemporaryDirectory() as d:
-        p = start("-j2", "-o", "json", "--stdout", f"{d}/%J.%j.%%.%t", "-l", "-", "--", "sh", "-c", "echo out; test {} != 2")
+        p = start("-k", "-o", "json", "--stdout", f"{d}/%J.%j.%%.%t", "-l", "-", "--", "sh", "-c", "echo out; test {} != 2")
         for i in range(3):
             say(p, str(i))
             wait_for("its file", lambda i=i: os.path.exists(f"{d}/1.1.1.%.{i}"))
