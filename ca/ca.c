@@ -362,6 +362,23 @@ static EVP_PKEY *requested_key(const uint8_t *der, size_t len)
     return key;
 }
 
+bool ca_request_is_of(const uint8_t *der, size_t len, const struct identity *who)
+{
+    EVP_PKEY *key = requested_key(der, len);
+    X509 *holder = X509_new();
+    uint8_t hash[EVP_MAX_MD_SIZE];
+    bool same;
+
+    CHECK(holder);
+    same = key && X509_set_pubkey(holder, key) == 1 &&
+           X509_pubkey_digest(holder, EVP_sha256(), hash, NULL) == 1 &&
+           memcmp(hash, who->key, IDENTITY_KEY) == 0;
+    X509_free(holder);
+    EVP_PKEY_free(key);
+    ERR_clear_error();
+    return same;
+}
+
 int ca_sign_request(const struct ca_root *r, const struct identity *who, const uint8_t *der, size_t len,
                     int64_t life_us, char **pem, uint64_t *number)
 {

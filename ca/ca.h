@@ -58,6 +58,8 @@ HAWK_MUST_USE int ca_make_pair(const struct ca_root *r, const struct identity *w
                                char **certificate, char **key);
 /* Signs a text; base64 gets a signature that net/denied.h's signature_good takes. */
 void ca_sign_text(const struct ca_root *r, const char *text, char base64[SIGNATURE_TEXT]);
+/* Whether a request is good, and for the key of that certificate. */
+bool ca_request_is_of(const uint8_t *der, size_t len, const struct identity *who);
 /* Makes a certificate for the key of a request (PKCS #10, DER), whose own names do not matter. The request must
  * show that its sender has the key. *pem is the caller's to free; *number is the key's (of its hash).
  * HAWK_EINVALID: the request is not good, or no certificate can carry the name. */

@@ -215,8 +215,13 @@ static void on_renew(void *arg, struct rpc_call *c, const uint8_t *data, size_t 
         fail_call(c, HAWK_EINVALID, "the request cannot be read");
         return;
     }
-    if (ca_sign_request(j->config.root, who, r.request, r.request_n, j->config.life_us, &pem,
-                        &(uint64_t){0})) {
+    if (!ca_request_is_of(r.request, r.request_n, who)) {
+        rpc_distrust(c, "it wants its certificate renewed for another key");
+        fail_call(
+            c, HAWK_EDENIED,
+            "a certificate is renewed for the key that it has; for another key the node needs an invitation");
+    } else if (ca_sign_request(j->config.root, who, r.request, r.request_n, j->config.life_us, &pem,
+                               &(uint64_t){0})) {
         fail_call(c, HAWK_EINVALID, "the request is no good one (PKCS #10, of a P-256 key)");
     } else {
         log_info("%s has renewed its certificate, from %s", identity_text(who, name), rpc_peer(c));

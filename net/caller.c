@@ -1,12 +1,64 @@
 /* See caller.h. */
 #include "net/caller.h"
 
+#include "base/clock.h"
+#include "base/units.h"
+
+#include <pthread.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <unistd.h>
 
 /* Large enough for any entry that one would write by hand. */
 #define PASSWD_BYTES 4096
+
+/* ---- Names, which the system may look up elsewhere ---- */
+
+#define NAMES 64u
+#define NAME_KEPT_US (600 * US_PER_S)
+
+/* uid's place is uid % NAMES. */
+static struct kept_name {
+    char text[LIMIT_NAME_BYTES + 1]; /* "": none */
+    uint32_t uid;
+    int64_t until_us;
+} names[NAMES];
+static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool recall_name(uint32_t uid, char text[LIMIT_NAME_BYTES + 1])
+{
+    const struct kept_name *n = &names[uid % NAMES];
+
+    pthread_mutex_lock(&names_lock);
+    bool known = n->text[0] && n->uid == uid && n->until_us > monotonic_us();
+    if (known)
+        snprintf(text, LIMIT_NAME_BYTES + 1, "%s", n->text);
+    pthread_mutex_unlock(&names_lock);
+    return known;
+}
+
+static void keep_name(uint32_t uid, const char *text)
+{
+    struct kept_name *n = &names[uid % NAMES];
+
+    pthread_mutex_lock(&names_lock);
+    snprintf(n->text, sizeof n->text, "%s", text);
+    n->uid = uid;
+    n->until_us = monotonic_us() + NAME_KEPT_US;
+    pthread_mutex_unlock(&names_lock);
+}
+
+static void look_name_up(uint32_t uid, char text[LIMIT_NAME_BYTES + 1])
+{
+    struct passwd entry, *found = NULL;
+    char bytes[PASSWD_BYTES];
+
+    if (getpwuid_r(uid, &entry, bytes, sizeof bytes, &found) != 0 || !found ||
+        snprintf(text, LIMIT_NAME_BYTES + 1, "%s", entry.pw_name) > (int)LIMIT_NAME_BYTES)
+        snprintf(text, LIMIT_NAME_BYTES + 1, "%u", (unsigned)uid);
+}
+
+/* ---- Callers ---- */
 
 struct caller caller_unknown(void)
 {
@@ -16,8 +68,6 @@ struct caller caller_unknown(void)
 struct caller caller_of_uid(uint32_t uid)
 {
     struct caller c = {.uid = uid, .scopes = SCOPES_OF_USERS, .by = CALLER_SOCKET};
-    struct passwd entry, *found = NULL;
-    char text[PASSWD_BYTES];
 
     if (uid == CALLER_OVERFLOW_UID) {
         c.scopes = SCOPE_NONE;
@@ -25,9 +75,10 @@ struct caller caller_of_uid(uint32_t uid)
     }
     if (uid == 0 || uid == geteuid())
         c.scopes = SCOPES_ALL;
-    if (getpwuid_r(uid, &entry, text, sizeof text, &found) != 0 || !found ||
-        snprintf(c.name, sizeof c.name, "%s", entry.pw_name) >= (int)sizeof c.name)
-        snprintf(c.name, sizeof c.name, "%u", (unsigned)uid);
+    if (!recall_name(uid, c.name)) {
+        look_name_up(uid, c.name);
+        keep_name(uid, c.name);
+    }
     return c;
 }
 

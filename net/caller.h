@@ -27,7 +27,8 @@ struct caller {
 };
 
 /* Of a unix socket. The name is the system's, or the number where it has none. uid 0 and this process's own have all
- * scopes, CALLER_OVERFLOW_UID has none, and others have SCOPES_OF_USERS. */
+ * scopes, CALLER_OVERFLOW_UID has none, and others have SCOPES_OF_USERS. A name that was looked up is kept for ten
+ * minutes: the system may ask for it far away, while its caller waits. */
 struct caller caller_of_uid(uint32_t uid);
 struct caller caller_unknown(void);
 

@@ -25,6 +25,7 @@
 #define IDENTITY_SLOTS                                                                                       \
     "hawk:slots:" /* a worker's certificate may have this URI: the most slots it may have */
 #define IDENTITY_UID "hawk:uid:"
+#define IDENTITY_KEY 32
 #define IDENTITY_NO_UID UINT32_MAX
 /* The uid that stands for all those which a user namespace does not have: it is nobody's. */
 #define IDENTITY_OVERFLOW_UID 65534u
@@ -40,7 +41,8 @@ struct identity {
     unsigned scopes;         /* users: enum scope; nodes have none */
     bool has_uid;            /* users: the certificate says which */
     uint32_t uid;
-    uint32_t slots; /* a worker's: it may have no more; 0: any number */
+    uint8_t key[IDENTITY_KEY]; /* SHA-256 of the certificate's public key */
+    uint32_t slots;            /* a worker's: it may have no more; 0: any number */
 };
 
 /* Somebody who has shown no certificate. */

@@ -153,6 +153,7 @@ bool tls_certificate_names(X509 *certificate, struct identity *who)
 {
     GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
     struct claims claims = {0};
+    uint8_t key[EVP_MAX_MD_SIZE];
     unsigned found = 0;
 
     *who = (struct identity){0};
@@ -168,6 +169,8 @@ bool tls_certificate_names(X509 *certificate, struct identity *who)
             add_claim(name->d.uniformResourceIdentifier, &claims);
     }
     GENERAL_NAMES_free(names);
+    if (X509_pubkey_digest(certificate, EVP_sha256(), key, NULL) != 1)
+        found = 0;
     if (found != 1)
         *who = (struct identity){0};
     if (found == 1 && who->role == ROLE_NONE) {
@@ -181,6 +184,7 @@ bool tls_certificate_names(X509 *certificate, struct identity *who)
     if (found == 1) {
         who->made_s = seconds_of(X509_get0_notBefore(certificate)) + TLS_BACKDATED_S;
         who->until_s = seconds_of(X509_get0_notAfter(certificate));
+        memcpy(who->key, key, sizeof who->key);
     }
     return found == 1;
 }

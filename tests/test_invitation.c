@@ -161,6 +161,8 @@ static void a_request_shows_that_its_sender_has_the_key(void **state)
     assert_int_equal(kept_request(kept, &der, &len, why, sizeof why), 0); /* the same key */
     assert_int_equal(ca_sign_request(root, &who, der, len, US_PER_S, &pem, &again), 0);
     assert_true(key == again);
+    assert_true(ca_request_is_of(der, len, &c));
+    assert_false(ca_request_is_of(der, len - 1, &c));
     free(pem);
     free(der);
     /* Another node's certificate is of another key. */
@@ -168,6 +170,7 @@ static void a_request_shows_that_its_sender_has_the_key(void **state)
     assert_int_equal(kept_request(kept, &der, &len, why, sizeof why), 0);
     assert_int_equal(ca_sign_request(root, &who, der, len, US_PER_S, &pem, &again), 0);
     assert_true(key != again);
+    assert_false(ca_request_is_of(der, len, &c));
     snprintf(kept, sizeof kept, "%s/kept", dir);
     assert_int_equal(kept_take(kept, &who, pem, why, sizeof why), HAWK_EINVALID);
     free(pem);

@@ -202,6 +202,28 @@ def test_certificates_are_renewed_while_daemons_run():
         assert "DNS:w1.worker.hawk" in text, text
 
 
+def test_a_certificate_is_renewed_for_its_own_key_alone():
+    """Whoever has got hold of a node's connection makes no certificate for a key of his own."""
+    with JoinCluster() as c:
+        c.node("worker", "--join", c.invite("worker", "w1"))
+        kept = f"{c.dir}/worker/w1/tls"
+        pair = [open(f"{kept}/{name}", "rb").read() for name in ("node.key", "node.crt")]
+        call = grpc.secure_channel(c.central_addr, grpc.ssl_channel_credentials(c.ca.read("roots.crt"), *pair), [
+            ("grpc.ssl_target_name_override", "central.hawk")]).unary_unary(
+                "/hawk.v1.Nodes/Renew", request_serializer=lambda m: m.SerializeToString(), response_deserializer=pb.JoinReply.FromString)
+
+        def request(key):
+            return subprocess.run(["openssl", "req", "-new", "-key", key, "-subj", "/CN=x", "-outform", "DER"], check=True,
+                                  capture_output=True).stdout
+
+        subprocess.run(["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", f"{c.dir}/own.key"],
+                       check=True, capture_output=True)
+        assert "BEGIN CERTIFICATE" in call(pb.RenewRequest(request=request(f"{kept}/node.key")), timeout=BOUND).certificate
+        why = refused(DENIED, lambda: call(pb.RenewRequest(request=request(f"{c.dir}/own.key")), timeout=BOUND))
+        assert "for the key that it has" in why, why
+        wait_for("central to say so", lambda: "renewed for another key" in c.central.text())
+
+
 def test_who_is_revoked_is_out_and_stays_out():
     with JoinCluster() as c:
         w = c.node("worker", "--join", c.invite("worker", "node7"))
