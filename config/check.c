@@ -262,6 +262,29 @@ static void check_policy(struct checker *k)
                           duration_format(other, sizeof other, c->central.suspect));
 }
 
+static void check_etcd_tls(struct checker *k)
+{
+    const struct config *c = k->c;
+    const struct tls_files f = {.certificate = c->central.etcd_certificate,
+                                .key = c->central.etcd_key,
+                                .roots = c->central.etcd_roots};
+    char addr[ADDR_TEXT], why[512];
+
+    if (tls_files_any(&f) && !tls_files_all(&f))
+        complain_of_value(k, "central.etcd_certificate",
+                          "TLS to etcd needs central.etcd_certificate, etcd_key and etcd_roots");
+    for (const char *list = c->central.etcd; *list;) {
+        list = addr_first(list, addr);
+        if (!tls_files_any(&f) && !c->cluster.insecure && addr_check(addr, why, sizeof why) == 0 &&
+            !addr_is_local(addr))
+            complain_of_value(
+                k, "central.etcd",
+                "%s is on another machine, and the connection would not be encrypted: set "
+                "central.etcd_certificate, etcd_key and etcd_roots, or for tests cluster.insecure",
+                addr);
+    }
+}
+
 static void check_etcd(struct checker *k)
 {
     const struct config *c = k->c;
@@ -277,6 +300,7 @@ static void check_etcd(struct checker *k)
                           "it must be 1 to %d visible ASCII characters, the last one no slash",
                           ETCD_PREFIX_MAX);
     check_addresses(k, "central.etcd", c->central.etcd);
+    check_etcd_tls(k);
     /* etcd grants no lease shorter than its own election takes, one to two seconds. */
     if (c->central.leader_lease < 2 * US_PER_S || c->central.leader_lease % US_PER_S)
         complain_of_value(k, "central.leader_lease", "it must be 2 s or more, in whole seconds");

@@ -64,6 +64,10 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
       "directory of `hawk ca init`, without its users/: central issues and renews nodes' certificates")      \
     S(central, DURATION, certificate_life, "14d", "how long these certificates are good")                    \
     S(central, LIST, etcd, "127.0.0.1:2379", "addresses of etcd's members")                                  \
+    S(central, TEXT, etcd_certificate, "",                                                                   \
+      "file with central's certificate for etcd, PEM; with it, connections to etcd use TLS")                 \
+    S(central, TEXT, etcd_key, "", "file with its private key, which nobody else may read")                  \
+    S(central, TEXT, etcd_roots, "", "file with the certificates of the roots that sign etcd's own")         \
     S(central, TEXT, etcd_prefix, "hawk", "prefix of this cluster's keys in etcd")                           \
     S(central, DURATION, leader_lease, "2s",                                                                 \
       "silence of the active central after which another takes over; whole seconds")                         \

@@ -268,12 +268,20 @@ void central_configure(const struct config *c, struct central_config *out)
 
 static void recover_one(void *arg, const struct msg *m) { central_daemon_feed(arg, m); }
 
+static struct tls_files etcd_files(const struct config *c)
+{
+    return (struct tls_files){.certificate = c->central.etcd_certificate,
+                              .key = c->central.etcd_key,
+                              .roots = c->central.etcd_roots};
+}
+
 static int open_journal(struct central_daemon *d, const struct leader_view *v, char *why, size_t size)
 {
     struct process *p = &d->process;
     const struct config *c = &p->config;
     struct store_etcd etcd = {.endpoints = c->central.etcd,
                               .prefix = c->central.etcd_prefix,
+                              .tls = etcd_files(c),
                               .revision = v->revision,
                               .epoch = v->epoch};
     if (d->leader)
@@ -482,6 +490,7 @@ static int central_daemon_start(struct central_daemon *d)
         stand_by(d, &d->seen);
         d->leader = leader_new(&(struct leader_config){.endpoints = c->central.etcd,
                                                        .prefix = c->central.etcd_prefix,
+                                                       .tls = etcd_files(c),
                                                        .address = addr,
                                                        .lease_us = c->central.leader_lease},
                                election_changed, d);

@@ -65,7 +65,7 @@ grpc_channel *net_channel(const char *addr, const struct net_dial *d)
     grpc_arg v[NET_ARGS_MAX];
     grpc_channel_args args = {.args = v};
     bool secure = d->tls && !addr_is_unix(addr);
-    grpc_channel_credentials *creds = dial_credentials(d, secure);
+    grpc_channel_credentials *creds = d->foreign ? d->foreign : dial_credentials(d, secure);
     char target[ADDR_TEXT];
 
     args.num_args = net_args(v, NET_MESSAGE_BYTES, d->keepalive_ms, d->timeout_ms);
@@ -82,7 +82,7 @@ grpc_channel *net_channel(const char *addr, const struct net_dial *d)
                                         .value.string = (char *)(uintptr_t)d->expected};
     addr_target(addr, target, sizeof target);
     grpc_channel *ch = grpc_channel_create(target, creds, &args);
-    if (!secure)
+    if (!secure && !d->foreign)
         grpc_channel_credentials_release(creds);
     CHECK(ch); /* for a bad target gRPC returns a lame channel, not NULL */
     return ch;

@@ -55,6 +55,7 @@ struct net_dial {
     /* The channel shares no connection, and no backoff, with other channels to the same address. */
     bool own_connection;
     int keepalive_ms, timeout_ms;
+    grpc_channel_credentials *foreign; /* TLS of a foreign server, which the caller releases; NULL: none */
     struct tls *tls;      /* NULL: none. Unix sockets never have it. Read anew if the files have changed */
     const char *expected; /* with TLS: the name that the server's certificate must have (net/identity.h) */
     int64_t now_us;       /* with TLS */

@@ -95,12 +95,22 @@ struct channel *channel_new(struct loop *l, const char *addr, const char *token)
     return channel_new_tls(l, addr, token, NULL, ROLE_NONE);
 }
 
-struct channel *channel_new_foreign(struct loop *l, const char *addr)
+struct channel *channel_new_foreign(struct loop *l, const char *addr, const struct tls_files *files,
+                                    char *why, size_t size)
 {
-    const struct net_dial d = {
+    struct net_dial d = {
         .own_connection = true, .keepalive_ms = INT_MAX, .timeout_ms = NET_KEEPALIVE_TIMEOUT_MS};
+    char wrong[TLS_WHY];
+    struct channel *ch;
 
-    return channel_on(l, addr, net_channel(addr, &d));
+    if (files && !(d.foreign = tls_foreign(files, wrong))) {
+        snprintf(why, size, "%s", wrong);
+        return NULL;
+    }
+    ch = channel_on(l, addr, net_channel(addr, &d));
+    if (d.foreign)
+        grpc_channel_credentials_release(d.foreign);
+    return ch;
 }
 
 void channel_free(struct channel *ch)

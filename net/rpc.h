@@ -15,6 +15,7 @@ struct channel;
 struct rpc; /* one call we made */
 
 struct tls;
+struct tls_files;
 
 /* A connection to addr ("host:port", "[::1]:port", "unix:/path"). The first call opens it, and opens it
  * again when it is lost. token: sent with every call; NULL: none. `l` must be a LOOP_NET one. */
@@ -26,8 +27,10 @@ struct channel *channel_new_tls(struct loop *l, const char *addr, const char *to
                                 enum role role);
 /* A connection to a foreign server (etcd). It is not shared and never pinged, since such a server may take
  * pings for an attack. So each call needs a timeout, and after a call that timed out the caller makes a
- * new channel. */
-struct channel *channel_new_foreign(struct loop *l, const char *addr);
+ * new channel. files: for TLS, with which the server's certificate must be for its host; NULL: plain. NULL: a file
+ * cannot be read, and why (size bytes) says which. */
+struct channel *channel_new_foreign(struct loop *l, const char *addr, const struct tls_files *files,
+                                    char *why, size_t size);
 /* Cancels the calls without callbacks, and frees. NULL is fine. */
 void channel_free(struct channel *ch);
 const char *channel_addr(const struct channel *ch);

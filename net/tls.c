@@ -442,6 +442,29 @@ grpc_channel_credentials *tls_dialling(struct tls *t)
     return m->dialling;
 }
 
+grpc_channel_credentials *tls_foreign(const struct tls_files *f, char why[TLS_WHY])
+{
+    const char *const path[FILES] = {f->certificate, f->key, f->roots};
+    grpc_ssl_pem_key_cert_pair pair;
+    struct material m = {0};
+    int i;
+
+    CHECK(tls_files_all(f));
+    for (i = 0; i < FILES && read_file(i, path[i], &m.text[i], why); i++)
+        ;
+    if (i == FILES) {
+        pair = (grpc_ssl_pem_key_cert_pair){.private_key = m.text[KEY], .cert_chain = m.text[CERTIFICATE]};
+        m.dialling = grpc_ssl_credentials_create(m.text[ROOTS], &pair, NULL, NULL);
+    } else {
+        memmove(why, strchr(why, ' ') + 1,
+                strlen(strchr(why, ' '))); /* these are no settings of section tls */
+    }
+    grpc_channel_credentials *made = m.dialling;
+    m.dialling = NULL;
+    material_free(&m);
+    return made;
+}
+
 /* ---- Peers that are good no more ---- */
 
 int tls_deny(struct tls *t, const char *text, char *why, size_t size)

@@ -56,6 +56,10 @@ SSL_CTX *tls_accepting(const struct tls *t);
 /* For connections that are dialled; gRPC must run. Borrowed until the next tls_refresh. */
 grpc_channel_credentials *tls_dialling(struct tls *t);
 
+/* For dialling a foreign server, whose certificate is for its host: the caller's to release. NULL: why (TLS_WHY bytes)
+ * names the file and what is wrong. */
+grpc_channel_credentials *tls_foreign(const struct tls_files *f, char why[TLS_WHY]);
+
 /* Certificates that are good no more (net/denied.h). 1: the list is in force from now on; 0: it is not newer
  * than that in force; negative: why says what is wrong. */
 int tls_deny(struct tls *t, const char *text, char *why, size_t size);

@@ -7,6 +7,7 @@
 #include "net/fields.h"
 #include "net/loop.h"
 #include "net/rpc.h"
+#include "net/tls.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,6 +18,8 @@ struct etcd {
     struct loop *loop;
     char **addrs;
     unsigned n, cap, at; /* at: the endpoint in use */
+    struct tls_files files;
+    bool with_tls;
     struct channel *channel;
     atomic_bool interrupted;
     char why[400];
@@ -26,12 +29,18 @@ struct etcd {
     struct codec_buf reply, request;
 };
 
-struct etcd *etcd_new(const char *endpoints)
+struct etcd *etcd_new(const char *endpoints, const struct tls_files *files)
 {
     struct etcd *e = xcalloc(1, sizeof *e);
     char addr[ADDR_TEXT];
 
     e->loop = loop_new(LOOP_NET);
+    if (files && tls_files_all(files)) {
+        e->files = (struct tls_files){.certificate = xstrdup(files->certificate),
+                                      .key = xstrdup(files->key),
+                                      .roots = xstrdup(files->roots)};
+        e->with_tls = true;
+    }
     while (*endpoints) {
         endpoints = addr_first(endpoints, addr);
         vec_grow(e->addrs, e->n, e->cap);
@@ -49,6 +58,9 @@ void etcd_free(struct etcd *e)
     for (unsigned i = 0; i < e->n; i++)
         free(e->addrs[i]);
     free(e->addrs);
+    free((char *)(uintptr_t)e->files.certificate);
+    free((char *)(uintptr_t)e->files.key);
+    free((char *)(uintptr_t)e->files.roots);
     codec_buf_free(&e->reply);
     codec_buf_free(&e->request);
     free(e);
@@ -102,7 +114,10 @@ static int ask_endpoint(struct etcd *e, const char *method, int64_t timeout_us)
     static const struct rpc_fns fns = {.reply = on_reply, .done = on_done};
 
     if (!e->channel)
-        e->channel = channel_new_foreign(e->loop, e->addrs[e->at]);
+        e->channel = channel_new_foreign(e->loop, e->addrs[e->at], e->with_tls ? &e->files : NULL, e->why,
+                                         sizeof e->why);
+    if (!e->channel)
+        return HAWK_EUNAVAILABLE;
     e->done = e->replied = false;
     struct rpc *r =
         rpc_start(e->channel, method, e->request.data, e->request.len, timeout_us, false, &fns, e);

@@ -17,8 +17,10 @@
 
 struct etcd;
 
-/* Connects to nothing yet. endpoints: comma separated addresses, copied. */
-struct etcd *etcd_new(const char *endpoints);
+/* Connects to nothing yet. endpoints: comma separated addresses, copied. files: for TLS, read at each connection;
+ * their names are copied; without any, or NULL: plain. */
+struct tls_files;
+struct etcd *etcd_new(const char *endpoints, const struct tls_files *files);
 void etcd_free(struct etcd *e); /* NULL is fine */
 /* Makes the call under way and every later one fail at once; from any thread. */
 void etcd_interrupt(struct etcd *e);

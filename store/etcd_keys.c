@@ -461,7 +461,7 @@ int etcd_keys_open(const struct store_etcd *c, struct backend **out, uint64_t *c
     struct backend *b = xcalloc(1, sizeof *b);
     char key[ETCD_KEY_MAX];
 
-    b->etcd = etcd_new(c->endpoints);
+    b->etcd = etcd_new(c->endpoints, &c->tls);
     b->prefix = xstrdup(c->prefix);
     b->revision = c->revision;
     b->epoch = c->epoch;

@@ -436,7 +436,7 @@ struct leader *leader_new(const struct leader_config *c, void (*changed)(void *a
     l->lease_us = l->ttl_s * US_PER_S;
     l->changed = changed;
     l->arg = arg;
-    l->etcd = etcd_new(c->endpoints);
+    l->etcd = etcd_new(c->endpoints, &c->tls);
     pthread_mutex_init(&l->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

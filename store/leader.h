@@ -15,6 +15,7 @@
 
 #include "base/units.h"
 #include "net/addr.h"
+#include "net/tls.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,6 +28,7 @@ struct leader;
 
 struct leader_config {
     const char *endpoints, *prefix; /* copied */
+    struct tls_files tls;           /* as for etcd_new */
     const char *address;            /* where this central is reached; copied */
     int64_t lease_us;               /* etcd counts whole seconds: rounded up */
 };

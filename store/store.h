@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "msg/msg.h"
+#include "net/tls.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -51,6 +52,7 @@ HAWK_MUST_USE int store_own(struct store *s, const char *owner);
  * more. HAWK_ECORRUPT: another program's keys are under the prefix. */
 struct store_etcd {
     const char *endpoints, *prefix; /* copied */
+    struct tls_files tls;           /* as for etcd_new */
     int64_t revision;               /* leader_view.revision */
     uint32_t epoch;                 /* leader_view.epoch, which store_epoch returns */
 };

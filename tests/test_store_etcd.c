@@ -14,7 +14,7 @@ static int count_one(void *arg, const struct etcd_kv *kv)
 
 static int count_keys(const struct world *w, const char *table)
 {
-    struct etcd *e = etcd_new(server.addr);
+    struct etcd *e = etcd_new(server.addr, NULL);
     char from[100], to[100];
     int n = 0;
     struct etcd_range r = {.from = from, .to = to, .keys_only = true, .fn = count_one, .arg = &n};
@@ -52,7 +52,7 @@ static void put_line(struct etcd *e, const struct world *w, char *line)
 
 static void put_schema_1(const struct world *w)
 {
-    struct etcd *e = etcd_new(server.addr);
+    struct etcd *e = etcd_new(server.addr, NULL);
     FILE *f = fopen(SCHEMA_1 ".keys", "re");
     char *line = NULL;
     size_t size = 0;
@@ -160,7 +160,7 @@ static void wait_until_compacted(struct etcd *e, const struct world *w, struct p
 static void test_an_environment_goes_with_its_job(void **state)
 {
     struct fixture *f = *state;
-    struct etcd *e = etcd_new(server.addr);
+    struct etcd *e = etcd_new(server.addr, NULL);
     const struct world *w = f->arg;
     struct past first = {0}, second = {0};
 

@@ -133,7 +133,7 @@ static int tear_down(void **state)
 /* By hand: puts a value, or (NULL) deletes the key. */
 static void change_key(const struct world *w, const char *name, const char *value)
 {
-    struct etcd *e = etcd_new(server.addr);
+    struct etcd *e = etcd_new(server.addr, NULL);
     struct etcd_txn t = {0};
     char key[200];
     int64_t revision;

@@ -15,7 +15,9 @@ ETCD = "/usr/bin/etcd"
 class Etcd:
     """One member of etcd's own cluster, on ephemeral ports, its data in a directory of its own."""
 
-    def __init__(self):
+    def __init__(self, files=None):
+        """files: the prefixes of its own certificate and key, and of the root that signs its clients': TLS."""
+        self.files = files
         if not os.access(ETCD, os.X_OK):
             raise AssertionError(f"no {ETCD}: apt-get install etcd-server (tools/packages.txt)")
         self.dir, self.addr, self.p = tempfile.mkdtemp(prefix="hawk-etcd-"), "127.0.0.1:0", None
@@ -25,14 +27,20 @@ class Etcd:
         log = os.path.join(self.dir, "etcd.log")
         with open(log, "wb") as out:
             self.p = subprocess.Popen([ETCD, "--data-dir", os.path.join(self.dir, "etcd"),
-                                       "--listen-client-urls", f"http://{self.addr}",
+                                       "--listen-client-urls", f"{'https' if self.files else 'http'}://{self.addr}",
                                        "--advertise-client-urls", "http://127.0.0.1:1",
-                                       "--listen-peer-urls", "http://127.0.0.1:0"], stdout=out, stderr=out)
+                                       "--listen-peer-urls", "http://127.0.0.1:0", *self.tls()], stdout=out, stderr=out)
 
         def listening():
             with open(log, errors="replace") as f:
-                return re.search(r"serving insecure client requests on ([0-9.:]+)", f.read())
+                return re.search(r"serving (?:insecure )?client requests on ([0-9.:]+)", f.read())
         self.addr = t.wait_for("etcd to listen", listening).group(1)
+
+    def tls(self):
+        if not self.files:
+            return ()
+        own, root = self.files
+        return ("--cert-file", f"{own}.crt", "--key-file", f"{own}.key", "--client-cert-auth", "--trusted-ca-file", f"{root}.crt")
 
     def kill(self):
         self.p.kill()

@@ -8,13 +8,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import hawktest as t
-from etcdtest import Cluster
-from hawktest import BOUND, HAWK, run_tests, wait_for
+from etcdtest import Cluster, Etcd
+from hawktest import BOUND, HAWK, Daemon, run_tests, wait_for
 
 # The lease of long tasks is what a new central waits before it places what nobody reported: queued tasks wait for it.
 # It must be longer than it takes a worker to find that a central sleeps (5 s).
@@ -261,6 +262,61 @@ def test_bad_settings():
         r = subprocess.run([HAWK, "central", "--store", "etcd", "--leader-lease", "1500ms", *flags],
                            capture_output=True, text=True, timeout=BOUND)
         assert r.returncode == 2 and says in r.stderr, r
+
+
+def certificates(dir):
+    """A root of etcd's own, and what it has signed: etcd's certificate, and its clients'."""
+    def openssl(*args):
+        subprocess.run(["openssl", *args], check=True, capture_output=True, cwd=dir)
+
+    def key(name):
+        openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", f"{name}.key")
+        os.chmod(f"{dir}/{name}.key", 0o600)
+
+    for root in ("root", "other"):
+        key(root)
+        openssl("req", "-x509", "-new", "-key", f"{root}.key", "-subj", f"/CN={root}", "-days", "2", "-out", f"{root}.crt")
+    with open(f"{dir}/names", "w", encoding="ascii") as f:
+        f.write("subjectAltName=IP:127.0.0.1")
+    for name, root in (("etcd", "root"), ("central", "root"), ("stranger", "other")):
+        key(name)
+        openssl("req", "-new", "-key", f"{name}.key", "-subj", f"/CN={name}", "-out", f"{name}.csr")
+        openssl("x509", "-req", "-in", f"{name}.csr", "-CA", f"{root}.crt", "-CAkey", f"{root}.key", "-CAcreateserial", "-days", "2",
+                "-extfile", "names", "-out", f"{name}.crt")
+
+
+def test_etcd_with_tls():
+    with tempfile.TemporaryDirectory() as d:
+        certificates(d)
+
+        def flags(name, roots="root"):
+            return ("--etcd-certificate", f"{d}/{name}.crt", "--etcd-key", f"{d}/{name}.key", "--etcd-roots", f"{d}/{roots}.crt")
+
+        class TlsCluster(Cluster):
+            def start_central(self, listen):
+                self.etcd = Etcd((f"{d}/etcd", f"{d}/root"))
+                self.add_central(listen)
+                self.central_addr = self.centrals[0].addr
+
+        with TlsCluster(workers=1, central=flags("central")) as c:
+            c.hawk("submit", "--wait", "--class", "long", "--", "true")
+            # Neither without a certificate, nor with one of another root, nor at an etcd of another root.
+            for more, why in (((), "etcd at"), (flags("stranger"), "etcd at"), (flags("central", "other"), "etcd at"),
+                              (flags("nosuch"), "nosuch.crt: No such file")):
+                other = Daemon("central", "--listen", "127.0.0.1:0", "--store", "etcd", "--etcd", c.etcd.addr, "--state-dir", f"{d}/s", *more)
+                try:
+                    wait_for("it to say so", lambda o=other, w=why: w in o.text())
+                    assert "is active" not in other.text() and other.p.poll() is None, other.text()
+                finally:
+                    other.stop()
+            # Another one takes over, with certificates as well.
+            c.centrals[0].stop()
+            c.replace_central(c.centrals[0])
+            c.hawk("submit", "--wait", "--class", "long", "--", "true")
+        for args, why in ((("--etcd", "192.0.2.1:2379"), "the connection would not be encrypted"),
+                          (("--etcd-key", "/x"), "TLS to etcd needs")):
+            p = Daemon("central", "--listen", "127.0.0.1:0", "--store", "etcd", "--state-dir", f"{d}/s", *args)
+            assert p.wait() == 2 and why in p.text(), p.text()
 
 
 run_tests(sys.modules[__name__])
