@@ -117,6 +117,8 @@ def holds_secret(dir):
     found = []
     for root, _, names in os.walk(dir):
         for name in names:
+            if not os.path.isfile(f"{root}/{name}"):
+                continue  # a socket
             with contextlib.suppress(FileNotFoundError), open(f"{root}/{name}", "rb") as f:
                 if SECRET.encode() in f.read():
                     found.append(f"{root}/{name}")
