@@ -87,10 +87,10 @@ MAKEFLAGS += --no-print-directory
 Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
-.PHONY: all archive programs test test-load test-flood fuzz fuzz-build fuzz-programs proof check check-format check-build check-tidy check-structure deps format demo figures \
+.PHONY: all archive programs test test-load test-flood fuzz fuzz-build fuzz-programs proof check check-format check-python check-build check-tidy check-structure deps format demo figures \
 	bench bench-bar bench-bursts bench-bus bench-codec bench-commands bench-deps bench-failover bench-heartbeats bench-idle bench-mixed bench-noop bench-outage bench-pause \
-	bench-poisson bench-policy bench-price bench-recovery bench-sim \
-	bench-takeover bench-wire calibrate swarm mutate clean help install install-files uninstall man completions deb test-deb FORCE
+	bench-poisson bench-policy bench-price bench-python bench-recovery bench-sim \
+	bench-takeover bench-wire calibrate swarm mutate clean help install install-files uninstall man completions deb test-deb python wheel FORCE
 all: $(if $(binary),$(binary) $(B)/libhawk.a,archive)
 archive: $(archive)
 
@@ -172,7 +172,7 @@ $(B)/seeds/%: tests/fuzz/corpus/%.tar.xz
 
 programs: $(test_programs) $(fuzz_replays) $(fuzz_seeds)
 	@:
-test: $(test_programs) $(fuzz_replays) $(fuzz_seeds) $(if $(test_scripts),$(binary) $(if $(binary),$(B)/libhawk.a))
+test: $(test_programs) $(fuzz_replays) $(fuzz_seeds) $(if $(test_scripts),$(binary) $(if $(binary),$(B)/libhawk.a python))
 	$(if $(test_programs)$(fuzz_replays)$(test_scripts),,$(error no test is called '$(T)'))
 	$(Q)HAWK=$(abspath $(B)/hawk) SANITIZE=$(SANITIZE) tests/run $(test_programs) $(fuzz_replays) $(test_scripts)
 
@@ -197,15 +197,34 @@ $(B)/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(filter-out %/replay.o,$(fuzz_lib_sou
 	$(call say,LINK,$@)
 	$(Q)$(link) -fsanitize=fuzzer -o $@ $^ -lcmocka $(LIBS)
 
+# --- Python ----------------------------------------------------------------------------------------
+
+# The package hawk as it is installed: python/hawk, with the messages of protos/.
+python_sources := $(wildcard python/hawk/*.py)
+python_protos := protos/hawk.proto protos/executor.proto
+python: $(B)/python.stamp
+$(B)/python.stamp: $(python_sources) python/pyproject.toml $(python_protos) | $(B)/deps.stamp
+	$(call say,PYTHON,$(B)/python)
+	$(Q)rm -rf $(B)/python && mkdir -p $(B)/python/hawk
+	$(Q)cp $(python_sources) $(python_protos) $(B)/python/hawk/ && cp python/pyproject.toml $(B)/python/
+	$(Q)protoc -Iprotos --python_out=$(B)/python/hawk $(python_protos)
+	$(Q)touch $@
+wheel: all python
+	$(Q)tools/deps packages-deb.txt
+	$(Q)tools/wheel $(B) $(B)/wheel $(VERSION)
+
 # --- checks ----------------------------------------------------------------------------------------
 
 check: | $(B)/deps.stamp
-	$(Q)status=0; for part in format build structure tidy; do $(MAKE) check-$$part || status=1; done; exit $$status
+	$(Q)status=0; for part in format build structure python tidy; do $(MAKE) check-$$part || status=1; done; exit $$status
 
 check-format: | $(B)/deps.stamp
 	$(Q)status=0; for f in $(own_files); do clang-format $$f | cmp -s - $$f || \
 		{ echo "FAIL: $$f is not formatted: clang-format -i $$f"; status=1; }; done; exit $$status
 	@echo "ok: format of $(words $(own_files)) files"
+check-python: python
+	$(Q)/usr/bin/python3 -m pyflakes $(python_sources)
+	@echo "ok: pyflakes on $(words $(python_sources)) files"
 check-build: all programs $(bench_programs)
 	@echo "ok: builds without warnings"
 # Objects that the link optimizes do not say what they call, nor which data they keep: those of policy are built without.
@@ -284,6 +303,9 @@ $(B)/bench/poisson_client: $(B)/obj/bench/poisson_client.o $(bench_archive) $(ar
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link) -o $@ $^ $(LIBS)
+# Calls from Python, beside multiprocessing and Dask (which is left out where it is not installed).
+bench-python: all python
+	$(Q)mkdir -p $(B)/bench && bench/calls.py $(abspath $(B)) $(B)/bench/python.json $(ROUNDS)
 # Peers: what is not installed is left out.
 bench-deps:
 	$(Q)tools/deps packages-bench.txt
@@ -335,7 +357,7 @@ man completions: $(binary)
 # The units name the binary by its path, /usr/local/bin/hawk where they lie here.
 install: all install-files
 # What is built already.
-install-files: $(if $(filter install,$(MAKECMDGOALS)),all)
+install-files: $(if $(filter install,$(MAKECMDGOALS)),all) python
 	$(Q)$(generate)
 	$(Q)tools/install $(B) $(PREFIX) "$(DESTDIR)"
 # What `install` put there, and nothing else.
@@ -344,10 +366,10 @@ uninstall: $(binary)
 	$(Q)tools/install $(B) $(PREFIX) "$(DESTDIR)" --remove
 
 # Debian packages, in $(B)/deb; test-deb installs, upgrades and removes them on a copy of this root (as root).
-deb: all
+deb: all python
 	$(Q)tools/deps packages-deb.txt
 	$(Q)tools/deb $(B) $(B)/deb $(VERSION)
-test-deb: all
+test-deb: all python
 	$(Q)tools/deps packages-deb.txt
 	$(Q)tests/packages/test_deb.py $(B)
 
@@ -359,7 +381,7 @@ help:
 	@echo "make test [T=NAME]     build and run the tests (tests/test_NAME.c, tests/e2e/test_NAME.*)"
 	@echo "make demo              a cluster on this machine under a mixed load"
 	@echo "make bench             all measurements of speed and memory, one after the other; as JSON in build/bench/"
-	@echo "make bench-NAME        one of them: policy price wire idle heartbeats commands codec bus sim recovery [ROUNDS=7]"
+	@echo "make bench-NAME        one of them: policy price wire idle heartbeats commands codec bus sim recovery python [ROUNDS=7]"
 	@echo "make bench-bar         the default policy against its bar, simulated cell by cell; hours (TRACES=DIR) [FLAGS=--list]"
 	@echo "make bench-failover    how soon clients are served elsewhere when their dist dies [RUNS=7]"
 	@echo "make bench-outage      what an outage of central costs a long job [RUNS=3]"
@@ -380,6 +402,7 @@ help:
 	@echo "make install           binary, library, man pages, completion, systemd units, examples: \$$(DESTDIR)\$$(PREFIX),"
 	@echo "                       by default /usr/local; make uninstall removes exactly that"
 	@echo "make deb [VERSION=V]    Debian packages, in build/deb; make test-deb installs, upgrades and removes them (as root)"
+	@echo "make python            the Python package, in build/python; make wheel [VERSION=V]: as a wheel, in build/wheel"
 	@echo "make man completions   manual pages, and completion for bash, zsh and fish, in build/share/"
 	@echo "make clean             remove build/"
 	@echo "Variables: SANITIZE=address,undefined|thread  B=build/other  ROOMS=\"base msg\"  V=1  JOBS=2"

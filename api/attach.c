@@ -23,10 +23,12 @@ struct stream {
     bool held;                 /* not read from */
     struct codec_buf *batches; /* batches to send, one message each; the last one grows */
     uint32_t batches_n, batches_cap;
-    job_id_t job; /* the last job that was sent, and its id as text */
+    uint64_t app;   /* its application, once it has said hello */
+    pid_t resident; /* the resident that it came with; 0: none. Goes on to another of that application */
+    job_id_t job;   /* the last job that was sent, and its id as text */
     char job_text[JOB_ID_TEXT];
     size_t job_len;
-    char why[300]; /* what is wrong with its messages */
+    char why[2 * LIMIT_NAME_BYTES]; /* what is wrong with its messages */
 };
 
 struct attach {
@@ -134,6 +136,52 @@ static void on_drained(void *user)
         list_push_tail(&s->attach->dirty, &s->dirty); /* the end of the turn ends it: it is in use now */
 }
 
+/* ---- Residents ---- */
+
+/* Another stream of its application; NULL: none. */
+static struct stream *sibling(const struct stream *s)
+{
+    list_foreach(&s->attach->all, l, next) {
+        struct stream *other = container_of(l, struct stream, link);
+
+        if (other != s && other->executor && other->app == s->app)
+            return other;
+    }
+    return NULL;
+}
+
+/* Its resident stays as long as any executor of its application does. */
+static void leave_resident(struct stream *s)
+{
+    struct attach *a = s->attach;
+    struct stream *other = s->resident ? sibling(s) : NULL;
+
+    if (other)
+        other->resident = s->resident;
+    else if (s->resident && a->config.evict)
+        a->config.evict(a->config.arg, s->resident);
+}
+
+/* The task that said hello becomes a resident. */
+static int become_resident(struct stream *s, const struct attach_hello *h)
+{
+    const struct attach_config *c = &s->attach->config;
+    job_id_t job;
+
+    if (sibling(s)) {
+        snprintf(s->why, sizeof s->why, "this worker serves application %s already: one resident is enough",
+                 h->app);
+        return HAWK_EEXISTS;
+    }
+    if (job_id_parse(h->task_of, &job) == 0)
+        s->resident = c->reside ? c->reside(c->arg, job, h->task) : 0;
+    if (s->resident)
+        return 0;
+    snprintf(s->why, sizeof s->why, "hello.task_of: task %" PRIu32 " of job %s does not run at this worker",
+             h->task, h->task_of);
+    return HAWK_EINVALID;
+}
+
 /* ---- The end of a stream ---- */
 
 static void stream_free(struct stream *s)
@@ -142,6 +190,7 @@ static void stream_free(struct stream *s)
     struct executor *x = s->executor;
 
     s->executor = NULL;
+    leave_resident(s);
     if (x)
         apps_detach(a->apps, loop_now(a->loop), x);
     list_remove(&s->link);
@@ -162,7 +211,8 @@ static void end_if_drained(struct stream *s)
 
 static void send_away(struct stream *s, int err)
 {
-    log_warn("an executor at %s is sent away: %s", rpc_peer(s->call), s->why);
+    if (err != HAWK_EEXISTS) /* there may be several residents on their way */
+        log_warn("an executor at %s is sent away: %s", rpc_peer(s->call), s->why);
     rpc_fail(s->call, rpc_err_to_status(err), "%s", s->why);
     stream_free(s);
 }
@@ -208,10 +258,15 @@ static int on_hello(void *arg, const struct attach_hello *h)
 
     if (s->executor)
         return wrong_message(s, HAWK_EINVALID, "a second hello: one stream is one executor, open another");
-    attach_put_attached(batch_for(s, 0), a->config.worker);
+    struct blob *app = blob_str(h->app);
+    s->app = app_id(app);
+    blob_drop(app);
     const struct executor_offer offer = {
         .app = h->app, .name = h->name, .slots = h->slots, .pauses = h->pauses};
-    int err = apps_attach(a->apps, loop_now(a->loop), &offer, s, &s->executor, s->why, sizeof s->why);
+    int err = *h->task_of ? become_resident(s, h) : 0;
+    attach_put_attached(batch_for(s, 0), a->config.worker, a->config.slots);
+    if (!err)
+        err = apps_attach(a->apps, loop_now(a->loop), &offer, s, &s->executor, s->why, sizeof s->why);
     if (!err)
         log_info("executor %s attached for application %s, %" PRIu32 " task%s at once%s",
                  *h->name ? h->name : rpc_peer(s->call), h->app, h->slots, h->slots == 1 ? "" : "s",
@@ -390,6 +445,7 @@ void attach_free(struct attach *a)
     if (!a)
         return;
     apps_set_event(a->apps, ignore_event);
+    a->config.evict = NULL; /* the spawner ends residents */
     list_foreach(&a->all, l, next) {
         struct stream *s = container_of(l, struct stream, link);
 

@@ -7,6 +7,8 @@
 #include "net/loop.h"
 #include "net/server.h"
 
+#include <sys/types.h>
+
 /* Results from executors that the tasks' owner has not acknowledged. Beyond this limit the worker stops
  * reading from executors that have tasks of that owner, until some are acknowledged. */
 #define ATTACH_UNACKED_BYTES (8u << 20)
@@ -21,6 +23,10 @@ struct attach_config {
      * owner of that run's task. */
     uint64_t (*unacked)(void *arg);
     uint64_t (*owner_unacked)(void *arg, uint32_t run);
+    uint32_t slots; /* of the worker; sent to executors */
+    /* A task becomes a resident: its leader, or 0: it does not run here. evict() ends it. */
+    pid_t (*reside)(void *arg, job_id_t job, uint32_t task);
+    void (*evict)(void *arg, pid_t pid);
     void *arg;
 };
 

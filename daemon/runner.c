@@ -279,6 +279,15 @@ void runner_effect(struct runner *r, const struct msg *m, const char *worker)
         exec_check(r->exec, m->exec_check.place);
 }
 
+pid_t runner_reside(const struct runner *r, job_id_t job, uint32_t task)
+{
+    const struct output *o = output_find(r, job, task);
+
+    return o && o->running ? exec_reside(r->exec, o->run) : 0;
+}
+
+void runner_evict(const struct runner *r, pid_t pid) { exec_evict(r->exec, pid); }
+
 bool runner_broken(const struct runner *r) { return r->broken; }
 
 struct runner *runner_new(struct loop *l, struct exec *e, const struct exec_config *c,

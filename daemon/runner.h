@@ -27,6 +27,9 @@ void runner_effect(struct runner *r, const struct msg *m, const char *worker);
  * does not remember it. */
 HAWK_MUST_USE int runner_output(const struct runner *r, job_id_t job, uint32_t task, uint32_t attempt,
                                 bool err_stream, char *path, char *user, bool *running);
+/* A task becomes a resident (exec_reside). Returns its leader; 0: it does not run here, or cannot become one. */
+HAWK_MUST_USE pid_t runner_reside(const struct runner *r, job_id_t job, uint32_t task);
+void runner_evict(const struct runner *r, pid_t pid);
 /* True once the spawner has died: the worker should stop. */
 bool runner_broken(const struct runner *r);
 /* Ends every task and the spawner; leave: leaves them to the next agent. NULL is fine. */

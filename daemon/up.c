@@ -141,6 +141,7 @@ static int up_start(struct up *u)
     exec_config_init(&ec, u->process.name, c->up.output_dir);
     ec.freezer = exec_freezer_of(c->worker.freezer);
     ec.pause_free_mem = c->worker.pause_free_mem;
+    ec.executors = strncmp(addr, "unix:/", 6) == 0 ? addr : NULL; /* tasks run elsewhere */
     ec.orphan_grace_us = 0; /* nobody takes over what runs: the jobs end with us */
     int err = exec_start(&exec, &ec);
     if (err) {
@@ -160,8 +161,13 @@ static int up_start(struct up *u)
     e.pause = pausing_configured(c);
     e.pauses = true;
     u->cluster = embedded_new(p->loop, exec, &ec, &e);
-    struct attach_config ac = {
-        .worker = p->name, .kill_grace_us = ec.kill_grace_us, .event = embedded_on_exec, .arg = u->cluster};
+    struct attach_config ac = {.worker = p->name,
+                               .slots = e.slots,
+                               .kill_grace_us = ec.kill_grace_us,
+                               .event = embedded_on_exec,
+                               .reside = embedded_reside,
+                               .evict = embedded_evict,
+                               .arg = u->cluster};
     u->attach = attach_new(p->loop, p->server, &ac);
     embedded_set_apps(u->cluster, attach_apps(u->attach));
     struct api_roles roles = {.dist = embedded_dist(u->cluster),

@@ -304,6 +304,33 @@ static int make_state_dir(const struct config *c, char dir[PATH_MAX])
     return 0;
 }
 
+static pid_t reside(void *arg, job_id_t job, uint32_t task)
+{
+    const struct worker_daemon *d = arg;
+    return runner_reside(d->runner, job, task);
+}
+
+static void evict(void *arg, pid_t pid)
+{
+    const struct worker_daemon *d = arg;
+    runner_evict(d->runner, pid);
+}
+
+static void begin_attach(struct worker_daemon *d)
+{
+    struct attach_config ac = {.worker = d->process.name,
+                               .kill_grace_us = d->process.config.worker.kill_grace,
+                               .event = worker_daemon_feed,
+                               .unacked = worker_daemon_unacked,
+                               .owner_unacked = owner_unacked,
+                               .slots = d->process.config.worker.slots,
+                               .reside = reside,
+                               .evict = evict,
+                               .arg = d};
+    d->attach = attach_new(d->process.loop, d->process.server, &ac);
+    runner_set_apps(d->runner, attach_apps(d->attach));
+}
+
 static void take_over(struct worker_daemon *d)
 {
     struct worker_counts n;
@@ -359,6 +386,7 @@ static int worker_daemon_start(struct worker_daemon *d)
     ec.pause_free_mem = c->worker.pause_free_mem;
     ec.state_dir = state_dir;
     ec.incarnation = entropy();
+    ec.executors = *d->executors ? d->executors : NULL;
     err = exec_start(&d->exec, &ec);
     if (err) {
         if (err == HAWK_EEXISTS)
@@ -383,14 +411,7 @@ static int worker_daemon_start(struct worker_daemon *d)
     }
     d->runner = runner_new(p->loop, d->exec, &ec, worker_daemon_feed, d);
     p->executors = *d->executors ? d->executors : server_addr(p->server, 0);
-    struct attach_config ac = {.worker = p->name,
-                               .kill_grace_us = c->worker.kill_grace,
-                               .event = worker_daemon_feed,
-                               .unacked = worker_daemon_unacked,
-                               .owner_unacked = owner_unacked,
-                               .arg = d};
-    d->attach = attach_new(p->loop, p->server, &ac);
-    runner_set_apps(d->runner, attach_apps(d->attach));
+    begin_attach(d);
     make_role(d, addr);
     exec_freezer_note(state_dir, exec_freezer_in_force(d->exec));
     struct node_config nc = {.role = ROLE_WORKER,

@@ -50,7 +50,7 @@ struct exec {
     pid_t spawner;
     int fd;                    /* the spawner's socket; -1: the spawner is gone */
     int lock_fd;               /* the lock of state_dir; -1: there is no state_dir */
-    bool checks;               /* the spawner knows RECORD_CHECK */
+    uint32_t knows;            /* which records the spawner knows (takeover.h) */
     enum exec_freezer freezer; /* the spawner's, unless the configuration switched pausing off */
     bool lost;                 /* writing to fd failed; exec_on_ready() has not reported it yet */
     struct takeover taken;     /* runs of an earlier agent that exec_take_over() has not reported yet */
@@ -124,7 +124,7 @@ static int fork_spawner(struct exec *e)
     }
     e->spawner = pid;
     e->fd = fds[0];
-    e->checks = true;
+    e->knows = SPAWNER_KNOWS;
     e->freezer = freezer.method;
     return 0;
 }
@@ -144,7 +144,7 @@ static int find_spawner(struct exec *e)
     if (t->n == 0)
         return takeover_end_idle(t);
     e->fd = t->fd;
-    e->checks = t->checks;
+    e->knows = t->knows;
     e->freezer = e->config.freezer == EXEC_FREEZER_OFF ? EXEC_FREEZER_OFF : t->freezer;
     e->spawner = t->spawner;
     e->in = t->in;
@@ -435,11 +435,28 @@ void exec_lease(struct exec *e, int64_t until_us)
 
 void exec_check(struct exec *e, const struct blob *place)
 {
-    if (e->fd < 0 || !e->checks)
+    if (e->fd < 0 || e->knows < 1)
         return;
     size_t begun = record_begin(&e->out, RECORD_CHECK);
     put_blob(&e->out, place);
     record_end(&e->out, begun);
+}
+
+pid_t exec_reside(struct exec *e, uint32_t run)
+{
+    struct command *c;
+
+    HASH_FIND(hh, e->commands, &run, sizeof run, c);
+    if (!c || e->fd < 0 || e->knows < 2)
+        return 0;
+    put_name(e, RECORD_RESIDE, run);
+    return c->pid;
+}
+
+void exec_evict(struct exec *e, pid_t pid)
+{
+    if (e->fd >= 0)
+        put_name(e, RECORD_EVICT, (uint32_t)pid);
 }
 
 int exec_flush(struct exec *e)

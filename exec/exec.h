@@ -14,9 +14,9 @@
  * A task gets a process group of its own in the spawner's session (without a terminal); the job's directory
  * and umask; the job's environment (the agent's own if the job has none, without HAWK_TOKEN*), with
  * HAWK_JOB_ID, HAWK_JOB_NAME, HAWK_TASK_INDEX (first_index + task), HAWK_INPUT (its argument, else its
- * index), HAWK_TASK_COUNT, HAWK_ATTEMPT, HAWK_WORKER and HAWK_RUN (for the spawner itself); the job's input
- * or /dev/null as stdin; no other descriptor. The task's argument replaces each {} in argv; without {} it is
- * appended. The job's PATH finds the program.
+ * index), HAWK_TASK_COUNT, HAWK_ATTEMPT, HAWK_WORKER, HAWK_WORKER_SOCKET and HAWK_RUN (for the spawner
+ * itself); the job's input or /dev/null as stdin; no other descriptor. The task's argument replaces each {}
+ * in argv; without {} it is appended. The job's PATH finds the program.
  *
  * When the group's leader ends, the spawner kills the rest of the group, and reports the run's end when all
  * of it is gone. It finds descendants that left the group by HAWK_RUN in their environment, and kills them
@@ -41,6 +41,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 
 #define EXEC_SEND_MAX (256u << 20)      /* most bytes buffered for the spawner; more: HAWK_ELIMIT */
 #define EXEC_PATH_MAX 4096              /* bytes of the longest output path */
@@ -72,14 +73,15 @@ struct exec_config {
     uint32_t max_running;    /* runs at a time; more: HAWK_ELIMIT */
     enum exec_freezer freezer;
     uint64_t pause_free_mem; /* bytes; with less available memory no task is paused */
+    const char *executors;   /* where executors attach: tasks' HAWK_WORKER_SOCKET; NULL: they have none */
     /* A directory of this agent alone, absolute and existing, in which the next agent finds the spawner that
      * this one leaves behind. NULL: nobody takes the spawner over. */
     const char *state_dir;
     uint64_t incarnation; /* names the spawner: see exec_incarnation() */
 };
 
-/* The defaults: no least room, 2 s, 10 s, 2 * LIMIT_SLOTS runs (paused runs hold no slot), no freezer, no
- * state_dir. Keeps worker and output_dir by reference until exec_start(). */
+/* The defaults: no executors, no least room, 2 s, 10 s, 2 * LIMIT_SLOTS runs (paused runs hold no slot), no freezer, no
+ * state_dir. Keeps worker, output_dir and executors by reference until exec_start(). */
 void exec_config_init(struct exec_config *c, const char *worker, const char *output_dir);
 
 /* Called with MSG_EXEC_STARTED (pid 0: a timer), MSG_EXEC_EXITED, MSG_EXEC_PAUSED and MSG_EXEC_CHECKED; m is
@@ -155,6 +157,12 @@ void exec_lease(struct exec *e, int64_t until_us);
 /* Asks the spawner whether tasks could start, also in that place (EXEC_CHECK; NULL: none). MSG_EXEC_CHECKED
  * follows; not from an older spawner that was taken over. */
 void exec_check(struct exec *e, const struct blob *place);
+
+/* The run becomes a resident: it ends well at once, with code 0, and its process group stays. What is left of
+ * the group is killed when its leader ends. exec_evict() ends it (SIGTERM, SIGKILL after the grace), and so
+ * does the end of this process. Returns its leader; 0: there is no such run, or an older spawner. */
+HAWK_MUST_USE pid_t exec_reside(struct exec *e, uint32_t run);
+void exec_evict(struct exec *e, pid_t pid);
 
 /* Sends what is buffered, as far as the socket takes it. HAWK_EUNAVAILABLE: the spawner is gone;
  * exec_on_ready() reports that. */

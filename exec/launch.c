@@ -417,7 +417,7 @@ void launch_task(struct launcher *l, struct spec *s, const struct task *t, struc
     struct plan p = {.umask = job_desc_umask(s->d)};
     char program[EXEC_PATH_MAX], job[JOB_ID_TEXT];
     char job_id[64], index[48], attempt[32], run[64], worker[sizeof "HAWK_WORKER=" + LIMIT_NAME_BYTES];
-    char why[TEMPLATE_WHY_MAX];
+    char why[TEMPLATE_WHY_MAX], socket[sizeof "HAWK_WORKER_SOCKET=" + EXECUTORS_MAX];
 
     p.in = p.out = p.err = p.group = -1;
     p.failure = l->failure;
@@ -430,6 +430,7 @@ void launch_task(struct launcher *l, struct spec *s, const struct task *t, struc
     snprintf(index, sizeof index, "HAWK_TASK_INDEX=%" PRIu64, (uint64_t)s->d->first_index + t->id.task);
     snprintf(attempt, sizeof attempt, "HAWK_ATTEMPT=%u", t->id.attempt);
     snprintf(worker, sizeof worker, "HAWK_WORKER=%s", t->worker);
+    snprintf(socket, sizeof socket, "HAWK_WORKER_SOCKET=%s", l->config.executors ? l->config.executors : "");
     snprintf(run, sizeof run, RUN_VARIABLE "=%d.%" PRIu64, (int)getpid(), out->number);
     int err = command_fill(l, s, t, why);
 
@@ -442,12 +443,13 @@ void launch_task(struct launcher *l, struct spec *s, const struct task *t, struc
     }
     if (find_program(l, l->argv[1], program, sizeof program, out))
         goto out;
-    l->env[0] = job_id;
-    l->env[1] = index;
-    l->env[2] = attempt;
-    l->env[3] = run;
-    l->env[4] = worker;
-    p.env = l->env;
+    l->env[0] = socket;
+    l->env[1] = job_id;
+    l->env[2] = index;
+    l->env[3] = attempt;
+    l->env[4] = run;
+    l->env[5] = worker;
+    p.env = l->env + (l->config.executors ? 0 : 1);
     p.argv = l->argv + 1;
     p.program = program;
     run_in_group(l, t, &p, out);

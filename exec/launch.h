@@ -10,8 +10,10 @@
 #include <uthash.h>
 
 #define LAUNCH_WHY_MAX 1024
+#define EXECUTORS_MAX 256 /* bytes of exec_config.executors that tasks are told; a socket's path is shorter */
 #define LAUNCH_STACK_BYTES (128u << 10)
-#define RUN_ENTRIES 5           /* HAWK_JOB_ID, HAWK_TASK_INDEX, HAWK_ATTEMPT, HAWK_RUN, HAWK_WORKER */
+/* HAWK_WORKER_SOCKET, HAWK_JOB_ID, HAWK_TASK_INDEX, HAWK_ATTEMPT, HAWK_RUN, HAWK_WORKER */
+#define RUN_ENTRIES 6
 #define RUN_VARIABLE "HAWK_RUN" /* in a task's environment, "SPAWNER_PID.NUMBER": names the run of a stray */
 
 /* The codes of shells; NOT_HERE: this machine cannot start it, another may. */

@@ -32,8 +32,8 @@ enum record_type {
     /* i64 time when runs with RUN_LEASED must be dead (CLOCK_BOOTTIME, us); replaces the last one. */
     RECORD_LEASE,
     /* The first record of an agent that did not fork the spawner: i64 kill_grace_us, i64 orphan_grace_us,
-     * bytes: output_dir; u32 group_reads, u64 output_free_min, u64 pause_free_mem (these not from older
-     * agents). */
+     * bytes: output_dir; u32 group_reads, u64 output_free_min, u64 pause_free_mem, bytes: executors (these
+     * not from older agents). */
     RECORD_HELLO,
     /* spawner -> agent */
     RECORD_STARTED, /* u32 run, u32 pid */
@@ -44,7 +44,7 @@ enum record_type {
      * run_us, bytes: text for people, paths of stdout and stderr. */
     RECORD_HELD,
     /* Comes after those: u32 its process id, u64 incarnation, i64 lease (TIME_NEVER: none), u32 whether it
-     * knows RECORD_CHECK, u32 enum exec_freezer (these not from older spawners). */
+     * knows RECORD_CHECK (2: and RECORD_RESIDE), u32 enum exec_freezer (these not from older spawners). */
     RECORD_WELCOME,
     /* added later, in both directions */
     RECORD_CHECK,   /* agent -> spawner: can tasks start? bytes: place (as in EXEC_CHECK) */
@@ -52,7 +52,11 @@ enum record_type {
     RECORD_PAUSE,   /* agent -> spawner: u32 run; not to a spawner that named no freezer */
     RECORD_RESUME,  /* agent -> spawner: u32 run */
     RECORD_PAUSED,  /* spawner -> agent: u32 run, i32 error (0: it stands still) */
+    RECORD_RESIDE,  /* agent -> spawner: u32 run: it is done, and its processes stay */
+    RECORD_EVICT,   /* agent -> spawner: u32 pid: end that resident */
 };
+
+#define SPAWNER_KNOWS 2 /* RECORD_WELCOME's word of this version */
 
 /* Properties of a run that an agent which takes it over must know. */
 enum run_flag {

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "exec/output.h"
 #include "exec/pauses.h"
+#include "exec/residents.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -134,7 +135,7 @@ static void mark_output(const struct spawner *s, const struct run *r)
             output_mark_cut(path);
 }
 
-static void sweep_soon(struct spawner *s)
+void runs_sweep_soon(struct spawner *s)
 {
     int64_t at = monotonic_us() + STRAY_SWEEP_US;
 
@@ -156,7 +157,7 @@ void run_end(struct spawner *s, struct run *r)
     mark_output(s, r);
     run_ended(s, r);
     look_for_full_disk(s);
-    sweep_soon(s);
+    runs_sweep_soon(s);
 }
 
 /* The number may belong to another group by now; signal 0 does no harm then. */
@@ -189,12 +190,15 @@ static bool reap_one(struct spawner *s)
     HASH_FIND(by_pid, s->by_pid, &info.si_pid, sizeof info.si_pid, r);
     if (r)
         kill(-r->pid, SIGKILL);
-    if (waitpid(info.si_pid, &status, 0) == info.si_pid && r)
+    bool reaped = waitpid(info.si_pid, &status, 0) == info.si_pid;
+    if (reaped && r && !list_empty(&r->resident))
+        resident_ended(s, r);
+    else if (reaped && r)
         leader_ended(s, r, status);
     else if (info.si_pid == s->watcher.pid)
         pauses_unwatched(s);
     else
-        sweep_soon(s);
+        runs_sweep_soon(s);
     return true;
 }
 
@@ -228,7 +232,7 @@ static bool is_running(void *arg, uint64_t number)
     for (struct run *r = s->by_run; r; r = r->by_run.next)
         if (r->frozen.number == number)
             return true;
-    return false;
+    return resident_has(s, number);
 }
 
 static bool ran_at(void *arg, int64_t boot_us)

@@ -24,6 +24,7 @@ struct run {
     int64_t stood_us;      /* total time of earlier pauses */
     int64_t limit_left_us; /* PAUSE_FROZEN: what is left of its time limit; TIME_NEVER: it has none */
     struct list freezing;  /* in spawner.freezing */
+    struct list resident;  /* in spawner.residents; then it is in by_pid, and not in by_run */
     int64_t started_us;
     int64_t boot_us;     /* started_us in CLOCK_BOOTTIME, as the kernel tells starts of processes */
     enum outcome reason; /* why it is being killed; OUTCOME_NONE: it is not */
@@ -49,6 +50,7 @@ struct spawner {
     int lease_fd; /* a timer that also fires after the machine was suspended */
     struct exec_config config;
     char *output_dir; /* config.output_dir, if an agent that took over gave it */
+    char *executors;  /* config.executors, in the same case */
     struct launcher launcher;
     struct bytes in, out;
     struct spec *specs;
@@ -60,7 +62,8 @@ struct spawner {
     struct strays strays;
     struct freezer freezer;
     struct watcher watcher;
-    struct list freezing; /* runs in PAUSE_FREEZING */
+    struct list freezing;  /* runs in PAUSE_FREEZING */
+    struct list residents; /* what is left of runs that became residents */
     /* When to look for strays; TIME_NEVER: no run has ended since the last look, and no strays are known. */
     int64_t sweep_us;
     int64_t orphan_us; /* when to give up on the agent; TIME_NEVER: it is there */
@@ -94,5 +97,7 @@ void runs_reap(struct spawner *s);
 bool runs_lead(void *arg, pid_t pid);
 /* Looks for processes that have left their run's group. */
 void runs_sweep(struct spawner *s);
+/* The same, in a moment. */
+void runs_sweep_soon(struct spawner *s);
 
 #endif

@@ -12,6 +12,7 @@
 #include "exec/launch.h"
 #include "exec/pauses.h"
 #include "exec/record.h"
+#include "exec/residents.h"
 #include "exec/runs.h"
 #include "exec/spawner_socket.h"
 
@@ -119,6 +120,7 @@ static void take_run(struct spawner *s, struct record *rec)
     struct spec *spec;
 
     list_init(&r->freezing);
+    list_init(&r->resident);
     r->run = get_u32(rec);
     spec_id = get_u32(rec);
     get_try(rec, &r->id);
@@ -155,6 +157,7 @@ static void stop_spawner(struct spawner *s)
     }
     for (struct run *r = s->by_run; r; r = r->by_run.next)
         run_kill(s, r, OUTCOME_CANCELLED, false);
+    residents_end_all(s);
 }
 
 static void take_kill(struct spawner *s, struct record *rec)
@@ -232,6 +235,12 @@ static void take_record(struct spawner *s, struct record *rec)
     case RECORD_RESUME:
         pauses_take_resume(s, rec);
         break;
+    case RECORD_RESIDE:
+        residents_take(s, rec);
+        break;
+    case RECORD_EVICT:
+        residents_take_evict(s, rec);
+        break;
     default:
         rec->bad = true;
     }
@@ -246,6 +255,7 @@ static void lose_agent(struct spawner *s)
         s->orphan_us = monotonic_us() + s->config.orphan_grace_us;
     s->greeted = false;
     pauses_end_all(s); /* nobody could resume them */
+    residents_end_all(s);
 }
 
 /* ---- The next agent ---- */
@@ -291,6 +301,8 @@ static void take_hello(struct spawner *s, struct record *rec)
     bool group_reads = rec->p < rec->end && get_u32(rec);
     uint64_t output_free_min = rec->p < rec->end ? get_u64(rec) : 0;
     uint64_t pause_free_mem = rec->p < rec->end ? get_u64(rec) : 0;
+    uint32_t executors_n = 0;
+    const char *executors = rec->p < rec->end ? get_data(rec, &executors_n) : NULL;
 
     if (rec->type != RECORD_HELLO || rec->bad || !output_dir || s->stopping) {
         rec->bad = true;
@@ -304,6 +316,9 @@ static void take_hello(struct spawner *s, struct record *rec)
     free(s->output_dir);
     s->output_dir = xmemdup0(output_dir, n);
     s->config.output_dir = s->launcher.config.output_dir = s->output_dir;
+    free(s->executors);
+    s->executors = executors ? xmemdup0(executors, executors_n) : NULL;
+    s->launcher.config.executors = s->executors;
     s->launcher.config.group_reads = group_reads;
     s->launcher.config.output_free_min = output_free_min;
     forget_specs(s);
@@ -315,7 +330,7 @@ static void take_hello(struct spawner *s, struct record *rec)
     put_u32(&s->out, (uint32_t)getpid());
     put_u64(&s->out, s->config.incarnation);
     put_u64(&s->out, (uint64_t)s->lease_us);
-    put_u32(&s->out, true);
+    put_u32(&s->out, SPAWNER_KNOWS);
     put_u32(&s->out, s->freezer.method);
     record_end(&s->out, begun);
 }
@@ -445,7 +460,7 @@ static void wait_for_something(struct spawner *s, bool more, int64_t freezing_us
 /* No agent can ask for anything any more, and nothing runs. */
 static bool finished(const struct spawner *s)
 {
-    return !s->by_run && (s->stopping || (s->fd < 0 && s->listen_fd < 0));
+    return !s->by_run && list_empty(&s->residents) && (s->stopping || (s->fd < 0 && s->listen_fd < 0));
 }
 
 static void loop(struct spawner *s)
@@ -527,6 +542,7 @@ void spawner_main(int fd, int listen_fd, const struct exec_config *c, const stru
     s.lease_fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
     heap_init(&s.timers);
     list_init(&s.freezing);
+    list_init(&s.residents);
     s.freezer.owner = getpid();
     s.freezer.is_leader = runs_lead;
     s.freezer.arg = &s;

@@ -86,8 +86,8 @@ static struct job_desc *get_desc(struct record *r)
 static bool is_ours(const char *entry)
 {
     static const char *const names[] = {
-        "HAWK_JOB_ID=",   "HAWK_TASK_INDEX=", "HAWK_ATTEMPT=", "HAWK_RUN=",          "HAWK_TASK_COUNT=",
-        "HAWK_JOB_NAME=", "HAWK_WORKER=",     "HAWK_INPUT=",   "HAWK_JOB_ANCESTORS="};
+        "HAWK_JOB_ID=",   "HAWK_TASK_INDEX=", "HAWK_ATTEMPT=", "HAWK_RUN=",           "HAWK_TASK_COUNT=",
+        "HAWK_JOB_NAME=", "HAWK_WORKER=",     "HAWK_INPUT=",   "HAWK_JOB_ANCESTORS=", "HAWK_WORKER_SOCKET="};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(entry, names[i], strlen(names[i])) == 0)

@@ -69,7 +69,7 @@ static int take_records(struct takeover *t)
             t->spawner = (pid_t)get_u32(&r);
             t->incarnation = get_u64(&r);
             t->lease_us = (int64_t)get_u64(&r);
-            t->checks = r.p < r.end && get_u32(&r);
+            t->knows = r.p < r.end ? get_u32(&r) : 0;
             freezer = r.p < r.end ? get_u32(&r) : EXEC_FREEZER_OFF;
             t->freezer = freezer < EXEC_FREEZER_AUTO ? (enum exec_freezer)freezer : EXEC_FREEZER_OFF;
         } else {
@@ -112,6 +112,7 @@ static void put_hello(struct bytes *b, const struct exec_config *c)
     put_u32(b, c->group_reads);
     put_u64(b, c->output_free_min);
     put_u64(b, c->pause_free_mem);
+    put_data(b, c->executors, c->executors ? strlen(c->executors) : 0);
     record_end(b, begun);
 }
 

@@ -12,23 +12,24 @@
 
 /* ---- The messages, in the order of their numbers in executor.proto (net/fields.h) ---- */
 
-#define FIELDS_hello(F) F(utf8, app) F(u32, slots) F(utf8, name) F(u8, pauses)
+#define FIELDS_hello(F) F(utf8, app) F(u32, slots) F(utf8, name) F(u8, pauses) F(utf8, task_of) F(u32, task)
 #define FIELDS_result(F) F(varint, id) F(span, result) F(int32, code) F(utf8, error)
 #define FIELDS_paused(F) F(varint, id) F(u8, refused)
 #define FIELDS_pause(F) F(varint, id) F(u8, on)
-#define FIELDS_attached(F) F(utf8, worker)
+#define FIELDS_attached(F) F(utf8, worker) F(u32, slots)
 #define FIELDS_task(F)                                                                                       \
     F(varint, id)                                                                                            \
     F(span, job)                                                                                             \
     F(u32, index) F(u32, count) F(u32, attempt) F(span, payload) F(utf8, name) F(int64, time_limit_us)
 
 struct hello {
-    struct span app, name;
-    uint32_t slots;
+    struct span app, name, task_of;
+    uint32_t slots, task;
     uint8_t pauses;
 };
 struct attached {
     struct span worker;
+    uint32_t slots;
 };
 
 #define DEFINE_MESSAGE(name, type, Message)                                                                  \
@@ -47,9 +48,12 @@ void attach_put_hello(struct codec_buf *b, const struct attach_hello *h)
 {
     size_t start = wire_begin(b, TAG(FromExecutor, hello));
 
-    put_fields_hello(
-        b, &(struct hello){
-               .app = span_text(h->app), .name = span_text(h->name), .slots = h->slots, .pauses = h->pauses});
+    put_fields_hello(b, &(struct hello){.app = span_text(h->app),
+                                        .name = span_text(h->name),
+                                        .slots = h->slots,
+                                        .pauses = h->pauses,
+                                        .task_of = span_text(h->task_of),
+                                        .task = h->task});
     wire_end(b, start);
 }
 
@@ -71,11 +75,11 @@ void attach_put_paused(struct codec_buf *b, const struct attach_paused *p)
     wire_end(b, start);
 }
 
-void attach_put_attached(struct codec_buf *b, const char *worker)
+void attach_put_attached(struct codec_buf *b, const char *worker, uint32_t slots)
 {
     size_t start = wire_begin(b, TAG(ToExecutor, attached));
 
-    put_fields_attached(b, &(struct attached){span_text(worker)});
+    put_fields_attached(b, &(struct attached){span_text(worker), slots});
     wire_end(b, start);
 }
 
@@ -138,7 +142,7 @@ static void copy_text(char *to, size_t size, struct span from)
 
 static int tell_hello(const struct hello *h, const struct attach_fns *fns, void *arg, char *why, size_t size)
 {
-    struct attach_hello to = {.slots = h->slots, .pauses = h->pauses};
+    struct attach_hello to = {.slots = h->slots, .pauses = h->pauses, .task = h->task};
 
     if (memchr(h->app.data, '\0', h->app.len) || memchr(h->name.data, '\0', h->name.len)) {
         snprintf(why, size, "hello: a NUL byte in a name");
@@ -146,13 +150,14 @@ static int tell_hello(const struct hello *h, const struct attach_fns *fns, void 
     }
     copy_text(to.app, sizeof to.app, h->app);
     copy_text(to.name, sizeof to.name, h->name);
+    copy_text(to.task_of, sizeof to.task_of, h->task_of);
     return fns->hello(arg, &to);
 }
 
 static int part_from_executor(const struct wire_field *f, const struct attach_fns *fns, void *arg, char *why,
                               size_t size)
 {
-    struct hello hello = {.app = span_text(""), .name = span_text("")};
+    struct hello hello = {.app = span_text(""), .name = span_text(""), .task_of = span_text("")};
     struct attach_result result = {.id = 0};
     struct attach_paused paused = {.id = 0};
 
@@ -187,7 +192,7 @@ static int packed_cancels(struct span b, const struct attach_fns *fns, void *arg
 static int part_from_worker(const struct wire_field *f, const struct attach_fns *fns, void *arg, char *why,
                             size_t size)
 {
-    struct attached attached = {span_text("")};
+    struct attached attached = {span_text(""), 0};
     struct attach_task task = {.job = span_text(""), .name = span_text(""), .payload = span_text("")};
     struct attach_pause pause = {.id = 0};
 

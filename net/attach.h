@@ -23,6 +23,8 @@ struct attach_hello {
         name[LIMIT_NAME_BYTES + 2]; /* what is longer is cut, and still too long */
     uint32_t slots;
     bool pauses;
+    char task_of[JOB_ID_TEXT]; /* of a resident: its job's id; "": it is none */
+    uint32_t task;
 };
 struct attach_paused {
     uint64_t id;
@@ -50,7 +52,7 @@ void attach_put_hello(struct codec_buf *b, const struct attach_hello *h);
 void attach_put_result(struct codec_buf *b, const struct attach_result *r);
 void attach_put_drain(struct codec_buf *b);
 void attach_put_paused(struct codec_buf *b, const struct attach_paused *p);
-void attach_put_attached(struct codec_buf *b, const char *worker);
+void attach_put_attached(struct codec_buf *b, const char *worker, uint32_t slots);
 void attach_put_task(struct codec_buf *b, const struct attach_task *t);
 void attach_put_cancel(struct codec_buf *b, uint64_t id);
 void attach_put_pause(struct codec_buf *b, const struct attach_pause *p);

@@ -551,6 +551,26 @@ static void a_worker_that_pauses_asks_for_no_long_task(void **state)
     talk_end(&t);
 }
 
+/* While it starts, no long task can be paused. That it has started is an event of its own for who waits. */
+static void a_long_task_that_was_starting_is_looked_at_again(void **state)
+{
+    struct talk t;
+    uint32_t run;
+
+    begin_pausing(&t, 1);
+    tell(&t, TASK_ENQUEUE, task_enqueue, CENTRAL, .id = TRY(1, 0), .desc = t.desc, .estimate_us = ESTIMATE);
+    expect(&t, EXEC_START, exec_start, 0, m->id.job.v == JOB(1).v);
+    run = t.out.v[t.taken - 1].exec_start.run;
+    short_comes(&t, 2);
+    pass(&t, S);
+    nothing(&t);
+    tell(&t, EXEC_STARTED, exec_started, 0, .run = run, .pid = 1);
+    expect(&t, TASK_STARTED, task_started, CENTRAL, whatever);
+    expect(&t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(2).v && m->request == 1);
+    given(&t, run, 2, 1);
+    talk_end(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -560,6 +580,7 @@ int main(void)
         cmocka_unit_test(a_free_slot_is_taken_by_who_asked),
         cmocka_unit_test(a_free_slot_is_taken_by_what_was_given),
         cmocka_unit_test(a_budget_that_grows_is_looked_at_again),
+        cmocka_unit_test(a_long_task_that_was_starting_is_looked_at_again),
         cmocka_unit_test(what_was_given_outlives_its_pause),
         cmocka_unit_test(what_was_given_may_be_cancelled),
         cmocka_unit_test(what_was_given_is_known_and_goes_back),

@@ -410,6 +410,8 @@ void worker_on_exec_started(struct worker *w, const struct msg *in)
     t->wait_us = w->now_us > t->arrived_us ? w->now_us - t->arrived_us : 0;
     worker_task_set_state(w, t, T_RUNNING);
     worker_count(w, COUNTER_tasks_started, 1);
+    if (t->slot->is_long)
+        worker_lane_touch(w, t->slot->lane); /* now it may be paused, and a short task may wait for that */
     if (!owner_hears(t))
         return;
     m = &out_add(w->out, MSG_TASK_STARTED, t->job->owner->node.v)->task_started;

@@ -480,4 +480,20 @@ def test_results_of_before_a_restart_are_lost_and_said_to_be():
         x.leave()
 
 
+def test_who_is_no_task_becomes_no_resident():
+    with Cluster(workers=1, slots=1) as c:
+        for job, task in (("3.17", 0), ("no job", 0), (c.submit("--", "true"), 7)):
+            x = Executor(socket_of(c, "w1"), None, echo)
+            x.send(hello=epb.Hello(app="home", slots=1, task_of=job, task=task))
+            code, text = x.ended()
+            assert code == grpc.StatusCode.INVALID_ARGUMENT and "does not run at this worker" in text, (code, text)
+        assert "applications" not in c.hawk("nodes").stdout
+
+
+def test_a_task_is_told_where_executors_attach():
+    with Cluster(workers=1, slots=1) as c:
+        job = c.submit("--wait", "--", "sh", "-c", "echo $HAWK_WORKER_SOCKET")
+        assert c.hawk("cat", job).stdout.strip() == socket_of(c, "w1")
+
+
 run_tests(sys.modules[__name__])

@@ -102,6 +102,17 @@ def check_upgrade(c, package):
     assert '"attempt": 1' in c.run("hawk", "job", "-o", "json", long).stdout
 
 
+def check_python(c, package):
+    """A call from Python, in a directory where nothing of ours lies."""
+    c.install(package)
+    program = "import hawk, os\nwith hawk.Executor() as ex: print(ex.submit(pow, 2, 10).result())"
+    r = c.run("sh", "-c", "cd /tmp && exec /usr/bin/python3 -c \"$0\"", program)
+    assert r.stdout == "1024\n", r
+    assert c.has("/usr/lib/python3/dist-packages/hawk/hawk.proto")
+    c.run("dpkg", "-r", "python3-hawk")
+    assert not c.has("/usr/lib/python3/dist-packages/hawk")
+
+
 def check_removal(c):
     files = [f for f in c.run("dpkg", "-L", "hawk").stdout.split("\n") if f and os.path.isfile(c.at + f)]
     assert len(files) > 30, files
@@ -117,6 +128,7 @@ def check_removal(c):
 def main(build):
     with tempfile.TemporaryDirectory() as d:
         packages = {}
+        python = f"{d}/debs/python3-hawk_{NEW}_all.deb"
         for version in (OLD, NEW):
             run(f"{ROOT}/tools/deb", build, f"{d}/debs", version, cwd=ROOT)
             packages[version] = f"{d}/debs/hawk_{version}_{run('dpkg', '--print-architecture').stdout.strip()}.deb"
@@ -132,6 +144,8 @@ def main(build):
             print("ok installed")
             check_upgrade(c, packages[NEW])
             print("ok upgraded with a job running")
+            check_python(c, python)
+            print("ok Python")
             check_removal(c)
             print("ok removed")
         finally:

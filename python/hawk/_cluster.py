@@ -1,0 +1,183 @@
+"""Finds a cluster as the `hawk` command does, and calls its API: contacts, token, TLS, unix sockets."""
+import os
+import threading
+import time
+
+import grpc
+
+from hawk import hawk_pb2 as pb
+
+TIMEOUT = 30.0  # how long all dists together may stay silent
+ROLE_SCHEDULER, ROLE_WORKER = "scheduler.hawk", "worker.hawk"
+# A daemon that is away or overloaded; another one may answer.
+ELSEWHERE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
+# What `hawk submit` passes on to a cluster; to this user's `hawk up` goes everything.
+EXPORTED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "HAWK_DIST", "VIRTUAL_ENV")
+EXPORTED_PREFIXES = ("LC_", "HAWK_TLS_", "PYTHON")
+OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1), ("grpc.enable_http_proxy", 0),
+           ("grpc.use_local_subchannel_pool", 1)]
+
+
+class HawkError(RuntimeError):
+    """The cluster refused something, or cannot be reached. The text says what to do."""
+
+
+def up_address():
+    """Where this user's `hawk up` listens."""
+    directory = os.environ.get("XDG_RUNTIME_DIR")
+    return f"unix:{directory}/hawk/up.sock" if directory else f"unix:/tmp/hawk-{os.getuid()}/up.sock"
+
+
+def read_file(path, what):
+    try:
+        with open(path, "rb") as f:
+            return f.read()
+    except OSError as e:
+        raise HawkError(f"{what}: {e}") from None
+
+
+class Cluster:
+    """Connections to one cluster. Every thread may use it."""
+
+    def __init__(self, dist=None, token_file=None):
+        self.local = not dist and not os.environ.get("HAWK_DIST")
+        listed = dist or os.environ.get("HAWK_DIST") or up_address()
+        self.contacts = [a for a in listed.replace(",", " ").split() if a]
+        if not self.contacts:
+            raise HawkError("no dist is named: give dist=, or set HAWK_DIST")
+        if self.local and not os.path.exists(self.contacts[0][len("unix:"):]):
+            raise HawkError("no cluster found: start one with `hawk up`, or name a dist with HAWK_DIST")
+        self.token = self._find_token(token_file)
+        self.metadata = (("authorization", f"Bearer {self.token}"),) if self.token else None
+        self.tls = self._find_tls()
+        self.channels = {}
+        self.lock = threading.Lock()
+
+    @staticmethod
+    def _find_token(path):
+        path = path or os.environ.get("HAWK_TOKEN_FILE")
+        if path:
+            return read_file(path, "the cluster's token").decode().strip()
+        return os.environ.get("HAWK_TOKEN") or None
+
+    @staticmethod
+    def _find_tls():
+        names = [os.environ.get(f"HAWK_TLS_{part}") for part in ("ROOTS", "KEY", "CERTIFICATE")]
+        if not any(names):
+            return None
+        if not all(names):
+            raise HawkError("TLS needs HAWK_TLS_CERTIFICATE, HAWK_TLS_KEY and HAWK_TLS_ROOTS, and not all are set")
+        return grpc.ssl_channel_credentials(*(read_file(name, "TLS") for name in names))
+
+    def channel(self, address, role=ROLE_SCHEDULER):
+        with self.lock:
+            channel = self.channels.get(address)
+            if channel is None:
+                if self.tls and not address.startswith("unix:"):
+                    options = [*OPTIONS, ("grpc.ssl_target_name_override", role)]
+                    channel = grpc.secure_channel(address, self.tls, options)
+                else:
+                    channel = grpc.insecure_channel(address, OPTIONS)
+                self.channels[address] = channel
+            return channel
+
+    def close(self):
+        with self.lock:
+            channels, self.channels = self.channels, {}
+        for channel in channels.values():
+            channel.close()
+
+    def call_at(self, address, method, request, reply, timeout=TIMEOUT):
+        call = self.channel(address).unary_unary(f"/hawk.v1.Hawk/{method}",
+                                                 request_serializer=type(request).SerializeToString,
+                                                 response_deserializer=reply.FromString)
+        return call(request, timeout=timeout, metadata=self.metadata)
+
+    def call(self, method, request, reply, timeout=TIMEOUT, once=False):
+        """Asks the first contact that answers. once: nobody else who may have heard it already. HawkError."""
+        error = None
+        for address in list(self.contacts):
+            try:
+                return self.call_at(address, method, request, reply, timeout)
+            except grpc.RpcError as e:
+                error = HawkError(f"{address}: {e.details()}")
+                if e.code() not in ELSEWHERE or (once and "connect" not in (e.details() or "").lower()):
+                    raise error from None
+                self.prefer_another(address)
+        raise error
+
+    def prefer_another(self, address):
+        """The contacts after that one come first from now on."""
+        with self.lock:
+            if self.contacts[0] == address:
+                self.contacts.append(self.contacts.pop(0))
+
+    def nodes(self, timeout=TIMEOUT):
+        """ListNodesReply. Dists that it names become contacts, too."""
+        reply = self.call("ListNodes", pb.ListNodesRequest(), pb.ListNodesReply, timeout)
+        if not reply.embedded:
+            for node in reply.nodes:
+                if node.role == "dist" and node.state == "up" and node.address and node.address not in self.contacts:
+                    self.contacts.append(node.address)
+        return reply
+
+    def dist_of(self, job, timeout=TIMEOUT):
+        """The address of the dist that accepted the job first."""
+        number = int(job.split(".")[0])
+        reply = self.nodes(timeout)
+        for node in reply.nodes:
+            if node.node == number and node.role == "dist" and node.address and not reply.embedded:
+                return node.address
+        return self.contacts[0]
+
+    def call_owner(self, job, method, request, reply):
+        """Asks whoever has the job: its first dist, else any other."""
+        error = None
+        for address in dict.fromkeys([self.dist_of(job), *self.contacts]):
+            try:
+                return self.call_at(address, method, request, reply)
+            except grpc.RpcError as e:
+                error = HawkError(f"job {job}: {e.details()}")
+        raise error
+
+    def output(self, job, task, worker, stderr=False):
+        """What a task wrote, from the worker that keeps it."""
+        reply = self.nodes()
+        address = next((n.address for n in reply.nodes if n.node == worker), None)
+        if reply.embedded or not address:
+            address = self.contacts[0]
+        call = self.channel(address, ROLE_WORKER).unary_stream(
+            "/hawk.v1.Hawk/ReadOutput", request_serializer=pb.ReadOutputRequest.SerializeToString,
+            response_deserializer=pb.OutputChunk.FromString)
+        try:
+            request = pb.ReadOutputRequest(job=job, task=task, stderr=stderr)
+            return b"".join(chunk.data for chunk in call(request, timeout=TIMEOUT, metadata=self.metadata))
+        except grpc.RpcError as e:
+            raise HawkError(f"the output of task {task} of job {job}: {e.details()}") from None
+
+    def environment(self, more=None):
+        """The variables of a job, as `hawk submit` chooses them, and those of `more`."""
+        chosen = {name: value for name, value in os.environ.items()
+                  if self.local or name in EXPORTED or name.startswith(EXPORTED_PREFIXES)}
+        for name in [n for n in chosen if n.startswith(("HAWK_TOKEN", "HAWK_JOB", "HAWK_TASK"))]:
+            del chosen[name]
+        chosen.update(more or {})
+        return [f"{name}={value}" for name, value in chosen.items()]
+
+
+def ancestors():
+    """The jobs in whose tasks this process runs, the nearest first."""
+    return f"{os.environ.get('HAWK_JOB_ID', '')} {os.environ.get('HAWK_JOB_ANCESTORS', '')}".split()[:8]
+
+
+def umask():
+    """This process's, in the form of JobSpec.umask."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as f:
+        for line in f:
+            if line.startswith("Umask:"):
+                return 0o1000 | int(line.split()[1], 8)
+    return 0
+
+
+def monotonic_us():
+    return int(time.monotonic() * 1e6)

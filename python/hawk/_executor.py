@@ -1,0 +1,504 @@
+"""hawk.Executor: a concurrent.futures.Executor whose calls are tasks of a Hawk cluster.
+
+Each worker has one resident (hawk/_resident.py): a task that becomes as many Python processes as the worker has slots.
+They serve an application of this executor alone, and each call is a task of it. Calls wait here until the cluster is to
+have them, and count as running from then on.
+"""
+import atexit
+import collections
+import concurrent.futures
+import contextlib
+import itertools
+import json
+import os
+import pickle
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import weakref
+
+from hawk import _calls, hawk_pb2 as pb
+from hawk._cluster import Cluster, HawkError, ancestors, umask
+from hawk._session import Session, text_of
+
+BATCH_MAX = 100           # calls in a job
+AHEAD_SECONDS = 0.05      # of work per slot that the cluster has beyond what runs
+AHEAD_MAX = 64            # calls per slot
+LOOK_MIN, LOOK_MAX = 0.05, 1.0  # seconds between two looks at who serves
+LEAVE_SECONDS = 10.0
+STDERR_SHOWN = 1500
+EXIT_VERSION = 3          # of BOOT: another version of Python
+LOST_RESULTS_MAX = 3      # times that a call runs again because a dist has lost its result
+
+# How a resident begins: before anything is imported that another version may not understand.
+BOOT = """import sys
+wanted, here = "%d.%d", "%%d.%%d" %% sys.version_info[:2]
+if here != wanted:
+    import os
+    sys.stderr.write("the caller runs Python %%s, and %%s on worker %%s is Python %%s: both need one minor version; "
+                     "name an interpreter with Executor(python=...)\\n"
+                     %% (wanted, sys.executable, os.environ.get("HAWK_WORKER"), here))
+    sys.exit(%d)
+from hawk._resident import main
+main()
+""" % (*sys.version_info[:2], EXIT_VERSION)
+
+
+class WorkerError(concurrent.futures.BrokenExecutor):
+    """A call's process died, each time it ran; or no Python process could be started. The text says why."""
+
+
+class RemoteTraceback(Exception):
+    """The cause of an exception that a call raised: where it was raised there."""
+
+    def __init__(self, text):
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self):
+        return f'\n"""\n{self.text}"""'
+
+
+class Call:
+    __slots__ = ("future", "name", "packet", "lost")
+
+    def __init__(self, future, name):
+        self.future, self.name = future, name
+        self.packet, self.lost = None, 0
+
+
+# What residents call the main program (as multiprocessing does), so that values of its classes can come back.
+sys.modules.setdefault("__mp_main__", sys.modules["__main__"])
+
+
+def main_file():
+    """The program's file; None: it is interactive, or has none."""
+    path = getattr(sys.modules.get("__main__"), "__file__", None)
+    return os.path.abspath(path) if path and os.path.exists(path) else None
+
+
+def name_of(function):
+    return (getattr(function, "__qualname__", "") or type(function).__name__)[:200]
+
+
+class Executor(concurrent.futures.Executor):
+    """Runs calls on the cluster that `hawk submit` would use.
+
+    max_workers: at most so many calls at a time; None: as the cluster has room. python: the interpreter there; it has
+    this one's minor version. directory: where values above 1 MiB go, on a file system that the workers share. env: more
+    variables for the processes. estimate: seconds that a call takes; klass: "short" or "long". retries: how often a
+    call runs again whose process or machine died. idle: seconds after which processes without calls end.
+    """
+
+    def __init__(self, max_workers=None, *, dist=None, token_file=None, python=None, directory=None, env=None,
+                 estimate=None, klass=None, retries=2, idle=60.0):
+        if max_workers is not None and max_workers <= 0:
+            raise ValueError("max_workers must be greater than 0")
+        if _calls.importing_main:
+            raise RuntimeError("the program makes an Executor while a worker imports it: put what it runs below "
+                               "`if __name__ == \"__main__\":`")
+        if klass not in (None, "short", "long"):
+            raise ValueError('klass is "short", "long" or None')
+        self._cluster = Cluster(dist, token_file)
+        self._max_workers, self._retries = max_workers, retries
+        self._python, self._env, self._idle = python or sys.executable, env or {}, idle
+        self._tag = {None: pb.TAG_AUTO, "short": pb.TAG_SHORT, "long": pb.TAG_LONG}[klass]
+        self._estimate_us = int((estimate or 0) * 1e6)
+        self._key = os.urandom(32)
+        self._app = f"python-{os.urandom(6).hex()}"
+        self._given_directory, self._directory, self._directory_lock = directory, None, threading.Lock()
+        self._lock = threading.Condition()
+        self._waiting = collections.deque()
+        self._running = set()          # calls that the cluster has
+        self._jobs = set()             # their jobs
+        self._starting = set()         # jobs that start residents
+        self._slots = self._served = 0
+        self._look, self._look_at = LOOK_MIN, 0.0  # when to look next who serves
+        self._call_seconds = None      # of a call, as they took lately
+        self._shut = self._kill = False
+        self._broken = None
+        self._session = Session(self._cluster)
+        self._manager = threading.Thread(target=self._manage, name="hawk-executor", daemon=True)
+        self._manager.start()
+        executors.add(self)
+
+    # ---- The interface of concurrent.futures ----
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = concurrent.futures.Future()
+        self._add([self._call(future, fn, None, args, kwargs)])
+        return future
+
+    def map(self, fn, *iterables, timeout=None, chunksize=1):
+        if chunksize < 1:
+            raise ValueError("chunksize must be >= 1.")
+        end = None if timeout is None else time.monotonic() + timeout
+        items, function, prepared = zip(*iterables), fn, None
+        if chunksize > 1:
+            chunks, function = zip(*iterables), _calls.run_chunk
+            items = ((fn, chunk) for chunk in iter(lambda: list(itertools.islice(chunks, chunksize)), []))
+        calls = []
+        for item in items:
+            future = concurrent.futures.Future()
+            if prepared is None:
+                prepared = self._prepare(function, future)
+            calls.append(self._call(future, function, prepared, item, {}, name_of(fn)))
+        self._add(calls)
+        results = self._results([call.future for call in calls], end)
+        return itertools.chain.from_iterable(results) if chunksize > 1 else results
+
+    @staticmethod
+    def _results(futures, end):
+        def results():
+            futures.reverse()
+            try:
+                while futures:
+                    yield futures.pop().result(None if end is None else end - time.monotonic())
+            finally:
+                for future in futures:
+                    future.cancel()
+        return results()
+
+    def shutdown(self, wait=True, *, cancel_futures=False):
+        with self._lock:
+            self._shut = True
+            if cancel_futures:
+                while self._waiting:
+                    self._waiting.popleft().future.cancel()
+            self._lock.notify_all()
+        if wait and threading.current_thread() is not self._manager:
+            self._manager.join()
+
+    def kill(self):
+        """Ends the executor and everything that it runs, now."""
+        with self._lock:
+            self._kill = True
+        self.shutdown(wait=True, cancel_futures=True)
+
+    def __exit__(self, kind, value, trace):
+        if kind is not None and not issubclass(kind, Exception):  # KeyboardInterrupt: nobody wants the results
+            self.kill()
+        else:
+            self.shutdown(wait=True)
+        return False
+
+    # ---- Calls ----
+
+    def _prepare(self, function, future):
+        """The pickled function; None: it cannot be sent, and the future says so."""
+        hint = "define it at the top of a module"
+        if not _calls.cloudpickle:
+            hint += ", or install cloudpickle (python3-cloudpickle)"
+        try:
+            if not _calls.cloudpickle and getattr(function, "__module__", None) == "__main__" and not main_file():
+                raise pickle.PicklingError("it is defined in an interactive session")
+            return _calls.dumps(function)
+        except Exception as e:
+            future.set_running_or_notify_cancel()
+            future.set_exception(pickle.PicklingError(
+                f"{name_of(function)} cannot be sent to another process ({e}): {hint}"))
+            return None
+
+    def _call(self, future, function, prepared, args, kwargs, name=None):
+        """A call that may be added; its future has ended when it cannot be sent."""
+        call = Call(future, name or name_of(function))
+        if future.done():
+            return call
+        prepared = prepared or self._prepare(function, future)
+        if prepared is None:
+            return call
+        try:
+            body = _calls.call_body(prepared, _calls.dumps((args, kwargs)))
+            call.packet = _calls.pack(self._key, _calls.CALL, body, self._large)
+        except Exception as e:
+            future.set_running_or_notify_cancel()
+            future.set_exception(pickle.PicklingError(
+                f"an argument of {call.name} cannot be sent to another process: {e}"))
+        return call
+
+    def _add(self, calls):
+        with self._lock:
+            if self._shut:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            if self._broken:
+                raise WorkerError(self._broken)
+            self._waiting.extend(call for call in calls if call.packet is not None)
+            self._lock.notify_all()
+
+    def _large(self):
+        """The directory of large values: made when the first one needs it, removed at the end."""
+        with self._directory_lock:
+            if self._directory is None:
+                parent = self._given_directory or (tempfile.gettempdir() if self._cluster.local else os.getcwd())
+                self._directory = tempfile.mkdtemp(prefix=".hawk-values-", dir=parent)
+            return self._directory
+
+    def _decode(self, call, packet):
+        """The value that a call returned; raises what it raised."""
+        kind, body = _calls.unpack(self._key, packet)
+        if kind == _calls.VALUE:
+            return pickle.loads(body)
+        data, trace = pickle.loads(body)
+        try:
+            error = pickle.loads(data)
+        except Exception as e:
+            error = RuntimeError(f"an exception that cannot be read here ({e}); its traceback is above")
+        error.__cause__ = RemoteTraceback(trace)
+        raise error
+
+    def _settle(self, call, packet):
+        try:
+            value = self._decode(call, packet)
+        except BaseException as e:
+            return self._fail(call, e)
+        with contextlib.suppress(concurrent.futures.InvalidStateError):  # the executor was ended meanwhile
+            call.future.set_result(value)
+
+    # ---- The manager's thread ----
+
+    def _manage(self):
+        try:
+            while self._turn():
+                pass
+        except Exception as e:
+            self._break(f"{type(e).__name__}: {e}")
+        self._finish()
+
+    def _turn(self):
+        """False: nothing is left to do."""
+        with self._lock:
+            if self._kill or (self._shut and not self._waiting and not self._running):
+                return False
+            idle = not self._waiting and not self._running
+            if idle:
+                self._look = LOOK_MIN
+                self._lock.wait()
+                return True
+            look = time.monotonic() >= self._look_at
+        if look:
+            self._find_workers()
+        self._send()
+        with self._lock:
+            if not (self._kill or self._room() > 0 and self._waiting):
+                self._lock.wait(max(0.0, self._look_at - time.monotonic()))
+        return True
+
+    def _room(self):
+        """How many more calls the cluster is to have: what runs, and a little ahead; and it is filled up by halves."""
+        slots = min(self._slots, self._max_workers or self._slots)
+        seconds = self._call_seconds
+        ahead = 1 if not seconds else min(AHEAD_MAX, int(AHEAD_SECONDS / seconds))  # at least as many as run
+        most = slots if self._max_workers else slots * (1 + max(1, ahead))
+        room = most - len(self._running)
+        return room if room >= max(1, (most - slots) // 2) else 0
+
+    def _send(self):
+        while True:
+            calls = []
+            with self._lock:
+                room = min(self._room(), BATCH_MAX)
+                while self._waiting and len(calls) < room:
+                    if calls and self._waiting[0].name != calls[0].name:
+                        break
+                    call = self._waiting.popleft()
+                    if call.future.set_running_or_notify_cancel():
+                        calls.append(call)
+                self._running.update(calls)
+            if not calls:
+                return
+            self._submit(calls)
+
+    def _submit(self, calls):
+        spec = pb.JobSpec(name=calls[0].name, tasks=len(calls), kind=pb.PAYLOAD_APP, app=self._app, each_arg=True,
+                          task_args=[call.packet for call in calls], retries=self._retries, tag=self._tag,
+                          estimate_us=self._estimate_us, ancestors=ancestors())
+        left = dict(enumerate(calls))
+
+        def on_task(job, task):
+            self._ended(left.pop(task.task), task)
+
+        def on_end(job, error):
+            with self._lock:
+                self._jobs.discard(job)
+            for call in left.values():
+                self._fail(call, HawkError(error) if error else WorkerError("the call was cancelled by the cluster"))
+            left.clear()
+
+        with self._lock:
+            self._jobs.add(self._session.submit(spec, on_task, on_end))
+
+    def _ended(self, call, task):
+        if task.state == pb.TASK_DONE and task.result_lost and call.lost < LOST_RESULTS_MAX:
+            call.lost += 1
+            self._submit([call])
+            return
+        self._forget(call)
+        if task.state == pb.TASK_DONE:
+            if task.run_us >= 0:
+                seconds = task.run_us / 1e6
+                self._call_seconds = seconds if self._call_seconds is None else 0.9 * self._call_seconds + 0.1 * seconds
+            self._settle(call, task.result)
+        elif task.state == pb.TASK_LOST:
+            self._fail(call, WorkerError(f"{call.name}: the process or machine that ran this call died, "
+                                         f"{task.attempt} times in all"))
+        elif task.state == pb.TASK_CANCELLED:
+            self._fail(call, concurrent.futures.CancelledError())
+        else:
+            self._fail(call, HawkError(f"{call.name}: {text_of(task)}"))
+        with self._lock:
+            self._running.discard(call)
+            if not self._running or self._room() > 0:
+                self._lock.notify_all()
+
+    @staticmethod
+    def _forget(call):
+        path = _calls.large_path(call.packet)
+        if path:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+    def _fail(self, call, error):
+        with self._lock:
+            self._running.discard(call)
+            self._lock.notify_all()
+        with contextlib.suppress(concurrent.futures.InvalidStateError):  # the executor was ended meanwhile
+            call.future.set_exception(error)
+
+    def _break(self, text):
+        """No call can run any more."""
+        with self._lock:
+            self._broken = text
+            calls = [*self._running, *self._waiting]
+            self._running.clear()
+            self._waiting.clear()
+            self._lock.notify_all()
+        for call in calls:
+            if call.future.running() or call.future.set_running_or_notify_cancel():
+                self._fail(call, WorkerError(text))
+
+    # ---- Residents ----
+
+    def _find_workers(self):
+        """Looks who serves, and starts residents where calls need them."""
+        try:
+            reply = self._cluster.nodes()
+        except HawkError as e:
+            if self._slots == 0 and not self._session.jobs:
+                self._break(str(e))
+            reply = None
+        with self._lock:
+            self._look = min(LOOK_MAX, 2 * self._look)
+            self._look_at = time.monotonic() + self._look
+            if reply is None:
+                return
+            workers = [n for n in reply.nodes if n.role == "worker" and n.state == "up"]
+            serving = sum(self._app in n.apps for n in workers)
+            self._slots = max(1, sum(n.slots for n in workers))
+            places = 1 if reply.embedded else len(workers)
+            self._served = min(serving, places)
+            per_worker = max(1, self._slots // max(1, places))
+            calls = min(len(self._waiting) + len(self._running), self._max_workers or self._slots)
+            wanted = min(places, -(-calls // per_worker)) - self._served - len(self._starting)
+        if wanted > 0:
+            self._start(wanted)
+
+    def _start(self, number):
+        package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        setup = {"app": self._app, "key": self._key.hex(), "idle": self._idle, "main": main_file(),
+                 "argv": sys.argv,
+                 "path": [p or os.getcwd() for p in sys.path],
+                 "token": self._cluster.token, "directory": self._large(), "most": self._max_workers}
+        path = self._env.get("PYTHONPATH", os.environ.get("PYTHONPATH"))
+        more = {**self._env, "HAWK_PYTHON_SETUP": json.dumps(setup),
+                "PYTHONPATH": f"{package}{os.pathsep}{path}" if path else package}
+        spec = pb.JobSpec(name="python", tasks=number, kind=pb.PAYLOAD_COMMAND, argv=[self._python, "-c", BOOT],
+                          env=self._cluster.environment(more), cwd=os.getcwd(), umask=umask(), tag=pb.TAG_SHORT,
+                          retries=2, ancestors=ancestors())
+        failed = []
+
+        def on_task(job, task):
+            if task.state != pb.TASK_DONE:
+                failed.append((job, task))
+
+        def on_end(job, error):
+            with self._lock:
+                self._starting.discard(job)
+                self._look, self._look_at = LOOK_MIN, 0.0
+                self._lock.notify_all()
+            if error or len(failed) == number:
+                threading.Thread(target=self._could_not_start, args=(failed, error), daemon=True).start()
+
+        with self._lock:
+            self._starting.add(self._session.submit(spec, on_task, on_end))
+
+    def _could_not_start(self, failed, error):
+        """No resident of a round has come up. If nobody else serves, that is the end."""
+        if not error:
+            job, task = failed[0]
+            try:
+                told = self._cluster.output(job.job, task.task, task.worker, stderr=True)
+                told = told.decode(errors="replace").strip()[-STDERR_SHOWN:]
+            except HawkError as e:
+                told = str(e)
+            error = told if task.code == EXIT_VERSION else \
+                f"no Python process could be started ({self._python}: {text_of(task)}): {told}"
+        with self._lock:
+            serves = self._served > 0
+        if not serves and not self._shut_and_empty():
+            self._break(error)
+
+    def _shut_and_empty(self):
+        with self._lock:
+            return self._shut and not self._waiting and not self._running
+
+    # ---- The end ----
+
+    def _finish(self):
+        with self._lock:
+            jobs = [*self._jobs, *self._starting]
+            self._shut = True
+        for job in jobs:
+            self._session.cancel(job)
+        self._break(self._broken or "the executor was ended")
+        try:
+            self._send_residents_away()
+        except HawkError:
+            pass  # they end by themselves after their idle time
+        self._session.close()
+        self._cluster.close()
+        if self._directory:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _send_residents_away(self):
+        """Until no worker serves the application any more, each that does gets a call that ends its resident."""
+        end, packet = time.monotonic() + LEAVE_SECONDS, _calls.pack(self._key, _calls.LEAVE, b"", self._large)
+        with self._lock:
+            self._lock.wait_for(lambda: not self._starting and not self._jobs, LEAVE_SECONDS)
+        while time.monotonic() < end:
+            reply = self._cluster.nodes()
+            number = sum(self._app in n.apps for n in reply.nodes if n.role == "worker")
+            if number == 0:
+                return
+            number = 1 if reply.embedded else number
+            over = threading.Event()
+            job = self._session.submit(
+                pb.JobSpec(name="python", tasks=number, kind=pb.PAYLOAD_APP, app=self._app, each_arg=True,
+                           task_args=[packet] * number, tag=pb.TAG_SHORT, ancestors=ancestors()),
+                lambda job, task: None, lambda job, error: over.set())
+            over.wait(1.0)
+            self._session.cancel(job)
+            over.wait(1.0)
+
+
+executors = weakref.WeakSet()
+
+
+def _end_all():
+    for executor in list(executors):
+        executor.shutdown(wait=True)
+
+
+# Before the interpreter waits for threads, as concurrent.futures does for its own.
+getattr(threading, "_register_atexit", atexit.register)(_end_all)

@@ -1,0 +1,166 @@
+"""hawk.run and hawk.submit: commands as jobs of a cluster, from Python."""
+import os
+import time
+
+import grpc
+
+from hawk import hawk_pb2 as pb
+from hawk._cluster import ELSEWHERE, Cluster, HawkError, ancestors, umask
+from hawk._session import text_of
+
+STATES = {pb.JOB_PENDING: "pending", pb.JOB_WAITING: "waiting", pb.JOB_RUNNING: "running", pb.JOB_DONE: "done",
+          pb.JOB_FAILED: "failed", pb.JOB_CANCELLED: "cancelled"}
+FINAL = ("done", "failed", "cancelled")
+TASK_STATES = {number: name[len("TASK_"):].lower() for name, number in pb.TaskState.items()}
+TAGS = {None: pb.TAG_AUTO, "short": pb.TAG_SHORT, "long": pb.TAG_LONG}
+PAGE = 10000
+GONE_SECONDS = 30.0
+AGAIN_SECONDS = 0.2
+
+
+class JobFailed(HawkError):
+    """Some tasks of a job that was to succeed did not. `job` is the job."""
+
+    def __init__(self, job):
+        bad = [task for task in job.tasks() if task.state != "done"]
+        shown = "; ".join(f"task {task.index}: {task.text}" for task in bad[:20])
+        super().__init__(f"job {job.id}: {len(bad)} tasks did not succeed: {shown}")
+        self.job = job
+
+
+class Task:
+    """index counts from the job's first index on; returncode is as in subprocess: negative for a signal."""
+
+    def __init__(self, job, task, first):
+        self.job, self.index, self._number, self._worker = job, first + task.task, task.task, task.worker
+        self.state, self.worker, self.text = TASK_STATES[task.state], task.worker_name, text_of(task)
+        self.returncode = -task.code if task.outcome == pb.OUTCOME_SIGNALED else task.code
+        self.seconds = task.run_us / 1e6 if task.run_us >= 0 else None
+
+    def output(self, stderr=False):
+        """What it wrote, as bytes, from the worker that keeps it."""
+        return self.job._cluster.output(self.job.id, self._number, self._worker, stderr)
+
+    def __repr__(self):
+        return f"<Task {self.index} of {self.job.id}: {self.state}>"
+
+
+class Job:
+    """A job that was submitted. It goes on without this object."""
+
+    def __init__(self, cluster, job):
+        self._cluster, self.id = cluster, job
+        self._ended = None
+
+    def _get(self, **more):
+        return self._cluster.call_owner(self.id, "GetJob", pb.GetJobRequest(job=self.id, **more), pb.GetJobReply)
+
+    @property
+    def state(self):
+        """pending, waiting, running, done, failed or cancelled."""
+        if self._ended is None:
+            state = STATES[self._get().job.state]
+            if state not in FINAL:
+                return state
+            self._ended = state
+        return self._ended
+
+    def tasks(self):
+        """All tasks as they are now."""
+        found, first = [], self._get(spec=True).spec.first_index
+        while True:
+            page = self._get(first_task=len(found), max_tasks=PAGE)
+            found += [Task(self, task, first) for task in page.tasks]
+            if not page.tasks or len(found) >= page.job.tasks:
+                return found
+
+    def wait(self, timeout=None):
+        """Until it has ended: its state. TimeoutError: it goes on."""
+        end, gone = None if timeout is None else time.monotonic() + timeout, None
+        while self._ended is None:
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                raise TimeoutError(f"job {self.id} has not ended within {timeout} s, and goes on")
+            try:
+                self._watch(left)
+                gone = None
+            except grpc.RpcError as e:
+                if e.code() == grpc.StatusCode.DEADLINE_EXCEEDED and left is not None:
+                    continue
+                gone = gone or time.monotonic()
+                if e.code() not in ELSEWHERE or time.monotonic() - gone > GONE_SECONDS:
+                    raise HawkError(f"job {self.id}: {e.details()}") from None
+                time.sleep(AGAIN_SECONDS)
+            except HawkError:
+                gone = gone or time.monotonic()
+                if time.monotonic() - gone > GONE_SECONDS:
+                    raise
+                time.sleep(AGAIN_SECONDS)
+        return self._ended
+
+    def _watch(self, timeout):
+        channel = self._cluster.channel(self._cluster.dist_of(self.id))
+        watch = channel.unary_stream("/hawk.v1.Hawk/Watch", request_serializer=pb.WatchRequest.SerializeToString,
+                                     response_deserializer=pb.Event.FromString)
+        for event in watch(pb.WatchRequest(job=self.id), timeout=timeout, metadata=self._cluster.metadata):
+            if event.HasField("job") and STATES[event.job.state] in FINAL:
+                self._ended = STATES[event.job.state]
+
+    def cancel(self):
+        """Ends what runs, and starts nothing more. False: it had ended."""
+        request = pb.CancelRequest(job=self.id)
+        return not self._cluster.call_owner(self.id, "Cancel", request, pb.CancelReply).already_ended
+
+    def check(self):
+        """Waits; JobFailed unless every task has succeeded. Returns the job."""
+        if self.wait() != "done":
+            raise JobFailed(self)
+        return self
+
+    def __repr__(self):
+        return f"<Job {self.id}>"
+
+
+def bytes_of(value):
+    return value if isinstance(value, bytes) else os.fsencode(str(value))
+
+
+def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, stdout=None, stderr=None, stdin=None,
+           klass=None, estimate=None, time_limit=None, retries=0, lost_retries=2, dist=None, token_file=None):
+    """Submits a command as a job, which goes on without this program, as `hawk submit` does. Returns a Job.
+
+    command: a list of words. inputs: a task for each of these, which replaces {} in the command or is its last word.
+    count: so many tasks, numbered by HAWK_TASK_INDEX. env: more variables. stdout, stderr: files, with places as in
+    `hawk submit --stdout`. klass: "short" or "long". estimate, time_limit: seconds of one task. retries: of a task that
+    failed; lost_retries: of one whose worker died.
+    """
+    if isinstance(command, (str, bytes)):
+        raise TypeError("the command is a list of words; a shell's text is [\"sh\", \"-c\", text]")
+    if klass not in TAGS:
+        raise ValueError('klass is "short", "long" or None')
+    cluster = Cluster(dist, token_file)
+    inputs = None if inputs is None else [bytes_of(value) for value in inputs]
+    tasks = len(inputs) if inputs is not None else count or 1
+    if tasks == 0:
+        raise ValueError("a job of no tasks")
+    spec = pb.JobSpec(
+        name=name or os.path.basename(str(command[0])), tasks=tasks, kind=pb.PAYLOAD_COMMAND, detached=True,
+        argv=[str(word) for word in command], env=cluster.environment(env), cwd=os.path.abspath(cwd or os.getcwd()),
+        stdout=stdout or "", stderr=stderr or "", stdin=stdin or b"", tag=TAGS[klass],
+        estimate_us=int((estimate or 0) * 1e6), time_limit_us=int((time_limit or 0) * 1e6), retries=lost_retries,
+        failure_retries=retries, umask=umask(), ancestors=ancestors(), task_args=inputs or [],
+        each_arg=inputs is not None)
+    key = int.from_bytes(os.urandom(8), "little") or 1
+    return Job(cluster, cluster.call("Submit", pb.SubmitRequest(job=spec, key=key), pb.SubmitReply, once=True).job)
+
+
+def run(command, *, check=True, **more):
+    """Submits a command and waits until it has ended, as subprocess.run does; arguments as submit(). Returns the Job.
+    check: JobFailed unless every task has succeeded. KeyboardInterrupt cancels the job."""
+    job = submit(command, **more)
+    try:
+        job.wait()
+    except BaseException:
+        job.cancel()
+        raise
+    return job.check() if check else job

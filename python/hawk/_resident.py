@@ -1,0 +1,272 @@
+"""The processes that run an executor's calls on a worker (hawk/_executor.py starts them).
+
+A task starts the leader, which forks a process per slot of the worker. Each attaches as an executor of its own and runs
+one call at a time, in its main thread. With the first one the task becomes a resident: it is done, and its processes
+stay (protos/executor.proto). The leader replaces a process that died, and ends all when none has had a call for a while
+or when a call says so.
+"""
+import contextlib
+import io
+import json
+import mmap
+import os
+import pickle
+import queue
+import runpy
+import signal
+import struct
+import sys
+import threading
+import time
+import traceback
+import types
+
+import grpc
+
+from hawk import _calls, executor_pb2 as epb
+
+OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1), ("grpc.enable_http_proxy", 0),
+           ("grpc.use_local_subchannel_pool", 1)]
+SLOTS_MAX = 4096
+CANCEL_SECONDS = 1.0  # from KeyboardInterrupt to the end of the process
+FUNCTIONS_KEPT = 16
+LOOK_SECONDS = 1.0    # how often the leader looks whether all are idle
+BUSY = 0.0
+CANNOT_ATTACH = 4     # exit code
+
+
+# ---- One process ----
+
+class Unpickler(pickle.Unpickler):
+    """Finds what the caller's main program defines, by importing that program."""
+
+    def find_class(self, module, name):
+        if module == "__main__":
+            import_main()
+        return super().find_class(module, name)
+
+
+main_path = None
+
+
+def import_main():
+    """As multiprocessing does it: under another name, so that what is guarded by `__main__` does not run."""
+    global main_path
+    path, main_path = main_path, None
+    if path is None:
+        return
+    main = types.ModuleType("__mp_main__")
+    _calls.importing_main = True
+    try:
+        main.__dict__.update(runpy.run_path(path, run_name="__mp_main__"))
+    finally:
+        _calls.importing_main = False
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = main
+
+
+def loads(data):
+    return Unpickler(io.BytesIO(data)).load() if b"__main__" in data else pickle.loads(data)
+
+
+class Process:
+    def __init__(self, setup, place, since, hello, tell_slots):
+        self.key, self.directory = bytes.fromhex(setup["key"]), setup["directory"]
+        self.place, self.since, self.tell_slots = place, since, tell_slots
+        self.out, self.tasks = queue.SimpleQueue(), queue.SimpleQueue()
+        self.functions = {}
+        self.current = self.cancelled = None
+        self.job = None
+        self.out.put(epb.FromExecutor(hello=hello))
+        channel = grpc.insecure_channel(os.environ["HAWK_WORKER_SOCKET"], OPTIONS)
+        attach = channel.stream_stream(
+            "/hawk.v1.Executors/Attach", request_serializer=epb.FromExecutor.SerializeToString,
+            response_deserializer=epb.ToExecutor.FromString)
+        metadata = (("authorization", f"Bearer {setup['token']}"),) if setup["token"] else None
+        self.stream = attach(iter(self.out.get, None), metadata=metadata)
+
+    def run(self):
+        signal.signal(signal.SIGINT, self._on_interrupt)
+        signal.signal(signal.SIGTERM, lambda number, frame: self.out.put(epb.FromExecutor(drain=True)))
+        threading.Thread(target=self._read, daemon=True).start()
+        while True:
+            task = self.tasks.get()
+            self.since[self.place] = BUSY
+            packet = self._run(task)
+            self.since[self.place] = time.monotonic()
+            self.out.put(epb.FromExecutor(results=[epb.AppResult(id=task.id, **packet)]))
+
+    def _run(self, task):
+        try:
+            kind, body = _calls.unpack(self.key, task.payload, keep=True)
+        except (ValueError, OSError) as e:
+            return {"code": 1, "error": str(e)}
+        if kind == _calls.LEAVE:
+            os.kill(os.getppid(), signal.SIGTERM)
+            return {"result": b""}
+        if task.job != self.job:  # jobs that the call submits are this one's
+            self.job = os.environ["HAWK_JOB_ID"] = task.job
+        try:
+            packet = self._call(task.id, body)
+        except KeyboardInterrupt:  # of a cancelled call that was ending
+            packet = b""
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        return {"result": packet}
+
+    def _call(self, number, body):
+        self.current = number
+        try:
+            function, arguments = _calls.call_parts(body)
+            args, kwargs = loads(arguments)
+            value = self._function(function)(*args, **kwargs)
+            self.current = None
+            return self._pack(_calls.VALUE, self._dump(value))
+        except BaseException as e:
+            self.current = None
+            return self._pack(_calls.ERROR, self._dump_error(e))
+
+    def _function(self, data):
+        function = self.functions.get(data)
+        if function is None:
+            if len(self.functions) >= FUNCTIONS_KEPT:
+                self.functions.clear()
+            function = self.functions[data] = loads(data)
+        return function
+
+    @staticmethod
+    def _dump(value):
+        try:
+            return _calls.dumps(value)
+        except Exception as e:
+            raise pickle.PicklingError(f"the call's result ({type(value).__name__}) cannot be sent back: {e}") from None
+
+    @staticmethod
+    def _dump_error(error):
+        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        try:
+            data = _calls.dumps(error)
+            loads(data)  # some exceptions cannot be read back
+        except Exception:
+            data = pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
+        return pickle.dumps((data, trace))
+
+    def _pack(self, kind, body):
+        return _calls.pack(self.key, kind, body, lambda: self.directory)
+
+    def _on_interrupt(self, number, frame):
+        if self.current is not None and self.current == self.cancelled:
+            raise KeyboardInterrupt
+
+    # ---- The thread that reads from the worker ----
+
+    def _read(self):
+        attached = False
+        try:
+            for message in self.stream:
+                if message.HasField("attached"):
+                    attached = True
+                    if self.tell_slots is not None:
+                        os.write(self.tell_slots, struct.pack("I", message.attached.slots))
+                for task in message.tasks:
+                    self.tasks.put(task)
+                for number in message.cancel:
+                    self._cancel(number)
+        except grpc.RpcError as e:
+            if not attached and e.code() != grpc.StatusCode.ALREADY_EXISTS:
+                print(f"{os.environ['HAWK_WORKER_SOCKET']}: {e.details()}", file=sys.stderr, flush=True)
+                os._exit(CANNOT_ATTACH)
+        os._exit(0)  # nobody wants what still runs
+
+    def _cancel(self, number):
+        self.cancelled = number
+        if self.current == number:
+            os.kill(os.getpid(), signal.SIGINT)
+            threading.Thread(target=self._end_cancelled, args=(number,), daemon=True).start()
+
+    def _end_cancelled(self, number):
+        time.sleep(CANCEL_SECONDS)
+        if self.current == number:
+            os._exit(1)  # the leader starts another process
+
+
+# ---- The leader ----
+
+class Leader:
+    def __init__(self, setup):
+        self.setup = setup
+        self.since = memoryview(mmap.mmap(-1, 8 * SLOTS_MAX)).cast("d")  # when each became idle; BUSY
+        self.children = {}  # places by process id
+        self.leaving = False
+        self.signals = {signal.SIGCHLD, signal.SIGTERM}
+
+    def run(self):
+        signal.pthread_sigmask(signal.SIG_BLOCK, self.signals)
+        reader, writer = os.pipe()
+        self._fork(0, writer)
+        os.close(writer)
+        told = os.read(reader, 4)
+        if told:
+            slots = struct.unpack("I", told)[0]
+            for place in range(1, min(slots, self.setup["most"] or slots, SLOTS_MAX)):
+                self._fork(place, None)
+        code = 0
+        while self.children:
+            self._wait()
+            code = self._reap() or code
+        return 0 if told else code
+
+    def _fork(self, place, tell_slots):
+        self.since[place] = time.monotonic()
+        pid = os.fork()
+        if pid:
+            self.children[pid] = place
+            return
+        code = 1
+        try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, self.signals)
+            hello = epb.Hello(app=self.setup["app"], slots=1, name=f"python {os.getpid()}")
+            if tell_slots is not None:
+                hello.task_of, hello.task = os.environ["HAWK_JOB_ID"], int(os.environ["HAWK_TASK_INDEX"])
+            Process(self.setup, place, self.since, hello, tell_slots).run()
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
+
+    def _wait(self):
+        got = signal.sigtimedwait(self.signals, LOOK_SECONDS)
+        if got is not None and got.si_signo == signal.SIGTERM:
+            self._leave()
+        since = [self.since[place] for place in self.children.values()]
+        if BUSY not in since and time.monotonic() - max(since) > self.setup["idle"]:
+            self._leave()
+
+    def _leave(self):
+        self.leaving = True
+        for pid in self.children:
+            os.kill(pid, signal.SIGTERM)
+
+    def _reap(self):
+        """The exit code of the last one that ended, 0 for none."""
+        code = 0
+        while self.children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                break
+            place, code = self.children.pop(pid, None), os.waitstatus_to_exitcode(status)
+            if place is not None and code not in (0, CANNOT_ATTACH) and not self.leaving:
+                self._fork(place, None)
+        return code
+
+
+def main():
+    global main_path
+    setup = json.loads(os.environ.pop("HAWK_PYTHON_SETUP"))
+    if not os.environ.get("HAWK_WORKER_SOCKET"):
+        sys.exit("this worker has no socket for executors: set worker.executor_socket")
+    sys.path[:] = setup["path"]
+    main_path = setup["main"]
+    sys.argv[:] = setup["argv"]
+    sys.exit(Leader(setup).run())

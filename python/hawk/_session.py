@@ -1,0 +1,209 @@
+"""Many jobs on one stream to a dist (Hawk.Session). When the dist goes away, its jobs move to another one."""
+import collections
+import itertools
+import os
+import threading
+import time
+
+import grpc
+
+from hawk import hawk_pb2 as pb
+from hawk._cluster import TIMEOUT, monotonic_us
+
+BEATS_MISSED = 3
+BEAT_DEFAULT = 1.0  # seconds, until the dist has said how often it beats
+ROUND_PAUSE = 0.2   # between two rounds through all dists
+# What no other dist would answer otherwise.
+REFUSED = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED)
+
+
+class SessionJob:
+    """A job that was submitted on the session, until it has ended."""
+
+    def __init__(self, tag, spec, on_task, on_end):
+        self.tag, self.spec, self.on_task, self.on_end = tag, spec, on_task, on_end
+        self.key = int.from_bytes(os.urandom(8), "little") or 1
+        self.job = ""      # its id, once a dist has it
+        self.klass = self.why = self.long_epoch = 0
+        self.moves = 0
+        self.begun_us = monotonic_us()
+        self.ended = {}    # tasks by number
+        self.cancelled = False
+
+    def request(self, elsewhere):
+        """elsewhere: to another dist than the one that has had it."""
+        submit = pb.SessionSubmit(tag=self.tag, job=self.spec, key=self.key)
+        if elsewhere and not self.job:
+            # No dist has told of it: it begins anew, and the other copy is nobody's.
+            self.key = submit.key = int.from_bytes(os.urandom(8), "little") or 1
+        elif elsewhere or self.moves:
+            self.moves += 1
+            submit.resubmit.CopyFrom(pb.Resubmit(
+                job=self.job, epoch=1 + 2 * self.moves, long_epoch=self.long_epoch, why=self.why,
+                age_us=monotonic_us() - self.begun_us, ended=list(self.ended.values()), **{"class": self.klass}))
+        return submit
+
+
+class Session:
+    """Callbacks run in the session's thread: on_task(job, task) for each end of a task, once; on_end(job, error) at the
+    end, with error a text when no dist took the job."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.condition = threading.Condition()
+        self.tags = itertools.count(1)
+        self.jobs = {}
+        self.out = collections.deque()  # SessionSubmit and SessionCancel
+        self.stream = None
+        self.generation = 0             # of streams; an earlier one's generator ends
+        self.address = None
+        self.closing = False
+        self.beat, self.heard = BEAT_DEFAULT, time.monotonic()
+        self.threads = [threading.Thread(target=run, name=f"hawk-{run.__name__}", daemon=True)
+                        for run in (self._receive, self._watch)]
+        for thread in self.threads:
+            thread.start()
+
+    def submit(self, spec, on_task, on_end):
+        with self.condition:
+            job = SessionJob(next(self.tags), spec, on_task, on_end)
+            self.jobs[job.tag] = job
+            if self.stream is not None:
+                self.out.append(job.request(False))
+            self.condition.notify_all()
+        return job
+
+    def cancel(self, job):
+        with self.condition:
+            if job.tag in self.jobs and not job.cancelled:
+                job.cancelled = True
+                self.out.append(pb.SessionCancel(tag=job.tag))
+                self.condition.notify_all()
+
+    def close(self):
+        """Ends the stream: what has not ended is cancelled by the cluster."""
+        with self.condition:
+            self.closing = True
+            stream = self.stream
+            self.condition.notify_all()
+        if stream is not None:
+            stream.cancel()
+        for thread in self.threads:
+            thread.join(TIMEOUT)
+
+    # ---- Sending: the generator runs in gRPC's thread ----
+
+    def _requests(self, generation):
+        yield pb.SessionRequest(beats=True)
+        while True:
+            request = pb.SessionRequest()
+            with self.condition:
+                while not self.out and generation == self.generation and not self.closing:
+                    self.condition.wait()
+                if generation != self.generation or self.closing:
+                    return
+                while self.out and len(request.submit) < 1000 and len(request.cancel) < 1000:
+                    item = self.out.popleft()
+                    (request.submit if isinstance(item, pb.SessionSubmit) else request.cancel).append(item)
+            yield request
+
+    # ---- Receiving ----
+
+    def _open(self, address, elsewhere):
+        call = self.cluster.channel(address).stream_stream(
+            "/hawk.v1.Hawk/Session", request_serializer=pb.SessionRequest.SerializeToString,
+            response_deserializer=pb.SessionEvent.FromString)
+        with self.condition:
+            self.generation += 1
+            self.out.clear()
+            jobs = list(self.jobs.values())
+            self.out.extend(job.request(elsewhere) for job in jobs)
+            self.out.extend(pb.SessionCancel(tag=job.tag) for job in jobs if job.cancelled)
+            self.heard = time.monotonic()
+            self.stream = call(self._requests(self.generation), metadata=self.cluster.metadata)
+            return self.stream
+
+    def _receive(self):
+        last_good, tried, error = time.monotonic(), 0, ""
+        while not self.closing:
+            address = self.cluster.contacts[0]
+            elsewhere = self.address is not None and address != self.address
+            stream = self._open(address, elsewhere)
+            try:
+                for event in stream:
+                    self.heard = last_good = time.monotonic()
+                    self.address, tried = address, 0
+                    self._take(event)
+                error = f"{address} ended the session"
+            except grpc.RpcError as e:
+                error = f"{address}: {e.details()}"
+                if e.code() in REFUSED and not self.closing:
+                    self._fail_all(error)
+            if self.closing:
+                return
+            self._end_stream()
+            self.cluster.prefer_another(address)
+            tried += 1
+            if time.monotonic() - last_good > TIMEOUT:
+                self._fail_all(f"no dist answers: {error}")
+                last_good = time.monotonic()
+            if tried % len(self.cluster.contacts) == 0:
+                with self.condition:
+                    self.condition.wait_for(lambda: self.closing, ROUND_PAUSE)
+
+    def _end_stream(self):
+        with self.condition:
+            self.generation += 1
+            self.stream = None
+            self.condition.notify_all()
+
+    def _fail_all(self, text):
+        with self.condition:
+            jobs, self.jobs = list(self.jobs.values()), {}
+            self.out.clear()
+        for job in jobs:
+            job.on_end(job, text)
+
+    def _take(self, event):
+        if event.beat_us:
+            self.beat = event.beat_us / 1e6
+        for j in event.jobs:
+            job = self.jobs.get(j.tag)
+            if job:
+                job.job, job.klass, job.why = j.job, getattr(j, "class"), j.why
+                job.long_epoch = j.epoch if j.at_central else 0
+        for r in event.refused:
+            self._end(r.tag, r.error)
+        for t in event.tasks:
+            job = self.jobs.get(t.tag)
+            if job and t.task not in job.ended:
+                job.ended[t.task] = pb.Task(
+                    task=t.task, state=t.state, outcome=t.outcome, code=t.code, attempt=t.attempt, worker=t.worker,
+                    wait_us=t.wait_us, run_us=t.run_us)
+                job.on_task(job, t)
+        for e in event.ends:
+            self._end(e.tag, "")
+
+    def _end(self, tag, error):
+        with self.condition:
+            job = self.jobs.pop(tag, None)
+        if job:
+            job.on_end(job, error)
+
+    def _watch(self):
+        """Ends a stream on which nothing came for three beats: that dist is not there."""
+        while True:
+            with self.condition:
+                if self.condition.wait_for(lambda: self.closing, self.beat):
+                    return
+                stream = self.stream
+            if stream is not None and time.monotonic() - self.heard > max(BEATS_MISSED * self.beat, BEAT_DEFAULT):
+                stream.cancel()
+
+
+def text_of(task):
+    """How a task ended, for people."""
+    if task.message:
+        return task.message
+    outcome = pb.Outcome.Name(task.outcome)[len("OUTCOME_"):].replace("_", " ").lower()
+    return f"{outcome} {task.code}" if task.code else outcome
