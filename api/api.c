@@ -327,6 +327,7 @@ struct api *api_new(struct loop *l, struct server *s, const struct api_roles *ro
         if (i != API_SESSION)
             server_handle(s, api_methods[i].path, entries[i], a);
     server_handle_stream(s, api_methods[API_SESSION].path, api_session, a);
+    api_health_init(a, s);
     server_limit(s, api_methods[API_WATCH].path, API_WATCHES_MAX);
     for (int i = 0; i < API_METHOD_COUNT; i++)
         if (api_methods[i].streaming)

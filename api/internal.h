@@ -170,4 +170,7 @@ uint32_t api_wait(struct api *a, struct rpc_call *c, enum api_method method);
 struct api_waiting *api_take(struct api *a, uint32_t client);
 void api_waiting_free(struct api_waiting *w);
 
+/* api/health.c */
+void api_health_init(struct api *a, struct server *s);
+
 #endif

@@ -6,7 +6,7 @@ import tempfile
 
 import grpc
 
-from grpctest import Caller, pb, refused
+from grpctest import SERVING, Caller, health, pb, refused
 from hawktest import Cluster, Daemon, run_tests, wait_for
 
 KEY = 4711
@@ -126,6 +126,15 @@ def test_watches_of_each_task_are_limited_together():
 
         wait_for("a watch's room to be given back", room)
         assert not dist("Cancel", pb.CancelRequest(job=job), pb.CancelReply).already_ended
+
+
+def test_health():
+    with Cluster(workers=1) as c:
+        worker = next(n["address"] for n in c.json("nodes")["nodes"] if n["role"] == "worker")
+        for addr in (c.central_addr, c.dist_addrs[0], worker):
+            for service in (None, "", "hawk.v1.Hawk"):
+                assert health(addr, service) == SERVING, (addr, service)
+            refused(grpc.StatusCode.NOT_FOUND, lambda a=addr: health(a, "other.Service"))
 
 
 run_tests(sys.modules[__name__])

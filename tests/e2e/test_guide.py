@@ -81,11 +81,13 @@ def start_cluster(directory, env):
 def run_section(page, heading, blocks):
     where = f"{page}, {heading}"
     with tempfile.TemporaryDirectory() as d:
-        env = {**user_environment(d), "SOURCES": ROOT, "PATH": f"{d}/bin:{os.environ['PATH']}"}
+        env = {**user_environment(d), "SOURCES": ROOT, "PATH": f"{d}/bin:{os.environ['PATH']}",
+               "PYTHONPATH": f"{os.path.dirname(HAWK)}/python"}
         for name in ("HAWK_CONFIG", "HAWK_TOKEN", "HAWK_TOKEN_FILE"):
             env.pop(name, None)
         os.mkdir(f"{d}/bin")
         os.symlink(HAWK, f"{d}/bin/hawk")
+        os.symlink("/usr/bin/python3", f"{d}/bin/python3")
         os.mkdir(f"{d}/work")
         daemons = []
         try:
@@ -125,6 +127,14 @@ def test_readme():
 
 def test_guide():
     run_page("docs/guide.md")
+
+
+def test_python_users():
+    run_page("docs/python.md")
+
+
+def test_slurm_users():
+    run_page("docs/slurm.md")
 
 
 def test_operating():
