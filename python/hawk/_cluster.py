@@ -12,7 +12,8 @@ ROLE_SCHEDULER, ROLE_WORKER = "scheduler.hawk", "worker.hawk"
 # A daemon that is away or overloaded; another one may answer.
 ELSEWHERE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 # What `hawk submit` passes on to a cluster; to this user's `hawk up` goes everything.
-EXPORTED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "HAWK_DIST", "VIRTUAL_ENV")
+EXPORTED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "HAWK_DIST", "HAWK_LOGIN",
+            "VIRTUAL_ENV")
 EXPORTED_PREFIXES = ("LC_", "HAWK_TLS_", "PYTHON")
 OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1), ("grpc.enable_http_proxy", 0),
            ("grpc.use_local_subchannel_pool", 1)]
@@ -28,6 +29,14 @@ def up_address():
     return f"unix:{directory}/hawk/up.sock" if directory else f"unix:/tmp/hawk-{os.getuid()}/up.sock"
 
 
+def login_directory():
+    """Where `hawk login` has put this user's credential; None: there is none."""
+    config = os.environ.get("XDG_CONFIG_HOME", "")
+    directory = os.environ.get("HAWK_LOGIN") or \
+        (f"{config}/hawk" if config.startswith("/") else os.path.expanduser("~/.config/hawk"))
+    return directory if directory != "none" and os.path.exists(f"{directory}/user.crt") else None
+
+
 def read_file(path, what):
     try:
         with open(path, "rb") as f:
@@ -41,11 +50,12 @@ class Cluster:
 
     def __init__(self, dist=None, token_file=None):
         self.local = not dist and not os.environ.get("HAWK_DIST")
+        self.login = login_directory()
         listed = dist or os.environ.get("HAWK_DIST") or up_address()
-        self.contacts = [a for a in listed.replace(",", " ").split() if a]
+        if self.local and not os.path.exists(listed[len("unix:"):]):
+            listed, self.local = self._login_dists(), False
+        self.contacts = listed.replace(",", " ").split()
         if not self.contacts:
-            raise HawkError("no dist is named: give dist=, or set HAWK_DIST")
-        if self.local and not os.path.exists(self.contacts[0][len("unix:"):]):
             raise HawkError("no cluster found: start one with `hawk up`, or name a dist with HAWK_DIST")
         self.token = self._find_token(token_file)
         self.metadata = (("authorization", f"Bearer {self.token}"),) if self.token else None
@@ -60,11 +70,19 @@ class Cluster:
             return read_file(path, "the cluster's token").decode().strip()
         return os.environ.get("HAWK_TOKEN") or None
 
-    @staticmethod
-    def _find_tls():
+    def _login_dists(self):
+        try:
+            with open(f"{self.login}/dist", encoding="utf-8") as f:
+                return f.readline().strip()
+        except OSError:
+            return ""
+
+    def _find_tls(self):
         names = [os.environ.get(f"HAWK_TLS_{part}") for part in ("ROOTS", "KEY", "CERTIFICATE")]
         if not any(names):
-            return None
+            if self.token or not self.login:
+                return None
+            names = [f"{self.login}/{name}" for name in ("roots.crt", "user.key", "user.crt")]
         if not all(names):
             raise HawkError("TLS needs HAWK_TLS_CERTIFICATE, HAWK_TLS_KEY and HAWK_TLS_ROOTS, and not all are set")
         return grpc.ssl_channel_credentials(*(read_file(name, "TLS") for name in names))

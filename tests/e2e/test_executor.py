@@ -492,8 +492,8 @@ def test_who_is_no_task_becomes_no_resident():
 
 def test_a_task_is_told_where_executors_attach():
     with Cluster(workers=1, slots=1) as c:
-        job = c.submit("--wait", "--", "sh", "-c", "echo $HAWK_WORKER_SOCKET")
-        assert c.hawk("cat", job).stdout.strip() == socket_of(c, "w1")
+        c.hawk("submit", "--wait", "--", "sh", "-c", "echo $HAWK_WORKER_SOCKET")
+        assert c.hawk("cat", "last").stdout.strip() == socket_of(c, "w1")
 
 
 run_tests(sys.modules[__name__])

@@ -317,6 +317,14 @@ def test_a_token_and_tls():
             p.environment(HAWK_DIST=c.dist_addrs[0], **c.ca.environment("ann")), hawk.Executor() as ex:
         assert ex.submit(p.square, 4).result(BOUND) == 16
         assert hawk.run(["echo", "hi"]).tasks()[0].output() == b"hi\n"
+        with tempfile.TemporaryDirectory() as d:  # the same files, where `hawk login` puts them
+            for name, file in (("user.crt", "ann.crt"), ("user.key", "ann.key"), ("roots.crt", "roots.crt")):
+                os.symlink(f"{c.ca.dir}/{file}", f"{d}/{name}")
+            with open(f"{d}/dist", "w", encoding="utf-8") as f:
+                f.write(c.dist_addrs[0] + "\n")
+            none = dict.fromkeys(c.ca.environment("ann"))
+            with p.environment(HAWK_DIST=None, HAWK_LOGIN=d, XDG_RUNTIME_DIR=d, **none), hawk.Executor() as other:
+                assert other.submit(p.square, 5).result(BOUND) == 25
 
 
 def test_no_cluster():
