@@ -1,5 +1,5 @@
-/* gRPC's health check, grpc.health.v1.Health/Check, for supervisors that know nothing of Hawk. The messages are so small
- * that their bytes stand here. */
+/* gRPC's health check, grpc.health.v1.Health/Check, for supervisors that know nothing of Hawk. The messages are so
+ * small that their bytes stand here. */
 #include "api/internal.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 static const uint8_t serving[] = {0x08, 1}, not_serving[] = {0x08, 2};
 
 /* Whether the request names this service; an empty one names the daemon. */
-static bool names(const uint8_t *request, size_t len, const char *service)
+static bool is_for(const uint8_t *request, size_t len, const char *service)
 {
     size_t n = strlen(service);
 
@@ -23,7 +23,7 @@ static void on_check(void *arg, struct rpc_call *c, const uint8_t *request, size
 {
     const struct api *a = arg;
 
-    if (len == 0 || names(request, len, "") || names(request, len, "hawk.v1.Hawk"))
+    if (len == 0 || is_for(request, len, "") || is_for(request, len, "hawk.v1.Hawk"))
         rpc_reply(c, a->standby ? not_serving : serving, sizeof serving);
     else
         rpc_fail(c, GRPC_STATUS_NOT_FOUND,
