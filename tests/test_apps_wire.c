@@ -82,7 +82,9 @@ static void executors_are_understood(void **state)
     struct heard got = {0};
     char why[200];
 
-    attach_put_hello(&b, &(struct attach_hello){.app = "sum", .name = "x", .slots = 300, .pauses = true});
+    attach_put_hello(
+        &b, &(struct attach_hello){
+                .app = "sum", .name = "x", .slots = 300, .pauses = true, .task_of = "3.17", .task = 5});
     for (int i = 0; i < 2; i++)
         attach_put_result(&b,
                           &(struct attach_result){.id = UINT64_MAX - 1, .code = -5, .result = {"abc", 3}});
@@ -92,6 +94,8 @@ static void executors_are_understood(void **state)
     assert_true(got.hellos == 1 && got.results == 2 && got.drains == 1);
     assert_string_equal(got.hello.app, "sum");
     assert_int_equal(got.hello.slots, 300);
+    assert_string_equal(got.hello.task_of, "3.17");
+    assert_int_equal(got.hello.task, 5);
     assert_true(got.hello.pauses && got.paused.id == 1u << 30 && got.paused.refused);
     assert_true(got.result.id == UINT64_MAX - 1 && got.result.code == -5 && got.result.result.len == 3);
     assert_int_equal(attach_from_executor(b.data, b.len, &wire, &got, why, sizeof why), HAWK_EINVALID);
@@ -121,7 +125,7 @@ static void workers_are_understood(void **state)
                             .time_limit_us = 77};
     char why[200];
 
-    attach_put_attached(&b, "w1");
+    attach_put_attached(&b, "w1", 2);
     attach_put_task(&b, &t);
     attach_put_cancel(&b, 12345);
     attach_put_pause(&b, &(struct attach_pause){.id = 77, .on = 1});

@@ -39,7 +39,7 @@ static int on_attached(void *arg, struct span worker)
 
     memcpy(name, worker.data, n);
     name[n] = '\0';
-    attach_put_attached(arg, name);
+    attach_put_attached(arg, name, 3);
     return 0;
 }
 static int on_task(void *arg, const struct attach_task *t)
