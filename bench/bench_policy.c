@@ -223,7 +223,7 @@ static void central_begin(struct central_load *l, uint32_t workers, uint32_t slo
     c.history.share_fixed = true;
     c.history.share_ppm = 0;
     c.policy.flags &= ~(uint32_t)POLICY_STEAL;
-    l->c = central_new(&c, 1);
+    l->c = central_new(&c);
     central_hear(l, &(struct msg){.type = MSG_START});
     central_hear(l, &(struct msg){.type = MSG_RECOVERED});
     central_join(l, DIST_LINK, ROLE_DIST, 0);

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-struct central *central_new(const struct central_config *cfg, uint64_t seed)
+struct central *central_new(const struct central_config *cfg)
 {
     struct central *c = xcalloc(1, sizeof *c);
 

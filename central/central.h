@@ -34,9 +34,8 @@ struct central; /* opaque: central/state.h is private to central/ */
 /* Of this many workers one may be out of service by itself; in any case one, if there are at least two. */
 #define CENTRAL_OUT_SHARE 4u
 
-/* A central that is ready for START. Copies cfg. The seed is unused: central decides everything by order.
- * Never NULL. */
-struct central *central_new(const struct central_config *cfg, uint64_t seed);
+/* A central that is ready for START. It decides everything by order, and draws nothing. Copies cfg. Never NULL. */
+struct central *central_new(const struct central_config *cfg);
 void central_free(struct central *c); /* NULL is fine */
 /* Handles one event. Output: at most two messages per long task, a few per node, and one per known job name
  * when a dist joins. */

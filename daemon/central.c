@@ -330,7 +330,7 @@ static int begin_reign(struct central_daemon *d, const struct leader_view *v)
     cc.cluster = store_cluster_id(s);
     cc.epoch = d->epoch = store_epoch(s);
     d->over = false;
-    d->role = central_new(&cc, entropy());
+    d->role = central_new(&cc);
     struct node_config nc = {.role = ROLE_CENTRAL,
                              .name = p->name,
                              .token = p->node_token,

@@ -231,7 +231,7 @@ static void on_timer(void *arg) {}
 static void add_central(struct embedded *e)
 {
     struct bus_role r = {.fns = &central_functions};
-    e->central = central_new(e->config.central, e->config.seed);
+    e->central = central_new(e->config.central);
     e->central_ep = bus_add(e->bus, ROLE_CENTRAL);
     bus_start(e->bus, e->central_ep, &r, e->central);
     post_message(e, e->central_ep, &(struct msg){.type = MSG_RECOVERED});

@@ -165,7 +165,7 @@ static inline void talk_config(struct talk *t)
 
 static inline void talk_start(struct talk *t)
 {
-    t->c = central_new(&t->config, 1);
+    t->c = central_new(&t->config);
     tell(t, START, start, 0, 0);
 }
 

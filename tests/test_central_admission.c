@@ -104,7 +104,7 @@ static void uses_are_read_back(void **state)
 
     memset(&t, 0, sizeof t);
     talk_config(&t);
-    t.c = central_new(&t.config, 1);
+    t.c = central_new(&t.config);
     tell(&t, START, start, 0);
     tell_use(&t, "a", 11, 5 * S);
     tell_use(&t, "b", 12, INT64_C(32) * 24 * 3600 * S);

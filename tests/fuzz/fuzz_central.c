@@ -228,7 +228,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     f.tasks_max = TASKS_MAX;
     b = take_u8(&f.in);
     configure(&f, &c, b);
-    f.c = central_new(&c, b);
+    f.c = central_new(&c);
     SAY(&f, START, start, 0, 0);
     recover(&f);
     for (int i = 0; i < STEPS && input_left(&f.in) && !f.stopped; i++)
