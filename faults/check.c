@@ -142,13 +142,45 @@ static void expect_durable(struct cluster *c, const struct msg_long_task *m)
                  job_id_format((char[JOB_ID_TEXT]){0}, m->id.job), task_state_text(m->state));
 }
 
-void cluster_check_accepted(struct cluster *c)
+static void check_accepted(struct cluster *c)
 {
     for (uint32_t i = 0; i < c->accepted_n; i++)
         if (!cluster_store_ended(&c->store, c->accepted[i].job, c->accepted[i].epoch))
             cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN,
                          "central accepted %s (epoch %u), and its end is not on record",
                          job_id_format((char[JOB_ID_TEXT]){0}, c->accepted[i].job), c->accepted[i].epoch);
+}
+
+static bool central_has(const struct cluster *c, const struct msg_journal_job *m)
+{
+    const struct long_job *j = central_find_job(c->central, m->job);
+    struct job_view v = {0};
+
+    if (j)
+        central_job_view(c->central, j, bus_now(c->bus), &v);
+    return j && v.epoch >= m->epoch;
+}
+
+/* Checks a journal of central (d is NULL) or of a dist: it has no job that its role has not. Such a job, refused and
+ * not undone, would come back with the role's next life. */
+static void check_journal(struct cluster *c, const struct cluster_store *s, const struct cluster_dist *d)
+{
+    for (uint32_t i = 0; i < s->durable; i++) {
+        const struct msg_journal_job *m = &s->v[i].journal_job;
+
+        if (s->v[i].type == MSG_JOURNAL_JOB && !(d ? dist_find(&d->d, m->job) != NULL : central_has(c, m)) &&
+            !cluster_store_ended(s, m->job, m->epoch))
+            cluster_fail(c, INVARIANT_QUIET, "the journal of %s has %s (epoch %u), which it does not know",
+                         d ? "a dist" : "central", job_id_format((char[JOB_ID_TEXT]){0}, m->job), m->epoch);
+    }
+}
+
+void cluster_check_journals(struct cluster *c)
+{
+    check_accepted(c);
+    check_journal(c, &c->store, NULL);
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        check_journal(c, &c->dists[i]->store, c->dists[i]);
 }
 
 void cluster_check_starts(struct cluster *c, const struct cluster_job *j, uint32_t task)

@@ -480,7 +480,7 @@ void cluster_expect_all_quiet(struct cluster *c)
     cluster_run_until(c, cluster_agrees, NULL, 60 * US_PER_S, INVARIANT_POLICY, "of one policy");
     cluster_run_until(c, all_quiet, NULL, 3600 * US_PER_S, INVARIANT_QUIET, "quiet");
     cluster_expect_in_service(c);
-    cluster_check_accepted(c);
+    cluster_check_journals(c);
     for (uint32_t i = 0; i < c->jobs_n; i++) {
         const struct cluster_job *j = c->jobs[i];
 

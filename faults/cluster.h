@@ -47,7 +47,7 @@
     X(POLICY, "policy", "the policy in an operator's answer survives central, and reaches every node")       \
     X(NOTHING_FORGOTTEN, "nothing forgotten", "every job that was accepted durably ends, whatever crashed")  \
     X(ENDS, "it ends", "after healing every job ends in bounded time")                                       \
-    X(QUIET, "quiet", "and then every table is empty")                                                       \
+    X(QUIET, "quiet", "and then every table is empty, and no journal has a job that its role has not")       \
     X(ORPHANS, "orphans", "tasks that nobody waits for end one lease later")                                 \
     X(STARTS, "starts", "a start that failed at a worker costs no retry, and loses no task")                 \
     X(SERVICE, "service",                                                                                    \

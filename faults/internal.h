@@ -103,8 +103,9 @@ bool cluster_agrees(struct cluster *c, void *arg);
 void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m);
 /* Checks a task that has ended: a failed start has cost no retry. */
 void cluster_check_starts(struct cluster *c, const struct cluster_job *j, uint32_t task);
-/* At the end: central's journal has the end of every job that central accepted. */
-void cluster_check_accepted(struct cluster *c);
+/* At the end: central's journal has the end of every job that central accepted, and no journal has a job that its
+ * role does not know. */
+void cluster_check_journals(struct cluster *c);
 /* Runs until every worker is back in service; call it when no fault comes any more. */
 void cluster_expect_in_service(struct cluster *c);
 void cluster_on_stepped(void *arg, uint32_t ep, int64_t now_us);
