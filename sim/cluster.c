@@ -103,8 +103,7 @@ static void add_central(struct sim *s)
     else
         c.history.share_min_ppm = SHARE_MIN_PPM;
     s->central = central_new(&c);
-    (void)rng_next(
-        &s->rng); /* the published results were drawn with a seed for central: each seed keeps its run */
+    (void)rng_next(&s->rng); /* central had a seed once: the seeds of published results keep their runs */
     s->central_ep = bus_add(s->bus, ROLE_CENTRAL);
     bus_start(s->bus, s->central_ep, &r, s->central);
     bus_post(s->bus, s->central_ep, 0, &(struct msg){.type = MSG_RECOVERED});
