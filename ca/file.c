@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/sync.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,22 +30,6 @@ bool ca_path(char path[PATH_MAX], const char *dir, const char *name, char *why, 
     return false;
 }
 
-/* A file that was moved is there after a power loss only once its directory is. */
-static bool sync_dir(const char *path)
-{
-    char dir[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    int fd;
-    bool good;
-
-    snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    good = fd >= 0 && fsync(fd) == 0;
-    if (fd >= 0)
-        close(fd);
-    return good;
-}
-
 int ca_write(const char *path, mode_t mode, const void *data, size_t len, char *why, size_t size)
 {
     char beside[PATH_MAX];
@@ -57,7 +42,7 @@ int ca_write(const char *path, mode_t mode, const void *data, size_t len, char *
     good = fd >= 0 && write(fd, data, len) == (ssize_t)len && fsync(fd) == 0;
     if (fd >= 0 && close(fd) != 0)
         good = false;
-    good = good && rename(beside, path) == 0 && sync_dir(path);
+    good = good && rename(beside, path) == 0 && sync_parent(path) == 0;
     return good ? 0 : ca_complain(why, size, HAWK_EIO, path, strerror(errno));
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/sync.h"
 #include "base/units.h"
 #include "base/utf8.h"
 #include "cli/quote.h"
@@ -11,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -166,18 +166,6 @@ static int read_lines(FILE *f, off_t *whole, joblog_entry_fn *entries, void *arg
 
 /* ---- Opening and closing ---- */
 
-/* The file's name must be as durable as its lines. */
-static void sync_directory(const char *path)
-{
-    char copy[PATH_MAX];
-    snprintf(copy, sizeof copy, "%s", path);
-    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    (void)fsync(fd);
-    close(fd);
-}
-
 /* Without `entries` it must be empty. A pipe is. */
 static int read_log(const char *path, joblog_entry_fn *entries, void *arg, off_t *whole, char *why,
                     size_t size)
@@ -228,7 +216,7 @@ static int open_file(struct joblog *l, const char *path, joblog_entry_fn *entrie
     end = lseek(l->fd, 0, SEEK_END);
     if (end == 0)
         text_add(&l->waiting, head, sizeof head - 1);
-    sync_directory(path);
+    (void)sync_parent(path); /* the name as durable as the lines */
     return 0;
 }
 

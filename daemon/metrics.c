@@ -4,13 +4,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "net/listen.h"
 #include "net/token.h"
 
 #include <inttypes.h>
 #include <microhttpd.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -215,15 +214,14 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 /* Signals are the loop's. */
 static struct MHD_Daemon *start_thread(struct metrics *m, int fd)
 {
-    sigset_t all, before;
+    sigset_t before;
     struct MHD_Daemon *http;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_block_signals(&before);
     http = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL, on_request, m,
                             MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
                             MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_END);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    thread_restore_signals(&before);
     return http;
 }
 

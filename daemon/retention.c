@@ -4,13 +4,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/units.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -187,26 +186,18 @@ static void *work(void *arg)
 struct retention_thread *retention_start(const struct retention *r)
 {
     struct retention_thread *t;
-    pthread_condattr_t attr;
-    sigset_t all, before;
 
     if (!r->keep_us && !r->max_bytes)
         return NULL;
     t = xcalloc(1, sizeof *t);
     t->rules = *r;
     pthread_mutex_init(&t->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&t->stop, &attr);
-    pthread_condattr_destroy(&attr);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the loop's */
-    if (pthread_create(&t->thread, NULL, work, t)) {
+    thread_cond_init(&t->stop);
+    if (thread_start(&t->thread, work, t)) {
         log_warn("no thread for removing old output can be started: it stays");
         free(t);
         t = NULL;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return t;
 }
 

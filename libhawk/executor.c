@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "libhawk/client.h"
 #include "libhawk/client_impl.h"
 #include "net/addr.h"
@@ -377,13 +378,8 @@ static void *keep_turning(void *arg)
 
 static int start_keeper(struct hawk_executor *x)
 {
-    pthread_condattr_t attr;
-
     pthread_mutex_init(&x->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&x->keep, &attr);
-    pthread_condattr_destroy(&attr);
+    thread_cond_init(&x->keep);
     x->keeping = pthread_create(&x->keeper, NULL, keep_turning, x) == 0;
     return x->keeping ? 0 : keep_error(x, HAWK_EIO, "no thread can be started");
 }

@@ -4,6 +4,7 @@
  * path is never a half-made store, and an empty file there is not ours. */
 #include "store/file.h"
 
+#include "base/sync.h"
 #include "store/schema.h"
 
 #include <endian.h>
@@ -148,25 +149,6 @@ static int check_header(const char *path, const struct refusal *r)
 
 /* ---- Making one ---- */
 
-static int sync_directory(const char *path)
-{
-    char dir[PATH_MAX];
-    int fd, err;
-
-    snprintf(dir, sizeof dir, "%s", path);
-    char *slash = strrchr(dir, '/');
-    if (!slash)
-        snprintf(dir, sizeof dir, ".");
-    else
-        slash[slash == dir] = '\0';
-    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    err = fsync(fd);
-    close(fd);
-    return err;
-}
-
 static int fill_file(const char *path, const struct refusal *r)
 {
     char *text = NULL;
@@ -202,7 +184,7 @@ static int make_file(const char *path, const struct refusal *r)
     if (unlink(new_path) < 0 && errno != ENOENT) /* left by an attempt that was killed */
         return refuse_file(r, HAWK_EIO, "%s: cannot remove it: %s", new_path, strerror(errno));
     int err = fill_file(new_path, r);
-    if (!err && (link(new_path, path) < 0 || sync_directory(path) < 0))
+    if (!err && (link(new_path, path) < 0 || sync_parent(path) < 0))
         err = refuse_file(r, HAWK_EIO, "%s: cannot make it: %s", path, strerror(errno));
     unlink(new_path);
     return err;

@@ -8,11 +8,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "store/etcd.h"
 
 #include <inttypes.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -425,8 +424,6 @@ static char *join_key(const char *prefix, const char *name)
 struct leader *leader_new(const struct leader_config *c, void (*changed)(void *arg), void *arg)
 {
     struct leader *l = xcalloc(1, sizeof *l);
-    pthread_condattr_t attr;
-    sigset_t all, before;
 
     l->key = join_key(c->prefix, "leader");
     l->epoch_key = join_key(c->prefix, "epoch");
@@ -438,15 +435,9 @@ struct leader *leader_new(const struct leader_config *c, void (*changed)(void *a
     l->arg = arg;
     l->etcd = etcd_new(c->endpoints, &c->tls);
     pthread_mutex_init(&l->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&l->wake, &attr);
-    pthread_condattr_destroy(&attr);
-    sigfillset(&all); /* signals are the loop's */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (pthread_create(&l->thread, NULL, thread_main, l))
+    thread_cond_init(&l->wake);
+    if (thread_start(&l->thread, thread_main, l))
         abort();
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return l;
 }
 

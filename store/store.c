@@ -12,14 +12,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "store/backend.h"
 #include "store/etcd_keys.h"
 #include "store/sqlite.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,20 +198,10 @@ static void *thread_main(void *arg)
 
 static int start_thread(struct store *s)
 {
-    pthread_condattr_t attr;
-    sigset_t all, before;
-
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_init(&s->db_lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->work, &attr);
-    pthread_condattr_destroy(&attr);
-    sigfillset(&all); /* signals are the loop's */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int err = pthread_create(&s->thread, NULL, thread_main, s);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return err ? HAWK_EIO : 0;
+    thread_cond_init(&s->work);
+    return thread_start(&s->thread, thread_main, s) ? HAWK_EIO : 0;
 }
 
 static void free_store(struct store *s)
