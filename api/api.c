@@ -149,6 +149,12 @@ void api_refusal(const struct api *a, int err, char *text, size_t size)
         snprintf(text, size,
                  "the job " API_NOT_ACCEPTED_TEXT ": dist %s is shutting down; submit to another dist",
                  a->roles.name);
+    else if (err == HAWK_EWRONG_USER)
+        snprintf(
+            text, size,
+            "the job " API_NOT_ACCEPTED_TEXT
+            ": no worker runs your commands: each runs those of one other user alone, since it cannot become "
+            "you; its operator may let it run everybody's as its own user (worker.run_as: any)");
     else
         snprintf(text, size, "the job " API_NOT_ACCEPTED_TEXT ": %s%s", hawk_strerror(err),
                  err == HAWK_EIO

@@ -21,6 +21,7 @@ static struct api_node node_from_member(const struct member *m)
         .address = text_or_empty(m->addr),
         .state = m->out_why ? "out-of-service" : member_state_text(m->state),
         .out_why = text_or_empty(m->out_why),
+        .serves = text_or_empty(m->serves),
         .slots = m->slots,
         .general = m->general,
         .unsettled = m->unsettled,

@@ -28,7 +28,8 @@
     X(UNSUPPORTED, -23, "not supported")                                                                     \
     X(DRAINING, -24, "draining: it takes no new work")                                                       \
     X(NO_EXECUTOR, -25, "no executor of this application is attached here")                                  \
-    X(CANNOT_START, -26, "its worker could not start it")
+    X(CANNOT_START, -26, "its worker could not start it")                                                    \
+    X(WRONG_USER, -27, "it does not run this user's commands")
 
 enum hawk_err {
 #define X(name, code, text) HAWK_E##name = (code),

@@ -162,7 +162,7 @@ struct node *central_app_best(const struct central *c, const struct central_app 
         struct node *n = a->nodes[i];
         int64_t wait_us;
 
-        if (!central_node_eligible(c, n))
+        if (!central_node_takes(c, n))
             continue;
         wait_us = waiting_at(&n->waiting, c->now_us);
         if (!best || wait_us < least_us || (wait_us == least_us && n->id.v < best->id.v)) {
@@ -179,11 +179,32 @@ void central_app_rank(const struct central *c, const struct central_app *a, stru
     for (uint32_t i = 0; i < a->nodes_n; i++) {
         struct node *n = a->nodes[i];
 
-        if (!central_node_eligible(c, n))
+        if (!central_node_takes(c, n))
             continue;
         n->rank = (struct heap_node){.key = waiting_at(&n->waiting, c->now_us), .seq = n->id.v};
         CHECK(heap_push(h, &n->rank) == 0);
     }
+}
+
+/* ---- Workers that run one user's commands alone ---- */
+
+static void set_user(struct central *c, struct node *n, struct blob *user)
+{
+    blob_drop(n->serves);
+    n->serves = blob_ref(user);
+    n->user = user ? user_number(user) : 0;
+    list_remove(&n->own);
+    if (user)
+        list_push_tail(&c->owned, &n->own);
+    central_node_update_eligible(c, n);
+}
+
+void central_node_forget_user(struct central *c, struct node *n) { set_user(c, n, NULL); }
+
+void central_on_serves(struct central *c, const struct msg *in)
+{
+    set_user(c, c->from, in->serves.user);
+    central_members_changed(c, c->from);
 }
 
 /* ---- Results of tasks ---- */

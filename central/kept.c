@@ -153,14 +153,29 @@ void kept_remove(struct central *c, struct long_task *t)
         turns_leave(&kept_of(c, j)->turns, &j->user->turn);
 }
 
+static struct long_task *first_of(const struct kept_user *u)
+{
+    const struct heap_node *turn = heap_min(&u->heap);
+
+    return turn ? container_of(container_of(turn, struct long_job, turn)->kept.next, struct long_task, w.link)
+                : NULL;
+}
+
+struct long_task *kept_first_of(const struct kept *k, uint32_t user)
+{
+    list_foreach(&k->users, l, next)
+        if (container_of(l, struct kept_user, link)->number == user)
+            return first_of(container_of(l, struct kept_user, link));
+    return NULL;
+}
+
 struct long_task *kept_first(const struct kept *k)
 {
     list_foreach(&k->turns.ring, l, next) {
-        const struct heap_node *turn = heap_min(&user_of(l)->heap);
+        struct long_task *t = first_of(user_of(l));
 
-        if (turn) /* else all of its jobs are passed over */
-            return container_of(container_of(turn, struct long_job, turn)->kept.next, struct long_task,
-                                w.link);
+        if (t) /* else all of its jobs are passed over */
+            return t;
     }
     return NULL;
 }

@@ -28,7 +28,8 @@ struct member central_member_of(const struct node *n)
                            .unsettled = n->role == ROLE_WORKER && n->general && !n->acked,
                            .addr = n->addr,
                            .name = n->name,
-                           .out_why = is_out ? n->out_why : NULL};
+                           .out_why = is_out ? n->out_why : NULL,
+                           .serves = n->serves};
 }
 
 /* Members in the lists of dists: a dist may have a stream to each. */
@@ -56,6 +57,7 @@ static struct members *list_of(const struct central *c, bool (*wanted)(const str
         blob_ref(m->v[n].addr);
         blob_ref(m->v[n].name);
         blob_ref(m->v[n].out_why);
+        blob_ref(m->v[n].serves);
         n++;
     }
     return m;
@@ -88,6 +90,7 @@ static void tell_dists(struct central *c, const struct node *n)
         m->member.general = v.general;
         m->member.unsettled = v.unsettled;
         m->member.out_why = blob_ref(v.out_why);
+        m->member.serves = blob_ref(v.serves);
         central_apps_send(c, dist, n);
     }
 }

@@ -46,6 +46,7 @@ static struct node *node_new(struct central *c, struct blob *name, node_id_t id,
     list_init(&n->parked);
     list_init(&n->stuck);
     list_init(&n->out);
+    list_init(&n->own);
     list_push_tail(&c->by_state[NODE_AWAY], &n->by_state);
     HASH_ADD_KEYPTR(hh, c->names, n->name->data, n->name->len, n);
     while (c->nodes_end <= id.v) {
@@ -110,10 +111,16 @@ bool central_node_may_take(const struct node *n)
     return n->state == NODE_UP && n->link && n->general && n->acked && !node_refuses_work(n) && !n->held_off;
 }
 
-bool central_node_eligible(const struct central *c, const struct node *n)
+bool central_node_takes(const struct central *c, const struct node *n)
 {
     return central_node_may_take(n) && (!policy_has(&c->policy, POLICY_LATE_LONG) || n->room > 0 ||
                                         !msg_in_version(MSG_LONG_REQUEST, n->version));
+}
+
+/* A worker that serves one user is in no queue of all users' work: central_tasks_place() asks it first. */
+bool central_node_eligible(const struct central *c, const struct node *n)
+{
+    return !n->serves && central_node_takes(c, n);
 }
 
 void central_node_update_eligible(struct central *c, struct node *n)
@@ -319,6 +326,7 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
         n->drain = DRAIN_NOT;
     n->acked = false;
     central_node_forget_apps(c, n, true); /* the node reports them again */
+    central_node_forget_user(c, n);
     list_remove(&n->out);
     central_pairing_forget(c, n);
     if (fresh) {
@@ -597,6 +605,7 @@ void central_nodes_free(struct central *c)
         blob_drop(n->name);
         blob_drop(n->addr);
         blob_drop(n->out_why);
+        blob_drop(n->serves);
         central_node_forget_apps(c, n, false);
         free(n->counters);
         free(n);

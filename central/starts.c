@@ -34,7 +34,7 @@ static bool another_may_take(struct central *c, const struct long_job *j)
         const struct node *n = container_of(entry, struct node, by_state);
 
         if (n->role == ROLE_WORKER && central_node_may_take(n) && central_node_serves(n, j->app) &&
-            !owner_starts_avoid(&j->starts, n->id))
+            (!n->serves || j->app || n->user == j->user->number) && !owner_starts_avoid(&j->starts, n->id))
             return true;
     }
     return false;

@@ -117,7 +117,10 @@ struct node {
     uint64_t app_set; /* their bits */
     /* While it is stuck: a thief that serves none of these gets nothing there; 0: any thief can help. */
     uint64_t stuck_apps;
-    uint32_t hinted; /* the last round in which it got a hint */
+    struct blob *serves; /* whose commands alone it runs; NULL: everybody's */
+    uint32_t user;       /* his user_number() */
+    struct list own;     /* in central.owned if it serves one user */
+    uint32_t hinted;     /* the last round in which it got a hint */
 
     uint32_t queued, running_short, running_long, paused, jobs_unfinished; /* from its last heartbeat */
     uint64_t *counters; /* COUNTER_COUNT values, as it reported them; NULL: none yet */
@@ -276,8 +279,7 @@ struct record {
         struct long_job *job;
         struct long_task *task;
         struct try_id launch; /* RECORD_LAUNCH: a copy, because the task may end before it is written */
-        /* RECORD_UNDO, RECORD_CANCEL, RECORD_RELEASED: a copy, because the job may be gone before it is
-         * written. */
+        /* RECORD_UNDO, RECORD_CANCEL, RECORD_RELEASED: a copy, because the job may be gone before it is written. */
         struct long_key of_job;
     };
 };
@@ -365,6 +367,7 @@ struct central {
     struct kept kept;                    /* jobs with tasks that wait for any worker */
     uint64_t kept_slots, kept_step;      /* the slots by which jobs have sizes; the number of this step */
     struct central_app *apps;            /* by number */
+    struct list owned;                   /* workers that run one user's commands alone */
     struct list apps_waiting;            /* applications with jobs in `kept` */
     struct list results_untold, results_told; /* struct long_result; results_told may be removed for room */
     uint64_t results_bytes;
@@ -430,6 +433,7 @@ struct msg *central_send(struct central *c, const struct node *n, enum msg_type 
 bool central_node_may_take(const struct node *n);
 /* The same; with late binding the worker must also have asked for one. */
 bool central_node_eligible(const struct central *c, const struct node *n);
+bool central_node_takes(const struct central *c, const struct node *n); /* work of some user */
 /* Tells the waiting-time queue whether n is eligible now. */
 void central_node_update_eligible(struct central *c, struct node *n);
 
@@ -459,8 +463,7 @@ static inline bool node_is_ours(const struct node *n)
 }
 /* Whether n's slots are part of the cluster. */
 static inline bool node_counts(const struct node *n) { return node_is_ours(n) && !node_out(n); }
-/* Call it when node_refuses_work() or node_counts() may have changed: updates everything that depends on
- * them. */
+/* Call it when node_refuses_work() or node_counts() may have changed: updates everything that depends on them. */
 void central_drain_changed(struct central *c, struct node *n);
 void central_on_set_drain(struct central *c, const struct msg *in);
 /* Answers the client that asked to drain the node; 0: none did. */
@@ -473,8 +476,7 @@ void central_on_stop_node(struct central *c, const struct msg *in);
 
 /* ---- service.c: workers that take themselves out of service ---- */
 void central_on_out_of_service(struct central *c, const struct msg *in);
-/* Takes workers back into service if more are out than may be, because others have gone. O(workers that are
- * out). */
+/* Takes workers back into service if more are out than may be, because others have gone. O(workers that are out). */
 void central_service_look(struct central *c);
 /* How many of the workers that are there and not drained are out; central_service_limit(): may be. */
 uint32_t central_service_out(const struct central *c);
@@ -565,8 +567,7 @@ void central_jobs_end_journalled(struct central *c, struct long_job *j);
 /* One more task of j is final or durable: moves the job on if its state changes. */
 void central_jobs_progress(struct central *c, struct long_job *j);
 void central_jobs_cancel_all(struct central *c, struct long_job *j);
-/* Cancels the touched jobs at the end of a step, so that the end of one task moves no other while tasks are
- * walked. */
+/* Cancels the touched jobs at the end of a step, so that the end of one task moves no other while tasks are walked. */
 void central_jobs_settle(struct central *c);
 /* How long tasks of j that no worker has reported, and that may run, still wait; 0: none does. */
 int64_t central_job_unreported_us(const struct central *c, const struct long_job *j);
@@ -630,6 +631,7 @@ void central_on_held_end(struct central *c, const struct msg *in);
 void central_tasks_worker_gone(struct central *c, struct node *n);
 void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t due_us);
 /* Places waiting tasks as long as there is a worker. */
+void central_task_place(struct central *c, struct long_task *t, struct node *n); /* t waits */
 void central_tasks_place(struct central *c);
 /* Whether the journal is read, and every worker that is known is up and has said what it holds. */
 bool central_workers_all_back(const struct central *c);
@@ -647,8 +649,7 @@ void central_tasks_run(struct central *c);
 struct waiting_worker *central_starts_best(struct central *c, const struct long_job *j);
 /* n, where t is placed, could not start it. False: no worker can, and the task has failed. */
 bool central_starts_failed(struct central *c, struct node *n, struct long_task *t);
-/* t has started at n. */
-void central_starts_began(struct central *c, struct long_task *t, const struct node *n);
+void central_starts_began(struct central *c, struct long_task *t, const struct node *n); /* at n */
 
 /* ---- pauses.c: long tasks that stand still for short ones ---- */
 void central_on_task_paused(struct central *c, const struct msg *in);
@@ -656,17 +657,16 @@ void central_on_task_paused(struct central *c, const struct msg *in);
 void central_pauses_send(struct central *c, const struct long_job *j, const struct node *dist);
 
 /* ---- recall.c: long tasks that would start sooner at another worker ---- */
-/* A worker has come that can take long tasks. */
-void central_recall_arm(struct central *c);
-/* Recalls tasks, if it is time. O(workers + recalled tasks). */
-void central_recall_run(struct central *c);
+void central_recall_arm(struct central *c); /* a worker has come that can take long tasks */
+void central_recall_run(struct central *c); /* if it is time. O(workers + recalled tasks) */
 
 /* ---- apps.c: applications that attached executors serve, and results of their long tasks ---- */
 struct central_app *central_app_get(struct central *c, struct blob *name);
-/* Frees the application when nothing needs it. */
-void central_app_settle(struct central *c, struct central_app *a);
-void central_apps_free(struct central *c); /* nodes and jobs must be gone */
+void central_app_settle(struct central *c, struct central_app *a); /* frees it when nothing needs it */
+void central_apps_free(struct central *c);                         /* nodes and jobs must be gone */
 void central_on_app(struct central *c, const struct msg *in);
+void central_on_serves(struct central *c, const struct msg *in);
+void central_node_forget_user(struct central *c, struct node *n); /* unless it says so again */
 /* Tells a dist what all nodes serve (central_apps_send(): what n serves), after it has heard of them. */
 void central_apps_send_all(struct central *c, const struct node *dist);
 void central_apps_send(struct central *c, const struct node *dist, const struct node *n);

@@ -319,12 +319,7 @@ static void place_at(struct central *c, struct long_task *t, struct node *n)
     central_task_tell(c, t);
 }
 
-static bool may_send(struct central *c, const struct long_task *t)
-{
-    return central_job_may_send(c, t->job, central_task_index(t));
-}
-
-static void place_first(struct central *c, struct long_task *t, struct node *n)
+void central_task_place(struct central *c, struct long_task *t, struct node *n)
 {
     if (t->attempt < UINT16_MAX) {
         place_at(c, t, n);
@@ -332,67 +327,6 @@ static void place_first(struct central *c, struct long_task *t, struct node *n)
     }
     end_unreported(c, t, OUTCOME_LOST, 0);
     central_jobs_settle(c);
-}
-
-/* Places tasks that need an executor on workers that serve their application. O(workers that serve it + tasks
- * * log of these). */
-static void place_for_app(struct central *c, struct central_app *a)
-{
-    struct heap ranked;
-    struct heap_node *least;
-    struct long_task *t;
-
-    central_app_rank(c, a, &ranked);
-    while ((t = kept_first(&a->kept)) && (least = heap_min(&ranked))) {
-        struct node *n = container_of(least, struct node, rank);
-
-        if (!may_send(c, t))
-            break;
-        kept_serve(c, t->job);
-        place_first(c, t, n);
-        if (central_node_eligible(c, n))
-            heap_update(&ranked, least, waiting_at(&n->waiting, c->now_us), least->seq);
-        else
-            heap_remove(&ranked, least);
-    }
-    heap_free(&ranked);
-    if (!kept_first(&a->kept))
-        list_remove(&a->waiting);
-}
-
-/* The most jobs that may let later jobs go first in one step. */
-#define PASSED_OVER_MAX 64u
-
-/* Every task goes to the worker with the least waiting time (Hawk 3.7). As in the paper, all tasks of a job
- * are placed at once, so that the next job's tasks see them. */
-void central_tasks_place(struct central *c)
-{
-    struct long_job *passed_over[PASSED_OVER_MAX];
-    uint32_t passed = 0;
-    struct long_task *t;
-
-    kept_serve_none(c);
-    if (central_partition_holds(c) || (!kept_first(&c->kept) && list_empty(&c->apps_waiting)))
-        return;
-    kept_follow(c);
-    while ((t = kept_first(&c->kept))) {
-        struct waiting_worker *w = central_starts_best(c, t->job);
-
-        /* The task waits for another worker than the one that asks. Tasks behind it need not wait. */
-        if (!w && t->job->starts.n > 0 && waiting_best(&c->waiting, c->now_us) && passed < PASSED_OVER_MAX) {
-            kept_pass_over(t->job);
-            passed_over[passed++] = t->job;
-            continue;
-        }
-        if (!w || !may_send(c, t))
-            break;
-        kept_serve(c, t->job);
-        place_first(c, t, container_of(w, struct node, waiting));
-    }
-    while (passed > 0)
-        kept_readmit(c, passed_over[--passed]);
-    list_foreach(&c->apps_waiting, entry, next)
-        place_for_app(c, container_of(entry, struct central_app, waiting));
 }
 
 /* ---- Reports from workers ---- */

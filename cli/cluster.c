@@ -72,6 +72,14 @@ static void print_out_of_service(const struct api_list_nodes_reply *r)
             printf("%s is out of service: %s\n", CLEAN(r->nodes[i].name), CLEAN(r->nodes[i].out_why));
 }
 
+/* Names the workers that run one user's commands alone. */
+static void print_served(const struct api_list_nodes_reply *r)
+{
+    for (uint32_t i = 0; i < r->nodes_n; i++)
+        if (r->nodes[i].serves && *r->nodes[i].serves)
+            printf("%s runs commands of %s alone\n", CLEAN(r->nodes[i].name), CLEAN(r->nodes[i].serves));
+}
+
 /* Says what freezers mean that miss something: one line for each, however many workers have it. */
 static void print_freezers(const struct api_list_nodes_reply *r)
 {
@@ -107,6 +115,7 @@ static void print_nodes(struct session *s, const struct api_list_nodes_reply *re
     if (s->mode == OUTPUT_TABLE) {
         table_print(&t, "no nodes have joined");
         print_out_of_service(reply);
+        print_served(reply);
         print_freezers(reply);
     } else {
         table_free(&t);

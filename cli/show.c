@@ -229,6 +229,7 @@ json_t *node_json(const struct api_node *n)
     json_object_set_new(o, "until_restart", json_boolean(n->until_restart));
     json_object_set_new(o, "protocol", json_integer(n->protocol));
     json_object_set_new(o, "freezer", n->freezer && *n->freezer ? json_text(n->freezer) : json_null());
+    json_object_set_new(o, "serves", n->serves && *n->serves ? json_text(n->serves) : json_null());
     json_object_set_new(o, "slots", json_integer(n->slots));
     json_object_set_new(o, "general", n->unsettled ? json_null() : json_boolean(n->general));
     json_object_set_new(o, "queued", json_integer(n->queued));

@@ -177,6 +177,10 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(worker, CHOICE, freezer, "auto",                                                                       \
       "auto|cgroup2|cgroup1|signal|off: how a long task is paused; auto: the first of these that "           \
       "works")                                                                                               \
+    S(worker, CHOICE, run_as, "auto",                                                                        \
+      "auto|own|any: whose commands run here, as the worker's user: own: that user's alone; any: "           \
+      "everybody's; "                                                                                        \
+      "auto: own where users are known (cluster.local_users, TLS), else any")                                \
     S(worker, SIZE, pause_free_mem, "256MiB", "with less available memory, no task is paused")               \
     S(worker, DURATION, idle_exit, "0s", "stop after so long without any work; 0s: never")                   \
     S(worker, TEXT, end_time, "",                                                                            \

@@ -276,6 +276,7 @@ static void add_workers(struct embedded *e, const struct exec *x)
         worker_config_init(&c);
         c.name = blob_str(worker_name(e, i, (char[WORKER_NAME]){0}));
         c.addr = blob_str(e->config.addr);
+        c.serves = e->config.serves ? blob_str(e->config.serves) : NULL;
         c.slots = slots / n + (i < slots % n);
         c.incarnation = e->config.seed;
         c.freezer = (uint8_t)(1 + exec_freezer_in_force(x));
@@ -285,6 +286,7 @@ static void add_workers(struct embedded *e, const struct exec *x)
         worker_init(&e->workers[i], &c, e->config.seed + 2 + i);
         blob_drop(c.name);
         blob_drop(c.addr);
+        blob_drop(c.serves);
         uint32_t ep = bus_add(e->bus, ROLE_WORKER);
         if (i == 0)
             e->first_worker_ep = ep;

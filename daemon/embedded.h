@@ -16,6 +16,7 @@ struct embedded_config {
     const char
         *addr; /* how clients reach this process, for the member list; any word when they cannot, but not
                               * "": nodes without an address are not dialled (peers/peers.h) */
+    const char *serves;          /* commands of that user alone run here; NULL: everybody's */
     const char *worker;          /* the name of the only worker; NULL: they are w1, w2, ... */
     bool pauses;                 /* a short task may pause a long one, where the policy says so */
     struct worker_pausing pause; /* each worker's, if pauses; paused_max 0: as many as slots */

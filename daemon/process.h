@@ -6,6 +6,7 @@
 #include "central/central.h"
 #include "config/config.h"
 #include "msg/msg.h"
+#include "net/caller.h"
 #include "net/loop.h"
 #include "net/server.h"
 
@@ -89,5 +90,9 @@ struct worker_pausing pausing_configured(const struct config *c);
 
 /* What one user may have at the dist in this process. */
 struct api_limits process_limits(const struct config *c);
+
+/* The user whose commands alone run here (worker.run_as): this process's own, who is put into `own`; NULL:
+ * everybody's. */
+const char *process_serves(const struct process *p, struct caller *own);
 
 #endif

@@ -210,10 +210,24 @@ static void on_flush(void *arg)
     set_timer(r, exec_next_timeout(r->exec));
 }
 
+static void refuse_run(struct runner *r, uint32_t run, enum outcome outcome, const char *why)
+{
+    struct msg exited = {.type = MSG_EXEC_EXITED,
+                         .exec_exited = {.run = run, .outcome = (uint8_t)outcome, .code = 126}};
+    exited.exec_exited.result = blob_str(why);
+    on_event(r, &exited);
+    msg_drop(&exited);
+}
+
 static void start_run(struct runner *r, const struct msg_exec_start *m, const char *worker)
 {
     if (m->desc->kind == PAYLOAD_APP && r->apps) {
         apps_run(r->apps, loop_now(r->loop), m);
+        return;
+    }
+    char why[EXEC_WHY_MAX];
+    if (m->desc->kind == PAYLOAD_COMMAND && !exec_may_run(&r->config, m->desc, why)) {
+        refuse_run(r, m->run, OUTCOME_NOT_STARTED, why);
         return;
     }
     if (m->desc->kind == PAYLOAD_COMMAND)
@@ -221,13 +235,8 @@ static void start_run(struct runner *r, const struct msg_exec_start *m, const ch
     int err = exec_run(r->exec, loop_now(r->loop), m, worker);
     if (!err)
         return;
-    struct msg exited = {.type = MSG_EXEC_EXITED,
-                         .exec_exited = {.run = m->run, .outcome = OUTCOME_NOT_STARTED, .code = 126}};
-    if (err == HAWK_EUNAVAILABLE)
-        exited.exec_exited.outcome = OUTCOME_LOST; /* another worker can still run it */
-    exited.exec_exited.result = blob_str(hawk_strerror(err));
-    on_event(r, &exited);
-    msg_drop(&exited);
+    /* Without a spawner: another worker can still run it. */
+    refuse_run(r, m->run, err == HAWK_EUNAVAILABLE ? OUTCOME_LOST : OUTCOME_NOT_STARTED, hawk_strerror(err));
 }
 
 static void end_run(struct runner *r, const struct msg_exec_kill *m)
@@ -297,6 +306,7 @@ struct runner *runner_new(struct loop *l, struct exec *e, const struct exec_conf
     *r = (struct runner){.loop = l, .exec = e, .config = *c, .feed = feed, .arg = arg};
     r->config.worker = xstrdup(c->worker);
     r->config.output_dir = xstrdup(c->output_dir);
+    r->config.serves = c->serves ? xstrdup(c->serves) : NULL;
     list_init(&r->by_age);
     r->fd = loop_fd_add(l, exec_fd(e), LOOP_READ, on_fd, r);
     r->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC); /* loop_now's clock */
@@ -324,5 +334,6 @@ void runner_free(struct runner *r, bool leave)
         output_drop(r, o);
     free((char *)r->config.worker);
     free((char *)r->config.output_dir);
+    free((char *)r->config.serves);
     free(r);
 }

@@ -130,6 +130,7 @@ static int up_start(struct up *u)
     char addr[256];
     struct exec *exec;
     struct exec_config ec;
+    struct caller own;
     struct central_config cc;
     struct embedded_config e = {.seed = entropy(), .effect = up_effect, .arg = u};
     e.slots = c->up.slots ? c->up.slots : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
@@ -139,6 +140,7 @@ static int up_start(struct up *u)
     if (socket_address(c, addr, sizeof addr) || process_output_dir(p, c->up.output_dir, ""))
         return HAWK_EIO;
     exec_config_init(&ec, u->process.name, c->up.output_dir);
+    e.serves = ec.serves = process_serves(p, &own);
     ec.freezer = exec_freezer_of(c->worker.freezer);
     ec.pause_free_mem = c->worker.pause_free_mem;
     ec.executors = strncmp(addr, "unix:/", 6) == 0 ? addr : NULL; /* tasks run elsewhere */

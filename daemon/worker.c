@@ -38,6 +38,7 @@ struct worker_daemon {
     int64_t busy_us;         /* when it was last seen with work */
     int64_t last_us, end_us; /* when to take no more work, and when to end tasks; TIME_NEVER */
     struct denial *denial;
+    struct caller own; /* this process's user */
     char executors
         [PROCESS_SOCKET]; /* where they attach, "unix:PATH"; "": only where others reach this worker */
     bool role_made, ready;
@@ -219,6 +220,8 @@ static void after_turn(void *arg)
              server_addr(d->process.server, 0), worker_node(&d->role).v, counts.slots);
     log_info("worker.freezer is %s: %s", exec_freezer_name(exec_freezer_in_force(d->exec)),
              exec_freezer_text(exec_freezer_in_force(d->exec)));
+    if (worker_serves_one(&d->role))
+        log_info("commands of user %s alone run here, and as that user (worker.run_as)", d->own.name);
     log_info("executors attach at %s", *d->executors ? d->executors : server_addr(d->process.server, 0));
 }
 
@@ -261,7 +264,7 @@ static uint32_t slots_for(const struct worker_daemon *d)
     return slots;
 }
 
-static void make_role(struct worker_daemon *d, const char *addr)
+static void make_role(struct worker_daemon *d, const char *addr, const char *serves)
 {
     const struct config *c = &d->process.config;
     struct worker_config wc;
@@ -274,6 +277,7 @@ static void make_role(struct worker_daemon *d, const char *addr)
     wc.incarnation =
         exec_incarnation(d->exec); /* so that central knows that we have the last agent's tasks */
     wc.successors = true;
+    wc.serves = serves ? blob_str(serves) : NULL;
     wc.park_min_us = c->worker.park_min;
     wc.park_max_us = c->worker.park_max;
     wc.orphan_us = c->worker.orphan;
@@ -286,6 +290,7 @@ static void make_role(struct worker_daemon *d, const char *addr)
     d->role_made = true;
     blob_drop(wc.name);
     blob_drop(wc.addr);
+    blob_drop(wc.serves);
 }
 
 /* A directory for each worker, so that several may have the same setting. */
@@ -385,6 +390,7 @@ static int worker_daemon_start(struct worker_daemon *d)
     ec.freezer = exec_freezer_of(c->worker.freezer);
     ec.pause_free_mem = c->worker.pause_free_mem;
     ec.state_dir = state_dir;
+    ec.serves = process_serves(p, &d->own);
     ec.incarnation = entropy();
     ec.executors = *d->executors ? d->executors : NULL;
     err = exec_start(&d->exec, &ec);
@@ -412,7 +418,7 @@ static int worker_daemon_start(struct worker_daemon *d)
     d->runner = runner_new(p->loop, d->exec, &ec, worker_daemon_feed, d);
     p->executors = *d->executors ? d->executors : server_addr(p->server, 0);
     begin_attach(d);
-    make_role(d, addr);
+    make_role(d, addr, ec.serves);
     exec_freezer_note(state_dir, exec_freezer_in_force(d->exec));
     struct node_config nc = {.role = ROLE_WORKER,
                              .name = p->name,

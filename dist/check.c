@@ -192,11 +192,12 @@ static void check_nodes(const struct dist *d)
         CHECK(!n->vouched || (n->m.state == MEMBER_SUSPECT && n->stream));
         CHECK(n->stream || n->m.state != MEMBER_GONE);
         CHECK(n->n_apps == 0 || n->m.state != MEMBER_GONE);
+        CHECK(!n->served || (n->m.serves && draw_weight(&d->pool[POOL_ALL].draw, i) == 0));
         check_in_pools(n, d->pool);
         for (uint32_t k = 0; k < n->n_apps; k++) {
             check_in_pools(n, n->apps[k]->pool);
-            CHECK(draw_weight(&n->apps[k]->pool[POOL_ALL].draw, i) ==
-                  draw_weight(&d->pool[POOL_ALL].draw, i));
+            CHECK(n->served || draw_weight(&n->apps[k]->pool[POOL_ALL].draw, i) ==
+                                   draw_weight(&d->pool[POOL_ALL].draw, i));
         }
     }
     for (int p = 0; p < POOL_COUNT; p++)
@@ -281,6 +282,8 @@ static void check_unfinished(const struct dist *d)
     }
     for (const struct dist_app *a = d->apps; a; a = a->hh.next)
         waits += check_pool_waits(a->pool);
+    for (const struct dist_served *s = d->served; s; s = s->hh.next)
+        waits += check_pool_waits(s->pool);
     CHECK(n.waits == waits);
     CHECK(n.jobs == d->jobs_unfinished);
     CHECK(n.tasks == d->tasks_unfinished);
@@ -336,6 +339,7 @@ void dist_check(const struct dist *d)
     CHECK(heap_check(&d->timers));
     check_nodes(d);
     check_apps(d);
+    dist_served_check(d);
 }
 
 bool dist_quiet(const struct dist *d)

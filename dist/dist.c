@@ -77,6 +77,7 @@ void dist_free(struct dist *d)
     dist_journal_free(d);
     heap_free(&d->timers);
     dist_pools_free(d->pool);
+    dist_served_free(d);
     dist_apps_free(d);
     dist_users_free(d);
     for (uint32_t i = 0; i < d->reports_n; i++)

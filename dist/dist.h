@@ -58,6 +58,7 @@ bool dist_next_reservation(const struct dist *d, const struct dist_job *job, con
     X(NO_GENERAL, "no worker of the general partition is up, and long tasks run nowhere else")               \
     X(NO_RESERVED, "no reserved worker is up, and this policy runs short tasks nowhere else")                \
     X(APP, "no worker serves its application")                                                               \
+    X(USER, "no worker that is up runs its user's commands (worker.run_as)")                                 \
     X(REFUSED, "workers refused its probes: probes are sent again soon")                                     \
     X(PROBES, "its probes wait in the queues of workers")                                                    \
     X(PLACEMENT, "central has it, and has not placed all of its tasks")                                      \

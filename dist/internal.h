@@ -253,10 +253,17 @@ void dist_probe_audit(struct dist *d);
 enum pool dist_probe_pool(const struct dist *d, const struct dist_job *job);
 /* Jobs may draw from other pools than before. */
 void dist_probe_pools_changed(struct dist *d);
+/* The job draws from other workers from now on. */
+void dist_probe_again(struct dist *d, struct dist_job *job);
+/* The workers that may run the job's tasks. */
+static inline struct dist_pool *dist_pools_of(struct dist *d, const struct dist_job *job)
+{
+    return job->app ? job->app->pool : job->served ? job->served->pool : d->pool;
+}
 /* The pool from which the job's probes are drawn. */
 static inline struct dist_pool *dist_probe_pool_of(struct dist *d, const struct dist_job *job)
 {
-    return &(job->app ? job->app->pool : d->pool)[dist_probe_pool(d, job)];
+    return &dist_pools_of(d, job)[dist_probe_pool(d, job)];
 }
 void dist_on_probe_refused(struct dist *d, const struct msg *m);
 void dist_on_probe_cancelled(struct dist *d, const struct msg *m);
@@ -278,7 +285,19 @@ bool dist_task_keep_result(struct dist *d, struct dist_job *job, uint32_t i, str
 void dist_job_free_results(struct dist_job *job);
 void dist_on_long_result(struct dist *d, const struct msg *m);
 
+/* ---- served.c: workers that run one user's commands alone ---- */
+void dist_job_join_user(struct dist *d, struct dist_job *job);
+void dist_job_leave_user(struct dist *d, struct dist_job *job);
+/* Follows what n->m says; n is in no pool if it has just changed. */
+void dist_node_set_user(struct dist *d, struct dist_node *n);
+/* Whether there are workers, and all of them run other users' commands alone. */
+bool dist_nobody_serves(struct dist *d, const struct job_desc *desc);
+void dist_served_free(struct dist *d);
+void dist_served_check(const struct dist *d);
+
 /* ---- nodes.c: nodes and their streams ---- */
+/* Puts n into these pools with the weight that it has there, or 0. */
+void dist_node_update(struct dist *d, struct dist_node *n, struct dist_pool pools[POOL_COUNT], bool in);
 struct dist_node *dist_node_find(const struct dist *d, uint32_t id);
 /* Puts n into its pools and takes it out of the others. */
 void dist_node_update_pools(struct dist *d, struct dist_node *n);

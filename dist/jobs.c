@@ -49,6 +49,7 @@ struct dist_job *dist_job_new(struct dist *d, struct job_desc *desc, job_id_t id
     job->in[TASK_WAITING] = desc->tasks;
     job->state = JOB_WAITING;
     dist_job_join_app(d, job);
+    dist_job_join_user(d, job);
     HASH_ADD_BYHASHVALUE(hh, d->by_id, id, sizeof job->id, hash_of(id), job);
     job->key = key;
     if (key)
@@ -79,6 +80,7 @@ void dist_job_free(struct dist *d, struct dist_job *job)
     owner_messages_free(&job->messages);
     owner_pauses_free(&job->pauses);
     dist_job_leave_app(d, job);
+    dist_job_leave_user(d, job);
     dist_job_free_results(job);
     free(job->starts.v);
     free(job->failures);
@@ -444,6 +446,8 @@ void dist_on_submit(struct dist *d, const struct msg *m)
     }
     if (!err)
         err = dist_numbers_error(d);
+    if (!err && dist_nobody_serves(d, desc))
+        err = HAWK_EWRONG_USER;
     if (err) {
         dist_submit_refused(d, m->submit.client, err);
         return;

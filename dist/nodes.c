@@ -49,11 +49,13 @@ static void node_forget(struct dist_node *n)
 {
     CHECK(list_empty(&n->places));
     CHECK(n->n_apps == 0);
+    CHECK(!n->served);
     list_remove(&n->awaited);
     free(n->apps);
     blob_drop(n->m.addr);
     blob_drop(n->m.name);
     blob_drop(n->m.out_why);
+    blob_drop(n->m.serves);
     n->known = false;
 }
 
@@ -65,6 +67,7 @@ void dist_nodes_free(struct dist *d)
         if (!n)
             continue;
         n->n_apps = 0; /* dist_apps_free() follows */
+        n->served = NULL;
         node_forget(n);
     }
     for (uint32_t i = 0; i < d->nodes_n / NODE_CHUNK; i++)
@@ -88,13 +91,13 @@ static uint32_t weight_in(const struct dist_node *n, enum pool p)
     return n->m.slots < LIMIT_SLOTS ? n->m.slots : LIMIT_SLOTS;
 }
 
-static void update(struct dist *d, struct dist_node *n, struct dist_pool pools[POOL_COUNT])
+void dist_node_update(struct dist *d, struct dist_node *n, struct dist_pool pools[POOL_COUNT], bool in)
 {
     uint32_t id = n->m.node.v;
 
     for (int p = 0; p < POOL_COUNT; p++) {
         struct draw *draw = &pools[p].draw;
-        uint32_t weight = weight_in(n, p);
+        uint32_t weight = in ? weight_in(n, p) : 0;
         uint32_t before = draw_weight(draw, id);
 
         if (weight == before)
@@ -111,9 +114,11 @@ static void update(struct dist *d, struct dist_node *n, struct dist_pool pools[P
 
 void dist_node_update_pools(struct dist *d, struct dist_node *n)
 {
-    update(d, n, d->pool);
+    dist_node_update(d, n, d->pool, !n->served);
     for (uint32_t i = 0; i < n->n_apps; i++)
-        update(d, n, n->apps[i]->pool);
+        dist_node_update(d, n, n->apps[i]->pool, true);
+    for (struct dist_served *s = d->served; s; s = s->hh.next)
+        dist_node_update(d, n, s->pool, !n->served || n->served == s);
 }
 
 /* ---- What is lost with a worker ---- */
@@ -282,10 +287,13 @@ static bool take_over(struct dist *d, const struct member *m, struct dist_node *
     n->m.addr = blob_ref(m->addr);
     n->m.name = blob_ref(m->name);
     n->m.out_why = blob_ref(m->out_why);
+    n->m.serves = blob_ref(m->serves);
     n->vouched = n->vouched && m->state == MEMBER_SUSPECT;
     blob_drop(old.addr);
     blob_drop(old.name);
     blob_drop(old.out_why);
+    blob_drop(old.serves);
+    dist_node_set_user(d, n);
     dist_node_update_pools(d, n);
     return suspect;
 }
@@ -308,6 +316,7 @@ static void unlist(struct dist *d, struct dist_node *n, bool lost)
     n->vouched = false;
     dist_node_update_pools(d, n);
     dist_node_forget_apps(d, n);
+    dist_node_set_user(d, n);
     if (lost || !n->stream)
         lose_all(d, n, LOSS_ALL);
     forget_if_gone(n);
@@ -360,7 +369,8 @@ void dist_on_member(struct dist *d, const struct msg *in)
                                  .unsettled = m->unsettled,
                                  .addr = m->addr,
                                  .name = m->name,
-                                 .out_why = m->out_why};
+                                 .out_why = m->out_why,
+                                 .serves = m->serves};
     struct dist_node *n = dist_node_find(d, m->node.v);
 
     if (m->state == MEMBER_GONE) {

@@ -92,7 +92,7 @@ static void send_to(struct dist *d, struct dist_job *job, struct dist_node *n, u
 
 static struct dist_pool *reserved_pool(struct dist *d, const struct dist_job *job)
 {
-    return &(job->app ? job->app->pool : d->pool)[POOL_RESERVED];
+    return &dist_pools_of(d, job)[POOL_RESERVED];
 }
 
 /* Whether the rest of the job's probes go to the short partition, where no worker refuses them for long
@@ -309,13 +309,9 @@ static void leave_pool(struct dist *d, struct list *from, enum pool which)
 {
     list_foreach(from, node, nxt) {
         struct dist_job *job = container_of(node, struct dist_job, in_wait);
-        bool starved = dist_job_starved(job);
 
-        if (dist_probe_pool(d, job) == which)
-            continue;
-        dist_probe_wait(job, WAIT_NOT, NULL);
-        if (starved)
-            probe_starved(d, job);
+        if (dist_probe_pool(d, job) != which)
+            dist_probe_again(d, job);
     }
 }
 
@@ -332,6 +328,19 @@ void dist_probe_pools_changed(struct dist *d)
     leave_pools(d, d->pool);
     for (struct dist_app *a = d->apps; a; a = a->hh.next)
         leave_pools(d, a->pool);
+    for (struct dist_served *s = d->served; s; s = s->hh.next)
+        leave_pools(d, s->pool);
+}
+
+void dist_probe_again(struct dist *d, struct dist_job *job)
+{
+    bool starved = dist_job_starved(job);
+
+    if (!starved && job->wait != WAIT_CROWDED)
+        return;
+    dist_probe_wait(job, WAIT_NOT, NULL);
+    if (starved)
+        probe_starved(d, job);
 }
 
 void dist_probe_audit(struct dist *d)

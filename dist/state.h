@@ -120,6 +120,14 @@ struct dist_app {
     struct dist_pool pool[POOL_COUNT]; /* of the workers that serve it */
 };
 
+/* A user whose commands alone some worker runs. */
+struct dist_served {
+    UT_hash_handle hh;
+    uint32_t user;                     /* user_number() */
+    uint32_t nodes, jobs;              /* workers that run his commands alone; his jobs of no application */
+    struct dist_pool pool[POOL_COUNT]; /* of these workers, and those that run everybody's */
+};
+
 /* How far central has a job. hand_move() (dist/handover.c) makes every move; it has the table of moves. In
  * the states below the line the job is *pending*: its tasks wait here for central's word.
  *
@@ -196,7 +204,9 @@ struct dist_job {
     struct owner_messages messages;
     struct owner_pauses pauses;
     struct owner_starts starts;
-    struct dist_app *app;  /* NULL: it needs none */
+    struct dist_app *app; /* NULL: it needs none */
+    struct dist_served
+        *served;           /* its user, if it needs no application and some worker runs his commands alone */
     struct blob **results; /* by task; NULL: no task has a result */
     uint64_t results_bytes;
     int64_t submit_us;
@@ -283,22 +293,23 @@ struct dist_job {
 struct dist_node {
     struct member m; /* state MEMBER_GONE: central does not list it */
     struct list places;
-    struct list awaited;    /* in dist.awaited: something is awaited from it, or was at the last look */
-    struct beats beats;     /* valid if awaited, with a stream */
-    int64_t lost_us;        /* since when it has no stream; valid if awaited, without one */
-    uint64_t live;          /* sum over its places */
-    uint64_t fresh;         /* reservations that were sent there since it was last asked */
-    bool fewer;             /* its last answer named fewer */
-    struct dist_app **apps; /* the applications that it serves */
-    uint32_t n_apps;        /* the array has room up to the next power of two */
-    uint32_t last_request;  /* the highest request of this stream */
-    uint32_t drawn;         /* probes drawn for it in this round; 0 between steps */
-    bool known : 1;         /* it is a node: not a free place in its chunk */
-    bool stream : 1;        /* PEER_UP was seen, and no PEER_LOST since */
-    bool requested : 1;     /* last_request is valid */
-    bool knows_beats : 1;   /* its stream is spoken in a version with BEAT */
-    bool vouched : 1;       /* central suspects it, and it has answered this dist since */
-    bool reported : 1;      /* it has said what it holds: HELD_END came on this stream */
+    struct list awaited;        /* in dist.awaited: something is awaited from it, or was at the last look */
+    struct beats beats;         /* valid if awaited, with a stream */
+    int64_t lost_us;            /* since when it has no stream; valid if awaited, without one */
+    uint64_t live;              /* sum over its places */
+    uint64_t fresh;             /* reservations that were sent there since it was last asked */
+    bool fewer;                 /* its last answer named fewer */
+    struct dist_app **apps;     /* the applications that it serves */
+    struct dist_served *served; /* whose commands alone it runs; NULL: everybody's */
+    uint32_t n_apps;            /* the array has room up to the next power of two */
+    uint32_t last_request;      /* the highest request of this stream */
+    uint32_t drawn;             /* probes drawn for it in this round; 0 between steps */
+    bool known : 1;             /* it is a node: not a free place in its chunk */
+    bool stream : 1;            /* PEER_UP was seen, and no PEER_LOST since */
+    bool requested : 1;         /* last_request is valid */
+    bool knows_beats : 1;       /* its stream is spoken in a version with BEAT */
+    bool vouched : 1;           /* central suspects it, and it has answered this dist since */
+    bool reported : 1;          /* it has said what it holds: HELD_END came on this stream */
 };
 
 /* A record that waits for the journal, or that must be put out again. */
@@ -428,14 +439,15 @@ struct dist {
     int64_t settle_end; /* when to go on without reports */
     struct heap timers;
     struct place_table places;
-    struct dist_pool pool[POOL_COUNT];
-    struct dist_app *apps;    /* uthash */
-    struct dist_user *users;  /* uthash: those with unfinished jobs */
-    struct dist_node **nodes; /* by id, in chunks of NODE_CHUNK: dist_node_find() */
-    uint32_t nodes_n;         /* ids below have a place in a chunk, or could have one */
-    struct list awaited;      /* nodes to look at when beat_at has come */
-    int64_t beat_at;          /* TIME_NEVER: nothing is awaited */
-    struct dist_node **drawn; /* nodes drawn in one round of probing */
+    struct dist_pool pool[POOL_COUNT]; /* of the workers that run everybody's commands */
+    struct dist_app *apps;             /* uthash */
+    struct dist_served *served;        /* uthash */
+    struct dist_user *users;           /* uthash: those with unfinished jobs */
+    struct dist_node **nodes;          /* by id, in chunks of NODE_CHUNK: dist_node_find() */
+    uint32_t nodes_n;                  /* ids below have a place in a chunk, or could have one */
+    struct list awaited;               /* nodes to look at when beat_at has come */
+    int64_t beat_at;                   /* TIME_NEVER: nothing is awaited */
+    struct dist_node **drawn;          /* nodes drawn in one round of probing */
     uint32_t drawn_n, drawn_cap;
 
     uint32_t jobs_unfinished, jobs_finished;   /* jobs in the table */

@@ -161,10 +161,18 @@ static bool any_worker(const struct dist *d, bool (*is)(const struct dist_node *
     return false;
 }
 
+/* A worker that would do, were it its user's job. */
+static bool runs_for_one(const struct dist_node *n)
+{
+    return n->served && n->m.state == MEMBER_UP && n->stream;
+}
+
 static enum dist_block blocked_pool(const struct dist *d, const struct dist_job *job, enum pool p)
 {
     if (job->app && draw_total(&job->app->pool[p].draw) == 0 && draw_total(&d->pool[p].draw) > 0)
         return DIST_BLOCK_APP;
+    if (!job->app && any_worker(d, runs_for_one))
+        return DIST_BLOCK_USER;
     if (any_worker(d, is_unsettled))
         return DIST_BLOCK_UNSETTLED;
     if (draw_total(&d->pool[POOL_ALL].draw) == 0 || p == POOL_ALL)
@@ -199,7 +207,7 @@ static enum dist_block blocked_central(const struct dist *d, const struct dist_j
                                                                     : DIST_BLOCK_CENTRAL_ACK;
     }
     if (*n > 0)
-        return draw_total(&(job->app ? job->app->pool : d->pool)[POOL_GENERAL].draw) == 0
+        return draw_total(&dist_pools_of((struct dist *)d, job)[POOL_GENERAL].draw) == 0
                    ? blocked_pool(d, job, POOL_GENERAL)
                    : DIST_BLOCK_PLACEMENT;
     *n = job->in[TASK_PLACED];

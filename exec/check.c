@@ -92,3 +92,12 @@ void launcher_check(const struct launcher *l, const char *place, char why[LAUNCH
     else if (*place && (err = check_place(place)))
         snprintf(why, LAUNCH_WHY_MAX, "%s: %s", place, strerror(err));
 }
+
+bool exec_may_run(const struct exec_config *c, const struct job_desc *d, char *why)
+{
+    if (!c->serves || strcmp(c->serves, d->user->data) == 0)
+        return true;
+    snprintf(why, EXEC_WHY_MAX, "this worker runs commands of user %s alone, and the job is %s%s", c->serves,
+             d->user->len ? "of user " : "nobody's", d->user->data);
+    return false;
+}

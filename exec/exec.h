@@ -77,6 +77,7 @@ struct exec_config {
     /* A directory of this agent alone, absolute and existing, in which the next agent finds the spawner that
      * this one leaves behind. NULL: nobody takes the spawner over. */
     const char *state_dir;
+    const char *serves;   /* commands of that user alone may run; NULL: everybody's */
     uint64_t incarnation; /* names the spawner: see exec_incarnation() */
 };
 
@@ -127,6 +128,10 @@ HAWK_MUST_USE int exec_on_ready(struct exec *e, exec_event_fn fn, void *arg);
  * argv). */
 HAWK_MUST_USE int exec_run(struct exec *e, int64_t now_us, const struct msg_exec_start *m,
                            const char *worker);
+
+/* Whether a command of that job may run here, and if not, why (EXEC_WHY_MAX bytes). Every start of a command asks. */
+#define EXEC_WHY_MAX 512
+bool exec_may_run(const struct exec_config *c, const struct job_desc *d, char *why);
 
 /* Sends SIGTERM to the run's group, SIGKILL after the grace; force: SIGKILL at once. The run ends with that
  * outcome unless it has ended already. Ignores unknown runs: their end is under way. */

@@ -118,6 +118,7 @@ void cluster_start_worker(struct cluster *c, uint32_t i)
     wc.name = blob_str(name);
     wc.addr = blob_str(w->addr);
     wc.slots = w->slots;
+    wc.serves = w->serves ? blob_str(w->serves) : NULL;
     if (!w->incarnation)
         w->incarnation = rng_next(&c->rng) | 1;
     wc.incarnation = w->incarnation;
@@ -132,6 +133,7 @@ void cluster_start_worker(struct cluster *c, uint32_t i)
     worker_init(&w->w, &wc, rng_next(&c->rng));
     blob_drop(wc.name);
     blob_drop(wc.addr);
+    blob_drop(wc.serves);
     w->alive = true;
     w->joined = (struct cluster_joined){0};
     w->stopping = false;
@@ -166,6 +168,7 @@ uint32_t cluster_add_worker(struct cluster *c, uint32_t slots)
 
     w->ep = bus_add(c->bus, ROLE_WORKER);
     w->slots = slots;
+    w->serves = c->config.own_workers && c->workers_n % 3 == 1 ? "u0" : NULL;
     cluster_new_address(c, w);
     vec_grow(c->workers, c->workers_n, c->workers_cap);
     w->parked_us = w->stuck_us = w->lease_us = TIME_NEVER;

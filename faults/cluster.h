@@ -87,6 +87,7 @@ struct cluster_config {
     uint32_t nodes_max;
     uint64_t seed;
     bool queue_per_slot;
+    bool own_workers;                                 /* every third worker runs jobs of user "u0" alone */
     int64_t pause_longest_us;                         /* 0: the policy does not pause tasks */
     uint32_t steal_streams;                           /* as in struct bus_config */
     uint32_t flags_on, flags_off;                     /* flags to switch on and off: POLICY_… */
@@ -228,6 +229,7 @@ struct cluster_worker {
     char addr[24]; /* the address of its next process */
     struct cluster_joined joined;
     uint32_t ep, slots;
+    const char *serves; /* whose jobs alone it runs; NULL: everybody's */
     bool alive, stopping;
     bool attached; /* an executor is attached; it attaches again when the worker is back */
     struct cluster *cluster;

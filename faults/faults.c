@@ -89,12 +89,19 @@ static int64_t wild_estimate(int64_t right_us, struct rng *r)
 }
 
 /* Half of the seeds have one user, who has no name; the others have two to four. */
+static uint64_t users_of(uint64_t seed)
+{
+    uint64_t users = 1 + hash_mix(seed ^ UINT64_C(0x75736572)) % 8;
+
+    return users <= 4 ? users : 1;
+}
+
 static void draw_user(const struct run *run, struct cluster_job *j)
 {
-    uint64_t users = 1 + hash_mix(run->o->seed ^ UINT64_C(0x75736572)) % 8;
+    uint64_t users = users_of(run->o->seed);
     char name[8];
 
-    if (users > 4 || users == 1)
+    if (users == 1)
         return;
     snprintf(name, sizeof name, "u%u", (unsigned)(hash_pair(run->o->seed, j->desc->shell) % users));
     blob_drop(j->desc->user);
@@ -566,6 +573,10 @@ static void draw_run(struct run *run, const struct faults_options *o)
     run->config.jobs_move = has(run, FAULT_MOVED);
     if (may_split(run))
         enough_reserved(&run->config);
+    /* Where workers are reserved, those that run everybody's jobs may be all in one partition; where some are
+     * stopped, all of them may be. */
+    run->config.own_workers = users_of(o->seed) > 1 && !has(run, FAULT_STOP) && !may_split(run) &&
+                              !run->config.share_computed && run->config.share_ppm == 0;
     if (has(run, FAULT_TABLES))
         faults_random_limits(&run->config, &run->rng);
     if (has(run, FAULT_DELAY))

@@ -162,6 +162,9 @@ static void exec_start(struct cluster *c, struct cluster_worker *w, const struct
     if (job >= c->jobs_n || m->id.task >= m->desc->tasks || !job_eq(m->id.job, c->jobs[job]->id))
         cluster_fail(c, INVARIANT_EFFECTS, "a task that nobody submitted is started: %s, task %u",
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job), m->id.task);
+    if (w->serves && m->desc->kind != PAYLOAD_APP && strcmp(m->desc->user->data, w->serves) != 0)
+        cluster_fail(c, INVARIANT_EFFECTS, "a job of user '%s' runs where those of %s alone do",
+                     m->desc->user->data, w->serves);
     if (!may_start(w, m->run))
         cluster_fail(c, INVARIANT_EFFECTS, "all %u slots are taken, and another task is started", w->slots);
     if (c->jobs[job]->nowhere || w->startless_us > bus_now(c->bus)) {

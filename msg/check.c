@@ -42,7 +42,8 @@ static bool member_ok(const struct member *v)
     return v->node.v > 0 && v->node.v <= NODE_ID_MAX && v->slots <= LIMIT_SLOTS && v->role < ROLE_COUNT &&
            v->state < MEMBER_STATE_COUNT && v->general <= 1 && v->unsettled <= 1 &&
            text_ok(v->addr, LIMIT_ADDR_BYTES) && text_ok(v->name, LIMIT_NAME_BYTES) &&
-           (!v->out_why || text_ok(v->out_why, LIMIT_TEXT_BYTES));
+           (!v->out_why || text_ok(v->out_why, LIMIT_TEXT_BYTES)) &&
+           (!v->serves || text_ok(v->serves, LIMIT_NAME_BYTES));
 }
 
 static bool members_ok(const struct members *m)
@@ -123,7 +124,8 @@ static bool one_member_ok(const struct msg_member *p)
                              .unsettled = p->unsettled,
                              .addr = p->addr,
                              .name = p->name,
-                             .out_why = p->out_why};
+                             .out_why = p->out_why,
+                             .serves = p->serves};
 
     return member_ok(&v);
 }
@@ -176,6 +178,8 @@ static bool orders_ok(const struct msg *m)
                (!m->out_of_service.why || text_ok(m->out_of_service.why, LIMIT_TEXT_BYTES));
     case MSG_APP:
         return app_ok(&m->app);
+    case MSG_SERVES:
+        return text_ok(m->serves.user, LIMIT_NAME_BYTES) && m->serves.user->len > 0;
     case MSG_PARTITION:
         return flag_ok(m->partition.general);
     case MSG_LONG_WORK:

@@ -116,7 +116,9 @@
     /* worker <-> worker */                                                                                  \
     X(LOOT_USER, loot_user, 60)                                                                              \
     /* central -> dist, worker: for their shells */                                                          \
-    X(DENIED, denied, 61)
+    X(DENIED, denied, 61)                                                                                    \
+    /* worker -> central */                                                                                  \
+    X(SERVES, serves, 62)
 
 /* --- Who may send what to whom. Only this list says so (docs/protocol.md, section 0). Nobody may send a
  * message of WIRE_MESSAGES that is not listed here. --- */
@@ -197,7 +199,8 @@ enum route {
     X(LONG_REQUEST, WORKER_CENTRAL)                                                                          \
     X(TASK_PAUSED, WORKER_DIST | WORKER_CENTRAL | CENTRAL_DIST)                                              \
     X(LOOT_USER, WORKER_WORKER)                                                                              \
-    X(DENIED, CENTRAL_DIST | CENTRAL_WORKER)
+    X(DENIED, CENTRAL_DIST | CENTRAL_WORKER)                                                                 \
+    X(SERVES, WORKER_CENTRAL)
 
 /* --- The calls that each role serves, who may make them where certificates say who calls (net/identity.h), and which
  * scope a user needs. Nobody may make a call that is not listed. --- */
@@ -310,12 +313,14 @@ enum route {
     F(blob, name)                                                                                            \
     F(node, node)                                                                                            \
     F(u32, slots)                                                                                            \
-    F(u32, version) F(u8, role) F(u8, state) F(u8, general) F(u8, unsettled) F(blob, out_why)
+    F(u32, version) F(u8, role) F(u8, state) F(u8, general) F(u8, unsettled) F(blob, out_why) F(blob, serves)
 #define FIELDS_policy(F) F(policy, policy)
 #define FIELDS_leave(F) F(none, reserved)
 
 /* Certificates that are good no more, as net/denied.h reads them. No role sees it. */
 #define FIELDS_denied(F) F(blob, list)
+/* The worker runs commands of that user alone. A worker that does not say so runs everybody's. */
+#define FIELDS_serves(F) F(blob, user)
 #define FIELDS_estimate(F) F(blob, name) F(i64, mean_us) F(u32, runs)
 #define FIELDS_job_report(F) F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class)
 #define FIELDS_long_submit(F)                                                                                \
@@ -357,7 +362,8 @@ enum route {
 #define FIELDS_no_task(F) F(job, job) F(u32, request)
 #define FIELDS_res_moved(F) F(job, job) F(node, from) F(u32, count)
 
-#define FIELDS_steal_request(F) F(u32, request) F(u32, max) F(app, apps)
+/* user: the thief runs that user's commands alone; 0: everybody's. */
+#define FIELDS_steal_request(F) F(u32, request) F(u32, max) F(app, apps) F(u32, user)
 #define FIELDS_steal_loot(F)                                                                                 \
     F(job, job)                                                                                              \
     F(i64, estimate_us)                                                                                      \

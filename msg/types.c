@@ -537,13 +537,7 @@ uint64_t app_id(const struct blob *name)
     return h ? h : 1;
 }
 
-uint32_t job_desc_user(const struct job_desc *d)
-{
-    uint64_t h = d->user->len > 0 ? app_id(d->user) : 0;
-
-    return (uint32_t)(h ^ h >> 32);
-}
-
+uint32_t job_desc_user(const struct job_desc *d) { return user_number(d->user); }
 uint64_t job_desc_app(const struct job_desc *d) { return d->kind == PAYLOAD_APP ? app_id(d->app) : 0; }
 
 struct blob *job_desc_payload(const struct job_desc *d, struct blob *arg)
@@ -695,6 +689,7 @@ void members_drop(struct members *m)
         blob_drop(m->v[i].addr);
         blob_drop(m->v[i].name);
         blob_drop(m->v[i].out_why);
+        blob_drop(m->v[i].serves);
     }
     free(m);
 }

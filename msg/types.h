@@ -415,6 +415,13 @@ uint64_t job_desc_app(const struct job_desc *d);
 /* The number of the user who submitted a job, by which users take turns; 0: it names none. Users with the same number
  * share their turns; of two users that is so in one of 4 billion cases. */
 uint32_t job_desc_user(const struct job_desc *d);
+/* The same number, of a user's name. */
+static inline uint32_t user_number(const struct blob *name)
+{
+    uint64_t h = name->len > 0 ? app_id(name) : 0;
+
+    return (uint32_t)(h ^ h >> 32);
+}
 /* A set of applications in 64 bits. It may say that it has one that it has not, never the reverse. The
  * number's lowest bits choose the bit: they differ for "sum1" and "sum2", and the upper ones of FNV-1a do
  * not. */
@@ -506,6 +513,8 @@ struct member {
     struct blob *name;
     /* Why the worker took itself out of service (it is MEMBER_DRAINING then); NULL: it did not. */
     struct blob *out_why;
+    /* Workers: whose commands alone it runs; NULL: everybody's. */
+    struct blob *serves;
 };
 
 struct members {

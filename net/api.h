@@ -243,6 +243,7 @@ struct api_node {
     uint32_t protocol;
     const char **apps;
     uint32_t apps_n;
+    const char *serves;
 };
 struct api_list_nodes_reply {
     struct api_node *nodes;

@@ -34,7 +34,8 @@ WIRE_MESSAGES(X)
 #define FIELDS_member_info(F)                                                                                \
     F(node, node)                                                                                            \
     F(u32, slots)                                                                                            \
-    F(u8, role) F(u8, state) F(u8, general) F(blob, addr) F(blob, name) F(u8, unsettled) F(blob, out_why)
+    F(u8, role)                                                                                              \
+    F(u8, state) F(u8, general) F(blob, addr) F(blob, name) F(u8, unsettled) F(blob, out_why) F(blob, serves)
 
 /* A job description: F(kind, member of struct job_desc, field of JobSpec). The one field beside these is
  * task_args. */

@@ -33,6 +33,12 @@ void worker_apps_tell(const struct worker *w)
         tell_app(w, w->apps[i].name, true);
 }
 
+void worker_serves_tell(const struct worker *w)
+{
+    if (w->serves)
+        out_add(w->out, MSG_SERVES, NODE_CENTRAL.v)->serves.user = blob_ref(w->config.serves);
+}
+
 static void note_set(struct worker *w)
 {
     w->app_set = 0;

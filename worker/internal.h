@@ -389,6 +389,12 @@ void worker_on_exec_checked(struct worker *w, const struct msg *in);
 
 /* ---- apps.c ---- */
 bool worker_serves(const struct worker *w, uint64_t app); /* true also for no application */
+/* Whether it runs that user's work. Executors serve everybody. */
+static inline bool worker_serves_user(const struct worker *w, uint64_t app, uint32_t user)
+{
+    return !w->serves || app || w->serves == user;
+}
+void worker_serves_tell(const struct worker *w); /* tells central whose commands it runs */
 /* e enters a queue, or leaves it. */
 void worker_apps_count(struct worker *w, const struct entry *e, bool in);
 /* The applications (app_set) of which a thief must serve one to get anything from here; 0: any thief may get

@@ -91,6 +91,8 @@ void worker_on_probe(struct worker *w, const struct msg *in)
         err = refusal(w);
     else if (!worker_serves(w, m->app))
         err = HAWK_ENO_EXECUTOR;
+    else if (!worker_serves_user(w, m->app, m->user))
+        err = HAWK_EWRONG_USER;
     else if (avoids(w, m))
         err = HAWK_EBUSY;
     j = worker_job_get(w, o, m->job);

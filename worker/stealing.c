@@ -5,33 +5,35 @@
 
 /* ---- As victim ---- */
 
-/* The first reservation of the group, from e on, that a thief with these applications (app_set) can use. */
-static struct reservation *usable(const struct lane *l, const struct steal_entry *e, uint64_t apps)
+/* The first reservation of the group, from e on, that the thief can use: with its applications, of its user. */
+static struct reservation *usable(const struct lane *l, const struct steal_entry *e,
+                                  const struct msg_steal_request *m)
 {
     for (; e; e = steal_queue_loot_next(&l->queue, e)) {
         uint64_t app = container_of(e, struct entry, q)->job->app;
 
-        if (app == 0 || (apps & app_set(app)))
+        if (app == 0 ? !m->user || m->user == e->user : (m->apps & app_set(app)) != 0)
             return reservation_of(container_of((struct steal_entry *)e, struct entry, q));
     }
     return NULL;
 }
 
-static struct reservation *first_loot(const struct lane *l, uint64_t apps)
+static struct reservation *first_loot(const struct lane *l, const struct msg_steal_request *m)
 {
-    return usable(l, steal_queue_loot(&l->queue, l->n_slots, l->n_long), apps);
+    return usable(l, steal_queue_loot(&l->queue, l->n_slots, l->n_long), m);
 }
 
-static struct reservation *next_loot(const struct lane *l, const struct reservation *r, uint64_t apps)
+static struct reservation *next_loot(const struct lane *l, const struct reservation *r,
+                                     const struct msg_steal_request *m)
 {
-    return usable(l, steal_queue_loot_next(&l->queue, &r->e.q), apps);
+    return usable(l, steal_queue_loot_next(&l->queue, &r->e.q), m);
 }
 
 /* The first lane with something stuck. Lanes take turns because giving empties a lane. O(lanes). */
-static struct lane *stuck_lane(struct worker *w, uint64_t apps)
+static struct lane *stuck_lane(struct worker *w, const struct msg_steal_request *m)
 {
     for (uint32_t i = 0; i < w->n_lanes && w->n_stuck > 0; i++)
-        if (first_loot(&w->lanes[i], apps))
+        if (first_loot(&w->lanes[i], m))
             return &w->lanes[i];
     return NULL;
 }
@@ -40,12 +42,12 @@ static uint32_t at_most(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 /* The number of items that hold the first `max` reservations of the loot; a message numbers items with 16
  * bits. */
-static uint16_t loot_items(const struct lane *l, uint32_t max, uint64_t apps)
+static uint16_t loot_items(const struct lane *l, uint32_t max, const struct msg_steal_request *m)
 {
     uint16_t items = 0;
 
-    for (struct reservation *r = first_loot(l, apps); r && max > 0 && items < UINT16_MAX;
-         r = next_loot(l, r, apps)) {
+    for (struct reservation *r = first_loot(l, m); r && max > 0 && items < UINT16_MAX;
+         r = next_loot(l, r, m)) {
         max -= at_most(r->e.q.count, max);
         items++;
     }
@@ -104,9 +106,9 @@ static void give_loot(struct worker *w, struct lane *l, node_id_t thief, const s
                       uint32_t max)
 {
     struct loot *r = xcalloc(1, sizeof *r);
-    uint16_t items = loot_items(l, max, m->apps);
+    uint16_t items = loot_items(l, max, m);
     int64_t place = steal_queue_reserve_head(&l->queue, items);
-    struct reservation *from = first_loot(l, m->apps);
+    struct reservation *from = first_loot(l, m);
     uint32_t user = 0;
 
     r->thief = thief;
@@ -116,7 +118,7 @@ static void give_loot(struct worker *w, struct lane *l, node_id_t thief, const s
     list_push_tail(&w->loot, &r->link);
     w->n_loot++;
     for (uint16_t i = 0; i < items; i++) {
-        struct reservation *next = next_loot(l, from, m->apps);
+        struct reservation *next = next_loot(l, from, m);
         struct reservation *item = split_off(w, from, max);
 
         max -= item->e.q.count;
@@ -138,7 +140,7 @@ void worker_on_steal_request(struct worker *w, const struct msg *in)
     const struct msg_steal_request *m = &in->steal_request;
     node_id_t thief = {in->peer};
     uint32_t max = at_most(m->max, worker_policy(w)->steal_max);
-    struct lane *l = stuck_lane(w, m->apps);
+    struct lane *l = stuck_lane(w, m);
 
     if (node_eq(thief, NODE_NONE) || node_eq(thief, NODE_CENTRAL))
         return;
@@ -245,6 +247,7 @@ void worker_thief_turn(struct worker *w)
     m->request = w->thief.request;
     m->max = worker_policy(w)->steal_max;
     m->apps = w->app_set;
+    m->user = w->serves;
     worker_count(w, COUNTER_steal_requests, 1);
     worker_count(w, COUNTER_steal_rounds, w->thief.asked == 1);
 }
@@ -264,8 +267,8 @@ static uint32_t acceptable(struct worker *w, const struct owner *dist, const str
 {
     const struct job *j;
 
-    if (!worker_serves(w, m->app) || !dist || dist->state != OWNER_UP || owner_is_central(dist) ||
-        refuses_work(w))
+    if (!worker_serves(w, m->app) || !worker_serves_user(w, m->app, w->loot_user) || !dist ||
+        dist->state != OWNER_UP || owner_is_central(dist) || refuses_work(w))
         return 0;
     j = worker_job_find(w, dist, m->job);
     if (j && !worker_job_is_for(j, m->app))
@@ -346,6 +349,7 @@ static struct lane *free_lane(struct worker *w)
  * the paper, and need no message. The group goes to the idle slot's queue. */
 bool worker_steal_from_sibling(struct worker *w)
 {
+    const struct msg_steal_request any = {.apps = UINT64_MAX};
     uint32_t max = worker_policy(w)->steal_max;
     struct lane *from, *to;
     uint16_t items;
@@ -353,12 +357,12 @@ bool worker_steal_from_sibling(struct worker *w)
 
     if (w->n_lanes == 1 || w->n_stuck == 0 || w->n_free == 0 || !policy_has(worker_policy(w), POLICY_STEAL))
         return false;
-    from = stuck_lane(w, UINT64_MAX);
+    from = stuck_lane(w, &any);
     to = free_lane(w);
-    items = loot_items(from, max, UINT64_MAX);
-    r = first_loot(from, UINT64_MAX);
+    items = loot_items(from, max, &any);
+    r = first_loot(from, &any);
     for (uint16_t i = 0; i < items; i++) {
-        struct reservation *next = next_loot(from, r, UINT64_MAX);
+        struct reservation *next = next_loot(from, r, &any);
         struct reservation *item = split_off(w, r, max);
 
         max -= item->e.q.count;

@@ -250,7 +250,8 @@ void worker_on_task_recall(struct worker *w, const struct msg *in)
 }
 
 /* Central places a long task here (Hawk 3.7). The task goes straight back if the worker stops, is reserved
- * for short tasks or does not know its partition yet, does not serve its application, or its lease is over.
+ * for short tasks or does not know its partition yet, does not serve its application or its user, or its lease
+ * is over.
  * Output: at most 1 message. */
 void worker_on_task_enqueue(struct worker *w, const struct msg *in)
 {
@@ -264,7 +265,8 @@ void worker_on_task_enqueue(struct worker *w, const struct msg *in)
     if (!o || o->state != OWNER_UP || worker_task_find(w, o, &m->id))
         return;
     if ((policy_has(worker_policy(w), POLICY_LATE_LONG) && w->n_free == 0) || refuses_work(w) ||
-        !w->general || !m->desc || worker_lease_is_over(w) || !worker_serves(w, job_desc_app(m->desc))) {
+        !w->general || !m->desc || worker_lease_is_over(w) || !worker_serves(w, job_desc_app(m->desc)) ||
+        !worker_serves_user(w, job_desc_app(m->desc), job_desc_user(m->desc))) {
         out_add(w->out, MSG_TASK_RETURNED, o->node.v)->task_returned.id = m->id;
         return;
     }

@@ -77,9 +77,11 @@ void worker_init(struct worker *w, const struct worker_config *c, uint64_t seed)
                          .pause_at = TIME_NEVER,
                          .heartbeat_at = TIME_NEVER,
                          .beats_at = TIME_NEVER,
-                         .lease_end_us = TIME_NEVER};
+                         .lease_end_us = TIME_NEVER,
+                         .serves = c->serves ? user_number(c->serves) : 0};
     blob_ref(c->name);
     blob_ref(c->addr);
+    blob_ref(c->serves);
     rng_seed(&w->rng, seed);
     thief_init(&w->thief);
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
@@ -96,6 +98,7 @@ void worker_free(struct worker *w)
     members_drop(w->members);
     blob_drop(w->config.name);
     blob_drop(w->config.addr);
+    blob_drop(w->config.serves);
 }
 
 /* ---- Events ---- */

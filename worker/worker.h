@@ -49,8 +49,9 @@ struct worker_config {
     struct policy policy; /* until central sends its own */
     /* This node's name, and the address where it listens; worker_init() takes references. */
     struct blob *name, *addr;
-    uint64_t incarnation;        /* a random number of this process */
-    int64_t orphan_us;           /* the tasks of a dist without a stream are killed after this time */
+    struct blob *serves;  /* it runs commands of that user alone; NULL: everybody's. A reference as well */
+    uint64_t incarnation; /* a random number of this process */
+    int64_t orphan_us;    /* the tasks of a dist without a stream are killed after this time */
     struct worker_pausing pause; /* POLICY_PAUSE, DESIGN 3.13 */
 };
 
@@ -133,6 +134,7 @@ struct worker {
     uint64_t unacked_bytes;                      /* bytes of results in unacknowledged completions */
     uint32_t n_tasks, n_queued_tasks, n_unacked; /* all tasks; queued ones; unacknowledged completions */
     uint32_t n_placed;      /* central's tasks of n_tasks: central limits them, not the queue */
+    uint32_t serves;        /* user_number() of config.serves; 0: everybody's */
     uint32_t n_queued_any;  /* queued entries that may be stolen and need no application */
     uint32_t heartbeat_seq; /* the last heartbeat's */
 
@@ -169,6 +171,8 @@ int64_t worker_next_timeout(const struct worker *w);
 void worker_check(const struct worker *w);
 /* Whether there are no reservations, tasks, requests, loot or unacknowledged completions. */
 bool worker_quiet(const struct worker *w);
+/* Whether it runs commands of one user alone. */
+static inline bool worker_serves_one(const struct worker *w) { return w->serves != 0; }
 
 /* ---- For shells: status pages, metrics, executors ---- */
 

@@ -33,7 +33,7 @@ class JoinCluster(Cluster):
 
     def node(self, role, *flags, ready=True):
         """A dist or worker that knows what its invitation says."""
-        more = ("--output-dir", f"{self.dir}/out", "--slots", "2", "--agent-grace", "2s") if role == "worker" else ("--listen", "127.0.0.1:0")
+        more = ("--output-dir", f"{self.dir}/out", "--slots", "2", "--agent-grace", "2s", "--run-as", "any") if role == "worker" else ("--listen", "127.0.0.1:0")
         d = Daemon(role, "--state-dir", f"{self.dir}/{role}", *more, *flags)
         (self.workers if role == "worker" else self.dists).append(d)
         if ready:

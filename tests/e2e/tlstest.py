@@ -57,7 +57,7 @@ class TlsCluster(Cluster):
         return super().start_dist(name, wait)
 
     def start_worker(self, name, wait=True, slots=None, flags=()):
-        return super().start_worker(name, wait, slots, (*self.ca.files(self.ca.issue("worker", name)), *flags))
+        return super().start_worker(name, wait, slots, (*self.ca.files(self.ca.issue("worker", name)), "--run-as", "any", *flags))
 
     def hawk(self, *args, env=None, **more):
         return super().hawk(*args, env={**self.ca.environment("ann"), **(env or {})}, **more)

@@ -43,7 +43,7 @@ class UserCluster(Cluster):
         return d
 
     def start_worker(self, name, wait=True, slots=None, flags=()):
-        return super().start_worker(name, wait, slots, (*self.socket(name), *flags))
+        return super().start_worker(name, wait, slots, (*self.socket(name), "--run-as", "any", *flags))
 
     # check: the exit code; None: any
     def as_user(self, uid, *args, check=0, dist=None, env=None):

@@ -184,7 +184,7 @@ class Cluster:
             self.nodes[name] = Node(self, name, "dist", [*flags, "--state-dir", f"{self.directory}/{name}", *DIST_FLAGS])
         else:
             self.nodes[name] = Node(self, name, "worker", [*flags, "--state-dir", f"{self.directory}/{name}",
-                                                                "--output-dir", f"{self.directory}/out-{name}", *WORKER_FLAGS])
+                                                                "--output-dir", f"{self.directory}/out-{name}", *WORKER_FLAGS, "--run-as", "any"])
 
     def _await_complete(self):
         deadline = time.monotonic() + START_S

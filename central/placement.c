@@ -1,0 +1,104 @@
+/* Which waiting task goes to which worker (Hawk 3.7, protocol 4.3). */
+#include "central/state.h"
+
+static bool may_send(struct central *c, const struct long_task *t)
+{
+    return central_job_may_send(c, t->job, central_task_index(t));
+}
+
+/* Places tasks that need an executor on workers that serve their application. O(workers that serve it + tasks
+ * * log of these). */
+static void place_for_app(struct central *c, struct central_app *a)
+{
+    struct heap ranked;
+    struct heap_node *least;
+    struct long_task *t;
+
+    central_app_rank(c, a, &ranked);
+    while ((t = kept_first(&a->kept)) && (least = heap_min(&ranked))) {
+        struct node *n = container_of(least, struct node, rank);
+
+        if (!may_send(c, t))
+            break;
+        kept_serve(c, t->job);
+        central_task_place(c, t, n);
+        if (central_node_takes(c, n))
+            heap_update(&ranked, least, waiting_at(&n->waiting, c->now_us), least->seq);
+        else
+            heap_remove(&ranked, least);
+    }
+    heap_free(&ranked);
+    if (!kept_first(&a->kept))
+        list_remove(&a->waiting);
+}
+
+/* Who takes a task of j among the workers that run its user's commands alone; where tasks are bound early, among all.
+ * NULL: nobody does. O(workers that run one user's commands). */
+static struct node *best_for_user(struct central *c, const struct long_job *j)
+{
+    bool early = !policy_has(&c->policy, POLICY_LATE_LONG);
+    struct waiting_worker *best = early ? central_starts_best(c, j) : NULL;
+
+    list_foreach(&c->owned, entry, next) {
+        struct node *n = container_of(entry, struct node, own);
+
+        if (n->user != j->user->number || !central_node_takes(c, n) ||
+            (owner_starts_avoid(&j->starts, n->id) && !j->starts.unstartable))
+            continue;
+        if (!best || waiting_at(&n->waiting, c->now_us) < waiting_at(best, c->now_us))
+            best = &n->waiting;
+    }
+    return best ? container_of(best, struct node, waiting) : NULL;
+}
+
+/* Work of users who have workers that run theirs alone. Such a worker has no use for anybody else's work, so it waits
+ * for nobody's turn. O(such workers * (users + such workers * tasks placed)). */
+static void place_for_users(struct central *c)
+{
+    list_foreach(&c->owned, entry, next) {
+        const struct node *n = container_of(entry, struct node, own);
+        struct long_task *t;
+        struct node *to;
+
+        while ((t = kept_first_of(&c->kept, n->user)) && (to = best_for_user(c, t->job)) && may_send(c, t)) {
+            kept_serve(c, t->job);
+            central_task_place(c, t, to);
+        }
+    }
+}
+
+/* The most jobs that may let later jobs go first in one step. */
+#define PASSED_OVER_MAX 64u
+
+/* Every task goes to the worker with the least waiting time (Hawk 3.7). As in the paper, all tasks of a job
+ * are placed at once, so that the next job's tasks see them. */
+void central_tasks_place(struct central *c)
+{
+    struct long_job *passed_over[PASSED_OVER_MAX];
+    uint32_t passed = 0;
+    struct long_task *t;
+
+    kept_serve_none(c);
+    if (central_partition_holds(c) || (!kept_first(&c->kept) && list_empty(&c->apps_waiting)))
+        return;
+    kept_follow(c);
+    place_for_users(c);
+    while ((t = kept_first(&c->kept))) {
+        struct waiting_worker *w = central_starts_best(c, t->job);
+
+        /* The task waits for another worker than the one that asks. Tasks behind it need not wait. */
+        if (!w && t->job->starts.n > 0 && waiting_best(&c->waiting, c->now_us) && passed < PASSED_OVER_MAX) {
+            kept_pass_over(t->job);
+            passed_over[passed++] = t->job;
+            continue;
+        }
+        if (!w || !may_send(c, t))
+            break;
+        kept_serve(c, t->job);
+        central_task_place(c, t, container_of(w, struct node, waiting));
+    }
+    while (passed > 0)
+        kept_readmit(c, passed_over[--passed]);
+    list_foreach(&c->apps_waiting, entry, next)
+        place_for_app(c, container_of(entry, struct central_app, waiting));
+}

@@ -1,0 +1,92 @@
+/* Workers that run one user's commands alone, at central: dists hear of them, and only his long tasks go there. */
+#include "tests/test_central.h"
+
+static void serves(struct talk *t, uint32_t worker, const char *user)
+{
+    struct blob *b = blob_str(user);
+
+    tell(t, SERVES, serves, worker, .user = b);
+    blob_drop(b);
+}
+
+static void submit_of(struct cluster *c, uint64_t seq, uint32_t tasks, const char *user)
+{
+    struct job_desc *d = desc_of("", tasks);
+
+    blob_drop(d->user);
+    d->user = blob_str(user);
+    tell(&c->t, LONG_SUBMIT, long_submit, c->d, .job = JOB(c->d, seq), .desc = d, .estimate_us = S,
+         .epoch = 1);
+    job_desc_drop(d);
+}
+
+static void dists_hear_whom_a_worker_serves(void **state)
+{
+    struct cluster c;
+    uint32_t late;
+
+    begin(&c, 2);
+    serves(&c.t, c.w[0], "ann");
+    assert_string_equal(expect(&c.t, MEMBER, member, c.d)->serves->data, "ann");
+    late = add_dist(&c.t, "d2");
+    const struct members *list = expect(&c.t, MEMBERS, members, late)->list;
+    for (uint32_t i = 0; i < list->n; i++)
+        assert_true((list->v[i].serves != NULL) == (strcmp(list->v[i].name->data, "w0") == 0));
+    /* The next process of that name serves everybody. */
+    tell(&c.t, PEER_LOST, peer_lost, c.w[0], .role = ROLE_WORKER);
+    c.w[0] = join(&c.t, (struct join){.name = "w0", .slots = 1, .role = ROLE_WORKER, .incarnation = 9});
+    expect(&c.t, MEMBER, member, c.d);
+    pass(&c.t, 1 * S);
+    late = add_dist(&c.t, "d3");
+    list = expect(&c.t, MEMBERS, members, late)->list;
+    for (uint32_t i = 0; i < list->n; i++)
+        assert_null(list->v[i].serves);
+    end(&c);
+}
+
+static void long_tasks_go_where_their_user_is_served(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 2);
+    serves(&c.t, c.w[0], "ann");
+    submit_of(&c, 1, 4, "bob");
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 4);
+    for (int i = 0; i < 4; i++)
+        expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1]);
+    submit_of(&c, 2, 2, "ann"); /* her own worker waits for nothing */
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    submit_of(&c, 3, 6, "ann"); /* and then both are as full */
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 6);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1]);
+    end(&c);
+}
+
+static void tasks_that_nobody_may_run_wait(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    serves(&c.t, c.w[0], "ann");
+    submit_of(&c, 1, 1, "bob");
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 0);
+    submit_of(&c, 2, 1, "ann"); /* behind it */
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    add_worker(&c.t, "w1", 1);
+    pass(&c.t, 1 * S);
+    assert_int_equal(view_of(&c, 1).placed, 1);
+    end(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dists_hear_whom_a_worker_serves),
+        cmocka_unit_test(long_tasks_go_where_their_user_is_served),
+        cmocka_unit_test(tasks_that_nobody_may_run_wait),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
