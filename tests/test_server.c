@@ -190,7 +190,8 @@ static void requests_that_do_not_come_have_a_limit(void **state)
 static void connect_all(struct parked *p, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
-        p[i] = (struct parked){.from = channel_new_foreign(loop, server_addr(served, i >= (n + 1) / 2))};
+        p[i] = (struct parked){
+            .from = channel_new_foreign(loop, server_addr(served, i >= (n + 1) / 2), NULL, NULL, 0)};
 }
 
 static void leave_all(struct parked *p, unsigned n)
@@ -307,7 +308,7 @@ static void what_completes_after_the_shutdown_is_waited_for(void **state)
 
     (void)state;
     serve(0);
-    p.from = channel_new_foreign(loop, server_addr(served, 0));
+    p.from = channel_new_foreign(loop, server_addr(served, 0), NULL, NULL, 0);
     park(&p, HOLD, 40, NULL);
     park(&p, PARK, 40, NULL);
     order.on = true;
