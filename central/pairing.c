@@ -85,7 +85,12 @@ void central_on_long_request(struct central *c, const struct msg *in)
     central_node_update_eligible(c, n);
 }
 
-void central_on_parked(struct central *c, const struct msg *in) { set_parked(c, c->from, in->parked.parked); }
+/* A worker that serves one user gets no hints: central does not know whose reservations are stuck. It tries by itself,
+ * from time to time. */
+void central_on_parked(struct central *c, const struct msg *in)
+{
+    set_parked(c, c->from, in->parked.parked && !c->from->serves);
+}
 
 void central_on_stuck(struct central *c, const struct msg *in) { set_stuck(c, c->from, &in->stuck); }
 

@@ -349,7 +349,7 @@ static void check_stuck(struct cluster *c, int64_t now_us)
 
         if (w->alive)
             worker_counts(&w->w, &counts);
-        keep_since(&w->parked_us, counts.parked, now_us);
+        keep_since(&w->parked_us, counts.parked && !w->serves, now_us);
         keep_since(&w->stuck_us, counts.stuck && !counts.parked, now_us);
         parked_us = w->parked_us < parked_us ? w->parked_us : parked_us;
         stuck_us = w->stuck_us < stuck_us ? w->stuck_us : stuck_us;

@@ -80,12 +80,28 @@ static void tasks_that_nobody_may_run_wait(void **state)
     end(&c);
 }
 
+static void its_thieves_get_no_hints(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 3);
+    serves(&c.t, c.w[0], "ann");
+    tell(&c.t, PARKED, parked, c.w[0], .parked = 1);
+    tell(&c.t, STUCK, stuck, c.w[1], .stuck = 1);
+    pass(&c.t, 1 * S);
+    expect_none(&c.t, STEAL_HINT, c.w[0]);
+    tell(&c.t, PARKED, parked, c.w[2], .parked = 1);
+    expect(&c.t, STEAL_HINT, steal_hint, c.w[2]);
+    end(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dists_hear_whom_a_worker_serves),
         cmocka_unit_test(long_tasks_go_where_their_user_is_served),
         cmocka_unit_test(tasks_that_nobody_may_run_wait),
+        cmocka_unit_test(its_thieves_get_no_hints),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

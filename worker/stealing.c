@@ -228,7 +228,7 @@ static struct thief_env thief_env(struct worker *w)
         .self = w->node,
         .hungry = hungry,
         .long_work = w->long_work,
-        .paired = w->joined && !heartbeat_overdue(w),
+        .paired = w->joined && !w->serves && !heartbeat_overdue(w),
         .freed = hungry && w->freed,
     };
 }
