@@ -10,10 +10,20 @@
 #include <stdlib.h>
 
 static const api_handler handlers[API_METHOD_COUNT] = {
-    [API_SUBMIT] = api_submit,           [API_WATCH] = api_watch,           [API_CANCEL] = api_cancel,
-    [API_LIST_JOBS] = api_list_jobs,     [API_GET_JOB] = api_get_job,       [API_LIST_NODES] = api_list_nodes,
-    [API_GET_STATS] = api_get_stats,     [API_GET_POLICY] = api_get_policy, [API_SET_POLICY] = api_set_policy,
-    [API_READ_OUTPUT] = api_read_output, [API_DRAIN] = api_drain,           [API_STOP] = api_stop,
+    [API_SUBMIT] = api_submit,
+    [API_WATCH] = api_watch,
+    [API_CANCEL] = api_cancel,
+    [API_LIST_JOBS] = api_list_jobs,
+    [API_GET_JOB] = api_get_job,
+    [API_LIST_NODES] = api_list_nodes,
+    [API_GET_STATS] = api_get_stats,
+    [API_GET_POLICY] = api_get_policy,
+    [API_SET_POLICY] = api_set_policy,
+    [API_READ_OUTPUT] = api_read_output,
+    [API_DRAIN] = api_drain,
+    [API_STOP] = api_stop,
+    [API_HOLD] = api_hold,
+    [API_RERUN] = api_rerun,
 };
 
 /* Room for any request's struct. */
@@ -30,6 +40,8 @@ union any_request {
     struct api_read_output_request read_output;
     struct api_drain_request drain;
     struct api_stop_request stop;
+    struct api_hold_request hold;
+    struct api_rerun_request rerun;
 };
 
 void api_fail(struct rpc_call *c, int err, const char *fmt, ...)
@@ -145,6 +157,10 @@ void api_refusal(const struct api *a, int err, char *text, size_t size)
         snprintf(text, size,
                  "the job " API_NOT_ACCEPTED_TEXT
                  ": a job that is moved keeps its number of tasks, and a detached job stays with its dist");
+    else if (err == HAWK_ENOT_FOUND)
+        snprintf(text, size,
+                 "the job " API_NOT_ACCEPTED_TEXT
+                 ": a job that it is to run after is not known here any more as one of yours");
     else if (err == HAWK_ESHUTDOWN)
         snprintf(text, size,
                  "the job " API_NOT_ACCEPTED_TEXT ": dist %s is shutting down; submit to another dist",
@@ -225,6 +241,9 @@ bool api_effect(struct api *a, const struct msg *m)
         return true;
     case MSG_CANCELLED:
         on_cancelled_job(a, &m->cancelled);
+        return true;
+    case MSG_HOLD_SET:
+        api_hold_set(a, &m->hold_set);
         return true;
     case MSG_POLICY_SET:
         policy_set(a, &m->policy_set);

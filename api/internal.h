@@ -87,8 +87,14 @@ void api_job_fill(const struct api *a, const struct dist_job *j, struct api_job 
 void api_task_fill(const struct api *a, const struct dist_job *j, uint32_t task, bool result,
                    struct api_task *out);
 
+/* again.c */
+void api_hold(struct api *a, struct rpc_call *c, void *request);
+void api_hold_set(struct api *a, const struct msg_hold_set *m);
+void api_rerun(struct api *a, struct rpc_call *c, void *request);
+
 /* api_long.c: the same for central's long jobs, where there is no dist */
 void api_long_cancel(struct api *a, struct rpc_call *c, job_id_t job);
+void api_long_hold(struct api *a, struct rpc_call *c, job_id_t job, bool on);
 void api_long_list(struct api *a, struct rpc_call *c, const struct api_list_jobs_request *r);
 void api_long_get(struct api *a, struct rpc_call *c, const struct api_get_job_request *r);
 

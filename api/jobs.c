@@ -65,6 +65,16 @@ int api_submit_event(struct api *a, const struct caller *who, struct job_desc *j
                  "resubmit: the job's key is missing: one that was submitted without cannot be moved");
         return HAWK_EINVALID;
     }
+    char pred[AFTER_TEXT];
+    const struct after *missing = dist_after_missing(a->roles.dist, job);
+    if (missing) {
+        snprintf(
+            why, size,
+            "job %s, which this one is to run after, is not known here as one of yours: it ended too long "
+            "ago, never was, or is of another dist (this is node %u)",
+            after_format(pred, missing), dist_node(a->roles.dist).v);
+        return HAWK_ENOT_FOUND;
+    }
     int err = from->job.v ? resubmit_from(from, job, &m->resubmit, why, size) : 0;
     if (!err && (err = api_user_submits(a, who, job, why, size))) {
         resubmit_drop(m->resubmit);
@@ -216,6 +226,7 @@ void api_list_jobs(struct api *a, struct rpc_call *c, void *request)
     for (; j; j = dist_older(a->roles.dist, j)) {
         struct api_job job;
         api_job_fill(a, j, &job);
+        job.waits = dist_block_word(dist_blocked(a->roles.dist, j, &(uint32_t){0}));
         if (r->unfinished_only && job_state_final(job.state))
             continue;
         if (reply.jobs_n == limit) {
@@ -242,6 +253,25 @@ static void fill_reservations(const struct api *a, const struct dist_job *j, str
     }
 }
 
+#define INPUT_BYTES_MAX 1024u
+
+/* Borrowed from the description. */
+static void fill_input(const struct job_desc *d, struct api_task *t)
+{
+    uint32_t len = t->task < d->args.n ? d->args.off[t->task + 1] - d->args.off[t->task] : 0;
+    t->input = (const uint8_t *)d->args.data + (len ? d->args.off[t->task] : 0);
+    t->input_n = len < INPUT_BYTES_MAX ? len : INPUT_BYTES_MAX;
+}
+
+static void list_predecessors(const struct dist_job *j, char *buf, size_t size)
+{
+    char text[AFTER_TEXT];
+    const struct after *p;
+    size_t at = (size_t)snprintf(buf, size, "waits for the end of");
+    for (uint32_t i = 0; (p = dist_next_predecessor(j, &i)) && at < size;)
+        at += (size_t)snprintf(buf + at, size - at, " %s", after_format(text, p));
+}
+
 static void fill_blocked(const struct api *a, const struct dist_job *j, const struct blob *app, char *buf,
                          size_t size)
 {
@@ -258,6 +288,8 @@ static void fill_blocked(const struct api *a, const struct dist_job *j, const st
             "them: they are placed in %s, when central.long_lease is over (%u task%s)",
             duration_format(left, sizeof left, (left_us + US_PER_S - 1) / US_PER_S * US_PER_S), n,
             n == 1 ? "" : "s");
+    else if (b == DIST_BLOCK_AFTER)
+        list_predecessors(j, buf, size);
     else if (b == DIST_BLOCK_APP)
         snprintf(buf, size, "no worker serves application %.*s: start an executor of it (%u task%s)",
                  (int)LIMIT_NAME_BYTES, app->data, n, n == 1 ? "" : "s");
@@ -282,6 +314,7 @@ void api_get_job(struct api *a, struct rpc_call *c, void *request)
     char blocked[LIMIT_NAME_BYTES + 256];
     dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
     api_job_from_view(&reply.job, &v);
+    reply.job.waits = dist_block_word(dist_blocked(a->roles.dist, j, &(uint32_t){0}));
     uint32_t max = r->max_tasks < API_PAGE_MAX ? r->max_tasks : API_PAGE_MAX;
     uint32_t first = r->first_task < v.desc->tasks ? r->first_task : v.desc->tasks;
     uint32_t n = v.desc->tasks - first < max ? v.desc->tasks - first : max;
@@ -289,7 +322,8 @@ void api_get_job(struct api *a, struct rpc_call *c, void *request)
     for (size_t bytes = 0; reply.tasks_n < n; reply.tasks_n++) {
         struct api_task *t = &reply.tasks[reply.tasks_n];
         api_task_fill(a, j, first + reply.tasks_n, r->results, t);
-        bytes += t->result_n;
+        fill_input(v.desc, t);
+        bytes += t->result_n + t->input_n;
         if (bytes > API_PAGE_BYTES && reply.tasks_n > 0)
             break;
     }

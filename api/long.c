@@ -41,6 +41,14 @@ void api_long_cancel(struct api *a, struct rpc_call *c, job_id_t job)
     a->feed(a->arg, ROLE_CENTRAL, &m);
 }
 
+void api_long_hold(struct api *a, struct rpc_call *c, job_id_t job, bool on)
+{
+    if (!find_job(a, c, job))
+        return;
+    struct msg m = {.type = MSG_HOLD, .hold = {.job = job, .client = api_wait(a, c, API_HOLD), .on = on}};
+    a->feed(a->arg, ROLE_CENTRAL, &m);
+}
+
 /* The job at which the last page ended; NULL: the end, also when that job has gone meanwhile. */
 static const struct long_job *job_after(const struct api *a, job_id_t before)
 {

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "central/admission.h"
+#include "central/hold.h"
 
 #include <stdlib.h>
 
@@ -102,6 +103,7 @@ static const struct {
     [MSG_JOIN] = {central_on_join, HERE},
     [MSG_SET_POLICY] = {central_on_set_policy, HERE},
     [MSG_CANCEL] = {central_on_cancel, HERE},
+    [MSG_HOLD] = {central_on_hold, HERE},
     [MSG_SET_DRAIN] = {central_on_set_drain, HERE},
     [MSG_ADMIT] = {central_on_admit, HERE},
     [MSG_STOP_NODE] = {central_on_stop_node, HERE},
@@ -114,6 +116,7 @@ static const struct {
     [MSG_JOURNAL_CANCEL] = {central_on_journal_cancel, JOURNAL},
     [MSG_JOURNAL_OWNER] = {central_on_journal_owner, JOURNAL},
     [MSG_JOURNAL_RELEASED] = {central_on_journal_released, JOURNAL},
+    [MSG_JOURNAL_WAITS] = {central_on_journal_waits, JOURNAL},
     [MSG_JOURNAL_JOB_END] = {central_on_journal_job_end, JOURNAL},
     [MSG_JOURNAL_POLICY] = {central_on_journal_policy, JOURNAL},
     [MSG_JOURNAL_ADMITTED] = {central_on_journal_admitted, JOURNAL},
@@ -126,6 +129,7 @@ static const struct {
     [MSG_LONG_SUBMIT] = {central_on_long_submit, DIST},
     [MSG_LONG_CANCEL] = {central_on_long_cancel, DIST},
     [MSG_LONG_WATCH] = {central_on_long_watch, DIST},
+    [MSG_LONG_HOLD] = {central_on_long_hold, DIST},
     [MSG_JOB_NUMBERS] = {central_on_job_numbers, DIST},
     [MSG_JOB_REPORT] = {central_on_job_report, DIST},
     [MSG_PARTITION_ACK] = {central_on_partition_ack, WORKER},

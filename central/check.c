@@ -151,7 +151,7 @@ static void check_jobs(const struct central *c)
             check_job(c, j, tasks_in, places);
             held += j->n;
             kept += list_length(&j->kept);
-            keeping += !list_empty(&j->kept);
+            keeping += !list_empty(&j->kept) && !j->held;
         }
     }
     for (int s = 0; s < TASK_STATE_COUNT; s++)

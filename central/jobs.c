@@ -1,6 +1,7 @@
 /* Long jobs from submission to the end (protocol 4). Central accepts a job once it is journalled, and forgets
  * it once the journal and all watchers know its end. */
 #include "owner/jobs.h"
+#include "central/hold.h"
 #include "central/state.h"
 
 /* ---- Watchers: dists that mirror the job ---- */
@@ -55,6 +56,7 @@ static void watch_job(struct central *c, struct long_job *j, const struct node *
 
     w->owner = owner;
     w->process = dist->processes;
+    central_hold_moved(c, j, owner);
     /* The first owner needs no record: the job's own record implies it. */
     if (owner > j->owner && owner > 1 && (j->state == LONG_JOURNALLING || j->state == LONG_ACTIVE)) {
         j->owner = owner;

@@ -84,6 +84,16 @@ static void write_released(struct central *c, const struct long_job *j)
     m->journal_released.upto = j->releasing;
 }
 
+static void write_waits(struct central *c, const struct long_job *j)
+{
+    struct msg *m = out_add(c->out, MSG_JOURNAL_WAITS, 0);
+
+    m->journal_waits.job = (job_id_t){j->key.job};
+    m->journal_waits.token = c->token;
+    m->journal_waits.epoch = (uint16_t)j->key.epoch;
+    m->journal_waits.held = j->held;
+}
+
 static void write_job_end(struct central *c, const struct long_key *key, enum job_state state)
 {
     struct msg *m = out_add(c->out, MSG_JOURNAL_JOB_END, 0);
@@ -142,6 +152,9 @@ void central_journal_put(struct central *c, enum record_kind kind, void *what)
     case RECORD_NOTE:
         write_task(c, what);
         break;
+    case RECORD_WAITS:
+        write_waits(c, what);
+        break;
     case RECORD_ADMISSION:
         central_admission_write(c, what);
         break;
@@ -192,6 +205,7 @@ static void record_written(struct central *c, const struct record *r)
     case RECORD_UNDO:
     case RECORD_OWNER:
     case RECORD_NOTE:
+    case RECORD_WAITS:
         break;
     }
 }

@@ -97,7 +97,7 @@ static int64_t key_of(const struct long_job *j, int64_t stretch)
 
 void kept_resize(struct central *c, struct long_job *j)
 {
-    if (list_empty(&j->kept))
+    if (!heap_in(&j->turn))
         return;
     j->size_us = size_of(c, j);
     heap_update(&j->user->heap, &j->turn, key_of(j, c->cfg.long_stretch), j->turn.seq);
@@ -128,17 +128,32 @@ void kept_readmit(struct central *c, struct long_job *j)
     CHECK(heap_push(&u->heap, &j->turn) == 0);
     if (list_empty(&u->turn.link))
         turns_join(&kept_of(c, j)->turns, &u->turn);
+    if (j->app && list_empty(&j->app->waiting))
+        list_push_tail(&c->apps_waiting, &j->app->waiting);
+}
+
+static void leave(struct central *c, struct long_job *j)
+{
+    heap_remove(&j->user->heap, &j->turn);
+    if (!heap_min(&j->user->heap))
+        turns_leave(&kept_of(c, j)->turns, &j->user->turn);
+}
+
+void kept_hold(struct central *c, struct long_job *j)
+{
+    if (j->held && heap_in(&j->turn))
+        leave(c, j);
+    else if (!j->held && !list_empty(&j->kept) && !heap_in(&j->turn))
+        kept_readmit(c, j);
 }
 
 void kept_add(struct central *c, struct long_task *t)
 {
     struct long_job *j = t->job;
 
-    if (list_empty(&j->kept))
+    if (list_empty(&j->kept) && !j->held)
         kept_readmit(c, j);
     list_push_tail(&j->kept, &t->w.link);
-    if (j->app && list_empty(&j->app->waiting))
-        list_push_tail(&c->apps_waiting, &j->app->waiting);
 }
 
 void kept_remove(struct central *c, struct long_task *t)
@@ -146,11 +161,8 @@ void kept_remove(struct central *c, struct long_task *t)
     struct long_job *j = t->job;
 
     list_remove(&t->w.link);
-    if (!list_empty(&j->kept))
-        return;
-    heap_remove(&j->user->heap, &j->turn);
-    if (!heap_min(&j->user->heap))
-        turns_leave(&kept_of(c, j)->turns, &j->user->turn);
+    if (list_empty(&j->kept) && heap_in(&j->turn))
+        leave(c, j);
 }
 
 static struct long_task *first_of(const struct kept_user *u)
@@ -220,7 +232,7 @@ static void check_user(const struct central *c, const struct kept *k, const stru
 
         CHECK(k == (j->app ? &j->app->kept : &c->kept));
         CHECK(u == j->user);
-        CHECK(!list_empty(&j->kept));
+        CHECK(!list_empty(&j->kept) && !j->held);
         if (!j->app && j->starts.n == 0 && central_task_index(t) < j->released)
             check_bound(c, j);
     }

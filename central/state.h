@@ -235,9 +235,9 @@ struct long_job {
     struct list orphan;  /* in central.orphans: nobody waits for it */
     int64_t orphan_us;   /* then: when it is cancelled, by the orphans' clock */
     int64_t ended_us;
-    uint16_t owner; /* the greatest epoch of a dist that has it; one with a smaller epoch may not cancel it */
+    uint16_t owner, hold_owner; /* the greatest epoch of a dist that has it, and that held it: watch_job() */
     uint8_t why;
-    bool cancel;
+    bool cancel, held;              /* held: none of its tasks is placed */
     bool abandoned, started;        /* cancelled as an orphan; some task has started */
     struct owner_messages messages; /* messages of its tasks, by their places in `tasks` */
     struct owner_pauses pauses;     /* pauses of its tasks, by these places as well */
@@ -261,7 +261,8 @@ enum record_kind {
     /* Nothing waits for the kinds from here on but a client: a failed record is not put out again. */
     RECORD_CANCEL,
     RECORD_OWNER,
-    RECORD_NOTE, /* a task is launched again */
+    RECORD_NOTE,  /* a task is launched again */
+    RECORD_WAITS, /* the job is held, or not any more; its dist says so again */
     RECORD_ADMISSION,
 };
 
@@ -354,8 +355,7 @@ struct central {
     bool long_work;           /* what workers were told last */
     int64_t long_work_off_us; /* when workers are told that there is none; TIME_NEVER */
 
-    int64_t recall_us,
-        demand_us; /* when to look for long tasks to recall, at what short jobs use; TIME_NEVER */
+    int64_t recall_us, demand_us; /* when to look for tasks to recall, at what short jobs use; TIME_NEVER */
 
     struct waiting waiting;
     struct long_job *long_jobs; /* by (job, epoch) */

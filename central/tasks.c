@@ -1,4 +1,5 @@
 /* Long tasks: placed by waiting time, started, finished, returned, held, lost (protocol 4, 6; Hawk 3.7). */
+#include "central/hold.h"
 #include "central/state.h"
 
 #include "base/check.h"
@@ -281,8 +282,8 @@ void central_task_launch_journalled(struct central *c, const struct try_id *id)
 
     if (!t)
         return;
-    if (!central_node_may_take(node_of(t))) {
-        central_task_queue(c, t); /* meanwhile its worker was reserved, or was lost */
+    if (!central_node_may_take(node_of(t)) || t->job->held) {
+        central_task_queue(c, t); /* meanwhile its worker was reserved, or was lost, or the job is held */
         return;
     }
     t->unsent = false;
@@ -520,6 +521,8 @@ void central_on_task_held(struct central *c, const struct msg *in)
     t->recalled = false; /* the recall was lost with the stream */
     if (m->state == TASK_RUNNING)
         start_task(c, t, m->run_us);
+    else if (t->job->held)
+        central_hold_recall(c, t);
     central_task_tell(c, t);
 }
 

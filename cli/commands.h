@@ -10,6 +10,9 @@ int wait_main(int argc, char **argv);
 int jobs_main(int argc, char **argv);
 int job_main(int argc, char **argv);
 int cancel_main(int argc, char **argv);
+int hold_main(int argc, char **argv);
+int release_main(int argc, char **argv);
+int resubmit_main(int argc, char **argv);
 int cat_main(int argc, char **argv);
 int result_main(int argc, char **argv);
 int nodes_main(int argc, char **argv);
@@ -22,6 +25,7 @@ int down_main(int argc, char **argv);
 int history_main(int argc, char **argv);
 
 extern const struct flag submit_flags[], exec_flags[], wait_flags[], jobs_flags[], job_flags[], cat_flags[],
-    result_flags[], stats_flags[], policy_flags[], drain_flags[], down_flags[], history_flags[];
+    resubmit_flags[], result_flags[], stats_flags[], policy_flags[], drain_flags[], down_flags[],
+    history_flags[];
 
 #endif

@@ -190,6 +190,8 @@ static void print_explanation(struct explanation *e)
            show_job_state(j->state));
     printf("  class     %s\n", why);
     printf("  schedules %s\n", scheduler_text(j));
+    show_times(j);
+    show_waits(j, NULL);
     show_ancestors(&e->ancestors);
     if (e->ancestors.n > 0 && j->class == CLASS_SHORT && !job_state_final(j->state))
         printf("            no task of %s stands still for it: it may wait for a slot where only those run "

@@ -68,7 +68,7 @@ const struct flag jobs_flags[] = {
     FLAG(TEXT, struct jobs_options, user, "user", 'u', "USER", "only jobs of this user"),
     FLAG(TEXT, struct jobs_options, name, "name", 'n', "NAME", "only jobs with this name"),
     FLAG(TEXT, struct jobs_options, states, "state", 's', "STATE,...",
-         "only jobs in these states: pending, waiting, running, done, failed, cancelled"),
+         "only jobs in these states: pending, blocked, held, waiting, running, done, failed, cancelled"),
     {0},
 };
 
@@ -83,8 +83,10 @@ static uint32_t states_parse(const char *command, const char *text)
                (strlen(job_state_text(state)) != len || strncmp(job_state_text(state), word, len) != 0))
             state++;
         if (state == JOB_STATE_COUNT) {
-            usage_error("%s: --state: '%.*s' is none of pending, waiting, running, done, failed, cancelled",
-                        command, (int)len, word);
+            usage_error(
+                "%s: --state: '%.*s' is none of pending, blocked, held, waiting, running, done, failed, "
+                "cancelled",
+                command, (int)len, word);
             return 0;
         }
         states |= 1u << state;
@@ -99,7 +101,7 @@ static void print_jobs(struct session *s, const struct api_list_jobs_reply *repl
     struct text_table t = {0};
     json_t *list = json_array();
     table_columns(&t, "!JOB", "NAME", "?USER", "?CLASS", "STATE", ">TASKS", ">DONE", ">FAILED", "?>RUNNING",
-                  "?>WAITING", ">AGE", "?>TOOK", NULL);
+                  "?>WAITING", "?FOR", ">AGE", "?>TOOK", NULL);
     for (uint32_t i = 0; i < reply->jobs_n; i++) {
         const struct api_job *j = &reply->jobs[i];
         if (s->mode == OUTPUT_JSON)
@@ -116,6 +118,7 @@ static void print_jobs(struct session *s, const struct api_list_jobs_reply *repl
         table_cell(&t, "%u", j->failed + j->lost);
         table_cell(&t, "%u", j->running);
         table_cell(&t, "%u", j->waiting);
+        table_cell(&t, "%s", CLEAN(j->waits));
         table_cell(&t, "%s", DURATION(j->age_us));
         table_cell(&t, "%s", DURATION(j->response_us));
     }
@@ -206,6 +209,8 @@ static void print_job_head(const struct api_job *j, const struct job_desc *spec)
            j->done, j->running, j->waiting, j->failed, j->cancelled, j->lost);
     printf("  age       %s; first task started after %s", DURATION(j->age_us), DURATION(j->first_start_us));
     printf(j->response_us < 0 ? "\n" : "; ended after %s\n", DURATION(j->response_us));
+    show_times(j);
+    show_waits(j, spec);
     show_pauses(j);
     if (!spec)
         return;
@@ -220,6 +225,19 @@ static void print_job_head(const struct api_job *j, const struct job_desc *spec)
 }
 
 #define ENDING_SHOWN 84 /* bytes; `hawk cat` and JSON show all of it */
+
+#define INPUT_SHOWN 84
+
+/* The input, as it stands in a table: a space between two values. */
+static const char *input_text(char buf[INPUT_SHOWN], const struct api_task *t)
+{
+    char text[INPUT_SHOWN];
+    uint32_t n = t->input_n < sizeof text - 1 ? t->input_n : (uint32_t)sizeof text - 1;
+    for (uint32_t i = 0; i < n; i++)
+        text[i] = t->input[i] ? (char)t->input[i] : ' ';
+    text[n] = '\0';
+    return clean_text(buf, INPUT_SHOWN, text);
+}
 
 static bool job_shows(const struct job_view_state *v, const struct api_task *t)
 {
@@ -244,7 +262,7 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
         print_job_head(&page->job, page->spec);
         v->pauses = page->job.pauses > 0;
         table_columns(&v->table, ">TASK", "STATE", "ENDED", "?>ATTEMPT", "WORKER", "?>WAITED", ">RAN",
-                      v->pauses ? "?>PAUSED" : NULL, NULL);
+                      v->pauses ? "?>PAUSED" : ".INPUT", v->pauses ? ".INPUT" : NULL, NULL);
     }
     if (!v->begun && v->mode == OUTPUT_JSON) {
         v->json = job_json(&page->job);
@@ -264,7 +282,9 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
         if (!job_shows(v, t))
             continue;
         if (v->mode == OUTPUT_JSON) {
-            json_array_append_new(v->tasks, task_json(t, first_index));
+            json_t *one = task_json(t, first_index);
+            task_times_json(one, &page->job, t);
+            json_array_append_new(v->tasks, one);
             v->shown++;
             continue;
         }
@@ -286,6 +306,7 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
         table_cell(&v->table, "%s", DURATION(t->run_us));
         if (v->pauses)
             table_cell(&v->table, "%s", DURATION(t->paused_us));
+        table_cell(&v->table, "%s", input_text((char[INPUT_SHOWN]){0}, t));
     }
     return v->shown >= v->limit;
 }

@@ -2,6 +2,7 @@
 #include "cli/print.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/units.h"
 #include "base/utf8.h"
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CELL_MAX 512
@@ -279,4 +281,16 @@ json_t *json_base64(const void *data, size_t len)
     json_t *json = json_stringn(text, (size_t)(to - text));
     free(text);
     return json;
+}
+
+const char *clock_text(char buf[CLOCK_TEXT], int64_t us, bool utc)
+{
+    time_t at = (time_t)((clock_us(CLOCK_REALTIME) + us) / US_PER_S);
+    struct tm tm = {0};
+    if (utc)
+        gmtime_r(&at, &tm);
+    else
+        localtime_r(&at, &tm);
+    strftime(buf, CLOCK_TEXT, utc ? "%Y-%m-%dT%H:%M:%SZ" : "%Y-%m-%d %H:%M:%S", &tm);
+    return buf;
 }

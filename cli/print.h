@@ -42,6 +42,10 @@ const char *duration_text(char buf[DURATION_TEXT], int64_t us);
 /* duration_text in a buffer of its own. */
 #define DURATION(us) duration_text((char[DURATION_TEXT]){0}, (us))
 
+#define CLOCK_TEXT 32
+/* "2026-11-25 16:02:01", the local time us from now (below 0: before); utc: "2026-11-25T15:02:01Z". */
+const char *clock_text(char buf[CLOCK_TEXT], int64_t us, bool utc);
+
 /* Writes text, of more than width characters without the middle, or (prose) the end: "quarter...final". Beginnings and
  * ends tell names apart. */
 const char *text_cut(char *buf, size_t size, const char *text, int width, bool prose);

@@ -19,6 +19,19 @@ SHOW(show_outcome, outcome_text, OUTCOME_COUNT)
 /* A duration that does not exist yet is null in JSON. */
 static json_t *duration_json(int64_t us) { return us < 0 ? json_null() : json_integer(us); }
 
+/* A time of day, `us` after the job was submitted; null if that is not yet. */
+static json_t *at_json(const struct api_job *j, int64_t us)
+{
+    return us < 0 ? json_null() : json_text(clock_text((char[CLOCK_TEXT]){0}, us - j->age_us, true));
+}
+
+static void times_json(json_t *o, const struct api_job *j)
+{
+    json_object_set_new(o, "submitted_at", at_json(j, 0));
+    json_object_set_new(o, "started_at", at_json(j, j->first_start_us));
+    json_object_set_new(o, "ended_at", at_json(j, j->response_us));
+}
+
 json_t *job_json(const struct api_job *j)
 {
     json_t *o = json_object();
@@ -33,6 +46,9 @@ json_t *job_json(const struct api_job *j)
     json_object_set_new(o, "cutoff_us", json_integer(j->cutoff_us));
     json_object_set_new(o, "at_central", json_boolean(j->at_central));
     json_object_set_new(o, "epoch", json_integer(j->epoch));
+    json_object_set_new(o, "held", json_boolean(j->held));
+    json_object_set_new(o, "waits", j->waits && *j->waits ? json_text(j->waits) : json_null());
+    json_object_set_new(o, "cause", job_eq(j->cause, JOB_NONE) ? json_null() : json_text(JOB_TEXT(j->cause)));
     json_object_set_new(o, "no_executor", json_boolean(j->no_executor));
     json_object_set_new(o, "attended", json_boolean(j->attended));
     const struct {
@@ -59,7 +75,43 @@ json_t *job_json(const struct api_job *j)
     json_object_set_new(o, "response_us", duration_json(j->response_us));
     json_object_set_new(o, "first_start_us", duration_json(j->first_start_us));
     json_object_set_new(o, "paused_us", json_integer(j->paused_us));
+    times_json(o, j);
     return o;
+}
+
+void task_times_json(json_t *o, const struct api_job *j, const struct api_task *t)
+{
+    json_object_set_new(o, "started_at", at_json(j, t->wait_us));
+    json_object_set_new(
+        o, "ended_at",
+        at_json(j, t->wait_us < 0 || t->run_us < 0 ? -1 : t->wait_us + t->run_us + t->paused_us));
+}
+
+void show_times(const struct api_job *j)
+{
+    char at[CLOCK_TEXT];
+    printf("  submitted %s", clock_text(at, -j->age_us, false));
+    if (j->first_start_us >= 0)
+        printf(", started %s", clock_text(at, j->first_start_us - j->age_us, false) + 11);
+    if (j->response_us >= 0)
+        printf(", ended %s", clock_text(at, j->response_us - j->age_us, false));
+    putchar('\n');
+}
+
+void show_waits(const struct api_job *j, const struct job_desc *spec)
+{
+    char text[AFTER_TEXT];
+    if (spec && spec->after.n > 0)
+        printf("  after    ");
+    for (uint32_t i = 0; spec && i < spec->after.n; i++)
+        printf(" %s", after_format(text, &spec->after.v[i]));
+    if (spec && spec->after.n > 0)
+        putchar('\n');
+    if (j->held)
+        printf("  held      its tasks that have not started do not start: `hawk release %s`\n",
+               JOB_TEXT(j->job));
+    if (!job_eq(j->cause, JOB_NONE))
+        printf("  cause     job %s did not end as --after asks\n", JOB_TEXT(j->cause));
 }
 
 static uint32_t ancestors_shown(const struct ancestors *a)
@@ -94,6 +146,27 @@ void pauses_json(json_t *o, const struct api_task *t)
     json_object_set_new(o, "paused_for_task", t->pauses ? json_integer(t->paused_for_task) : json_null());
 }
 
+/* A list of the values of several columns, which have a NUL between two; one value is a text. */
+static json_t *input_json(const struct api_task *t)
+{
+    const char *at = (const char *)t->input, *end = at + t->input_n;
+    json_t *list = json_array();
+    for (; at <= end; at += strlen(at) + 1) {
+        char value[1025];
+        size_t len = strnlen(at, (size_t)(end - at));
+        memcpy(value, at, len);
+        value[len] = '\0';
+        json_array_append_new(list, json_text(value));
+        if (at + len == end)
+            break;
+    }
+    if (json_array_size(list) != 1)
+        return list;
+    json_t *one = json_incref(json_array_get(list, 0));
+    json_decref(list);
+    return one;
+}
+
 json_t *task_json(const struct api_task *t, uint32_t first_index)
 {
     json_t *o = json_object();
@@ -111,6 +184,8 @@ json_t *task_json(const struct api_task *t, uint32_t first_index)
     json_object_set_new(o, "stolen", json_boolean(t->stolen));
     pauses_json(o, t);
     json_object_set_new(o, "message", json_text(t->message));
+    if (t->input_n)
+        json_object_set_new(o, "input", input_json(t));
     if (t->result)
         json_object_set_new(o, "result", json_base64(t->result, t->result_n));
     if (t->result_lost)

@@ -23,6 +23,11 @@ json_t *job_json(const struct api_job *j);
  * left out. */
 void ancestors_json(json_t *o, const struct ancestors *a);
 /* Prints a line about them, if there are any. */
+/* "started_at" and "ended_at" of a task. */
+void task_times_json(json_t *o, const struct api_job *j, const struct api_task *t);
+/* Lines of a job: its times of day; what it waits for, and why it was cancelled. spec may be NULL. */
+void show_times(const struct api_job *j);
+void show_waits(const struct api_job *j, const struct job_desc *spec);
 void show_ancestors(const struct ancestors *a);
 /* first_index: the HAWK_TASK_INDEX of task 0. */
 json_t *task_json(const struct api_task *t, uint32_t first_index);

@@ -13,7 +13,8 @@
 struct submit_options {
     struct common_options common;
     struct spec_options spec;
-    bool wait, progress, results;
+    bool wait, progress, results, after_whole;
+    struct flag_list after;
     int64_t for_us;
 };
 
@@ -22,6 +23,12 @@ const struct flag submit_flags[] = {
     SPEC_APP_FLAGS(struct submit_options, spec),
     FLAG(BOOL, struct submit_options, spec.no_pause, "no-pause", 0, NULL,
          "never pause a task of a long job for a short one"),
+    FLAG(LIST, struct submit_options, after, "after", 0, "ID[:ok|any|failed]",
+         "start when that job has ended so: ok (the default), all its tasks are done; any, it has ended; "
+         "failed, a "
+         "task of it failed. Give it once per job"),
+    FLAG(BOOL, struct submit_options, after_whole, "after-whole", 0, NULL,
+         "with --after: wait for whole jobs; else task by task where both have as many tasks"),
     FLAG(BOOL, struct submit_options, wait, "wait", 'w', NULL,
          "wait until the job has ended; see the exit codes below"),
     FLAG_ABOVE_0(struct submit_options, for_us, "for", 0, "TIME",
@@ -74,6 +81,12 @@ static int submit_job(struct session *s, const struct submit_options *o, struct 
     return o->wait ? wait_jobs(s, &one, &how) : HAWK_EXIT_OK;
 }
 
+static void submit_options_free(struct submit_options *o)
+{
+    spec_options_free(&o->spec);
+    flag_list_free(&o->after);
+}
+
 static int parse_flags(const char *where, int argc, char **argv, void *o)
 {
     return flags_parse(where, submit_flags, common_flags, true, argc, argv, o);
@@ -86,7 +99,7 @@ static int read_flags(int *argc, char ***argv, struct script *script, struct sub
     int first = parse_flags((*argv)[0], *argc, *argv, o);
     int exit_code = first < 0 ? -first : script_read(*argc, *argv, first, parse_flags, &of_script, script);
     if (exit_code || !script->argv) {
-        spec_options_free(&of_script.spec);
+        submit_options_free(&of_script);
         return exit_code ? -exit_code : first;
     }
     /* Several sources are combined, so the user's would not go before the script's. */
@@ -94,7 +107,7 @@ static int read_flags(int *argc, char ***argv, struct script *script, struct sub
         flag_list_free(&of_script.spec.inputs.sources);
         of_script.spec.inputs = (struct input_options){0};
     }
-    spec_options_free(&o->spec);
+    submit_options_free(o);
     *o = of_script;
     (void)parse_flags((*argv)[0], first, *argv, o);
     if (!o->spec.name) {
@@ -104,6 +117,25 @@ static int read_flags(int *argc, char ***argv, struct script *script, struct sub
     *argc = script->argc;
     *argv = script->argv;
     return script->first;
+}
+
+static int use_after(const char *command, const struct submit_options *o, struct job_desc *d)
+{
+    struct after a;
+    if (o->after_whole && o->after.n == 0)
+        return usage_error("%s: --after-whole goes with --after", command);
+    if (o->after.n > LIMIT_AFTER)
+        return usage_error("%s: a job runs after %u jobs at most", command, LIMIT_AFTER);
+    for (uint32_t i = 0; i < o->after.n; i++) {
+        const char *text = o->after.v[i];
+        if (!after_parse(text, strlen(text), &a))
+            return usage_error(
+                "%s: --after takes a job's id, as 3.17, or 3.17:ok, 3.17:any, 3.17:failed, not '%s'", command,
+                text);
+        after_add(&d->after, text, strlen(text));
+    }
+    d->flags |= o->after_whole ? JOB_AFTER_WHOLE : 0;
+    return 0;
 }
 
 /* A job of no tasks has succeeded before it begins. */
@@ -131,6 +163,8 @@ int submit_main(int argc, char **argv)
     o.spec.all_env = !contact || !*contact;
     if (!exit_code)
         exit_code = spec_build(argv[0], &o.spec, argc - first, argv + first, &d, NULL);
+    if (!exit_code)
+        exit_code = use_after(argv[0], &o, d);
     if (!exit_code && o.results && (!o.wait || !o.spec.app))
         exit_code = usage_error("%s: --results goes with --app and --wait", argv[0]);
     if (!exit_code && o.for_us && !o.wait)
@@ -149,7 +183,7 @@ int submit_main(int argc, char **argv)
 done:
     session_close(&s);
     job_desc_drop(d);
-    spec_options_free(&o.spec);
+    submit_options_free(&o);
     script_free(&script);
     return exit_code;
 }

@@ -156,8 +156,11 @@ static void explain_failure(struct session *s, const struct api_job *j)
         return;
     }
     if (bad == 0) {
-        fprintf(stderr, "hawk: job %s was cancelled: %u of %u task%s %s done\n", job, j->done, j->tasks,
+        fprintf(stderr, "hawk: job %s was cancelled: %u of %u task%s %s done", job, j->done, j->tasks,
                 PLURAL(j->tasks), j->tasks == 1 ? "was" : "were");
+        if (!job_eq(j->cause, JOB_NONE))
+            fprintf(stderr, "; job %s did not end as --after asks", JOB_TEXT(j->cause));
+        fputc('\n', stderr);
         return;
     }
     fprintf(stderr, "hawk: job %s: %u of %u task%s failed", job, bad, j->tasks, PLURAL(j->tasks));

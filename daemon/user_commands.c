@@ -122,6 +122,39 @@ const struct command client_commands[] = {
         .run = cancel_main,
     },
     {
+        .name = "hold",
+        .help = "hold jobs: their tasks that have not started do not start",
+        .synopsis = "[FLAGS] ID...",
+        .details =
+            "Tasks that run go on. The job stays held, whatever restarts, until `hawk release`.\n" SELECTORS
+            "\nexamples:\n  hawk hold last\n  hawk hold 3.17-20\n",
+        .common = common_flags,
+        .run = hold_main,
+    },
+    {
+        .name = "release",
+        .help = "let held jobs go on",
+        .synopsis = "[FLAGS] ID...",
+        .details = SELECTORS "\nexamples:\n  hawk release last\n  hawk release all\n",
+        .common = common_flags,
+        .run = release_main,
+    },
+    {
+        .name = "resubmit",
+        .help = "run jobs that failed again: the same command, environment, directory and inputs",
+        .synopsis = "[FLAGS] [--failed] ID...",
+        .details =
+            "Each makes a new job, which nobody waits for, and prints its id. Only jobs of your own that "
+            "have failed can\n"
+            "run again: of others the environment is forgotten when they end. The new job has as many "
+            "tasks as the old\n"
+            "one, with the same numbers; the output of those that were done is the old job's.\n" SELECTORS
+            "\nexamples:\n  hawk resubmit --failed last\n  hawk wait $(hawk resubmit 3.17)\n",
+        .flags = resubmit_flags,
+        .common = common_flags,
+        .run = resubmit_main,
+    },
+    {
         .name = "cat",
         .help = "show the output of tasks, from the workers that have it",
         .synopsis = "[FLAGS] ID [TASK] [stdout|stderr]",

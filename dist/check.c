@@ -31,7 +31,7 @@ static uint32_t check_task_list(const struct dist_job *job, uint32_t head, uint3
 static void check_tasks(const struct dist_job *job)
 {
     uint32_t in[TASK_STATE_COUNT] = {0};
-    uint32_t ours = 0, central = 0, at_workers = 0, ages = 0, returned, delayed;
+    uint32_t ours = 0, central = 0, at_workers = 0, ages = 0, returned, delayed, blocked;
     int64_t ages_us = 0;
 
     for (uint32_t i = 0; i < job->desc->tasks; i++) {
@@ -57,7 +57,7 @@ static void check_tasks(const struct dist_job *job)
         CHECK(in[i] == job->in[i]);
     CHECK(ours + at_workers + central + (job->desc->tasks - dist_job_unfinished_tasks(job)) ==
           job->desc->tasks);
-    CHECK(job->unlaunched + job->delayed_n == ours);
+    CHECK(dist_job_waiting(job) == ours);
     CHECK(job->central_n == central);
     CHECK(job->ages_n == ages);
     CHECK(job->ages_us == ages_us);
@@ -65,7 +65,11 @@ static void check_tasks(const struct dist_job *job)
     returned = check_task_list(job, job->returned, 1u << TASK_WAITING);
     delayed = check_task_list(job, job->delayed, 1u << TASK_WAITING);
     CHECK(delayed == job->delayed_n && (delayed > 0) == !list_empty(&job->in_delayed));
-    CHECK(delayed + returned + (job->desc->tasks - job->cursor) == ours);
+    blocked = check_task_list(job, job->blocked, 1u << TASK_WAITING);
+    CHECK(blocked == job->blocked_n);
+    CHECK(delayed + blocked + returned + (job->desc->tasks - job->cursor) == ours);
+    for (uint32_t i = job->blocked; i != TASK_NIL; i = job->tasks[i].next)
+        CHECK(dist_task_blocked(&job->tasks[i]));
     for (uint32_t i = job->delayed; i != TASK_NIL; i = job->tasks[i].next)
         CHECK(dist_task_delayed(&job->tasks[i]));
     list_foreach(&job->places, node, nxt) {
@@ -104,6 +108,29 @@ static uint32_t check_places(const struct dist *d, const struct dist_job *job)
     return n;
 }
 
+/* Checks what keeps the job from starting: it starts as soon as nothing does. */
+static void check_waits_for(const struct dist *d, const struct dist_job *job)
+{
+    uint32_t gates = 0, eaches = 0;
+
+    for (uint32_t i = 0; job->after && i < job->desc->after.n; i++) {
+        const struct dist_after *a = &job->after[i];
+        bool waits = !list_empty(&a->in_pred);
+
+        CHECK(!waits || !(job->after_met >> i & 1));
+        gates += waits && !a->each;
+        eaches += waits && a->each;
+    }
+    CHECK(job->gates == gates && job->eaches == eaches);
+    if (job->cancelling || !job->submitted || !d->joined)
+        return;
+    CHECK(job->blocked_n == 0 || eaches > 0);
+    CHECK(dist_job_may_start(job) || dist_job_kept_back(job));
+    CHECK(job->wait != WAIT_KEPT || !dist_job_may_start(job));
+    CHECK(job->state != JOB_BLOCKED || gates + eaches > 0);
+    CHECK(!job->held || job->state == JOB_HELD || job->state == JOB_RUNNING);
+}
+
 /* Checks that the job cannot stand still for ever: something is under way that will move it. */
 static void check_alive(const struct dist *d, const struct dist_job *job)
 {
@@ -120,17 +147,18 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
     CHECK(job->handed_part ||
           (job->hand != HAND_OFFERED && job->hand != HAND_UNSURE && job->hand != HAND_ACCEPTED) ||
           dist_job_unfinished_tasks(job) == job->central_n);
-    CHECK(job->unlaunched + job->delayed_n == 0 || !job->cancelling);
+    CHECK(dist_job_waiting(job) == 0 || !job->cancelling);
+    check_waits_for(d, job);
     for (uint32_t i = job->delayed; i != TASK_NIL; i = job->tasks[i].next)
         CHECK(d->retry_at <= job->tasks[i].run_us);
     CHECK(job->sure <= job->live);
     CHECK((job->wait == WAIT_NOT) == list_empty(&job->in_wait));
     CHECK(list_empty(&job->in_unattended) || (job->watchers == 0 && !(job->desc->flags & JOB_DETACHED)));
     CHECK(epoch_is_dists(job->own_epoch));
-    CHECK(!dist_job_settling(job) || job->live == 0);
+    CHECK(!dist_job_kept_back(job) || job->live == 0);
     if (job->unlaunched == 0 || !job->submitted)
         return;
-    CHECK(dist_job_starved(job) || dist_job_settling(job) || heap_in(&job->timer) ||
+    CHECK(dist_job_starved(job) || dist_job_kept_back(job) || heap_in(&job->timer) ||
           job->live >= job->unlaunched || (job->live > 0 && !(job->policy_flags & POLICY_REPROBE)));
     CHECK(!dist_job_starved(job) || draw_total(&dist_probe_pool_of((struct dist *)d, job)->draw) == 0);
 }
@@ -269,7 +297,8 @@ static void check_and_count(const struct dist *d, const struct dist_job *job, st
 static void check_unfinished(const struct dist *d)
 {
     struct tally n = {0};
-    uint32_t waits = check_pool_waits(d->pool) + check_waits(&d->settling, WAIT_SETTLING);
+    uint32_t waits = check_pool_waits(d->pool) + check_waits(&d->settling, WAIT_SETTLING) +
+                     check_waits(&d->kept, WAIT_KEPT);
 
     for (int state = 0; state < JOB_STATE_COUNT; state++) {
         CHECK(!job_state_final(state) || list_empty(&d->jobs[state]));
@@ -348,5 +377,6 @@ bool dist_quiet(const struct dist *d)
         if (!list_empty(&d->pool[p].starved) || !list_empty(&d->pool[p].crowded))
             return false;
     return d->jobs_unfinished == 0 && d->places.n == 0 && d->timers.n == 0 && d->reports_n == 0 &&
-           list_empty(&d->handed) && list_empty(&d->settling) && d->pending.n == 0 && d->failed.n == 0;
+           list_empty(&d->handed) && list_empty(&d->settling) && list_empty(&d->kept) && d->pending.n == 0 &&
+           d->failed.n == 0;
 }

@@ -52,6 +52,7 @@ void dist_init(struct dist *d, const struct dist_config *c, uint64_t seed)
     list_init(&d->delayed);
     d->retry_at = TIME_NEVER;
     list_init(&d->settling);
+    list_init(&d->kept);
     list_init(&d->awaited);
     dist_pools_init(d->pool);
     heap_init(&d->timers);
@@ -308,6 +309,7 @@ static const struct {
     [MSG_SUBMIT] = {dist_on_submit, HERE},
     [MSG_CANCEL] = {dist_on_cancel, HERE},
     [MSG_WATCH] = {dist_on_watch, HERE},
+    [MSG_HOLD] = {dist_on_hold, HERE},
     [MSG_JOURNAL_DONE] = {dist_on_journal_done, HERE},
     [MSG_JOURNAL_NUMBERS] = {dist_on_journal_numbers, HERE},
     [MSG_JOURNAL_JOB] = {dist_on_journal_job, HERE},
@@ -315,6 +317,7 @@ static const struct {
     [MSG_JOURNAL_TASK] = {dist_on_journal_task, HERE},
     [MSG_JOURNAL_CANCEL] = {dist_on_journal_cancel, HERE},
     [MSG_JOURNAL_ENDED] = {dist_on_journal_ended, HERE},
+    [MSG_JOURNAL_WAITS] = {dist_on_journal_waits, HERE},
     [MSG_RECOVERED] = {dist_on_recovered, HERE},
     [MSG_JOINED] = {dist_on_joined, CENTRAL},
     [MSG_JOB_NUMBERS] = {dist_on_job_numbers, CENTRAL},

@@ -25,6 +25,10 @@ bool dist_quiet(const struct dist *d);
 
 /* ---- Views. Their pointers are valid until the next step. ---- */
 
+/* The next predecessor, from place *at on, whose end the job waits for; NULL: there are no more. */
+const struct after *dist_next_predecessor(const struct dist_job *job, uint32_t *at);
+/* The first predecessor of a description that is not known here as a job of the same user; NULL: all are. */
+const struct after *dist_after_missing(const struct dist *d, const struct job_desc *desc);
 /* A job that was accepted (SUBMITTED with err 0) and is still kept; NULL: there is none. */
 const struct dist_job *dist_find(const struct dist *d, job_id_t job);
 /* All of these jobs: the one accepted last, and the one accepted before `job`; NULL at the end. */
@@ -42,37 +46,41 @@ void dist_task_view(const struct dist *d, const struct dist_job *job, uint32_t t
 bool dist_next_reservation(const struct dist *d, const struct dist_job *job, const void **cursor,
                            struct reservation_view *v);
 
-/* Reasons why a job makes no progress, the most fundamental first. */
+/* Reasons why a job makes no progress, the most fundamental first: X(constant, a word for lists, text). */
 #define DIST_BLOCKS(X)                                                                                       \
-    X(NOTHING, "nothing of it waits")                                                                        \
-    X(CENTRAL_AWAY, "long, and central cannot be reached: it is handed over when central is back")           \
-    X(CENTRAL_FULL, "long, and central refused it for now: it is offered again soon")                        \
-    X(CENTRAL_ACK,                                                                                           \
+    X(NOTHING, "", "nothing of it waits")                                                                    \
+    X(CENTRAL_AWAY, "central",                                                                               \
+      "long, and central cannot be reached: it is handed over when central is back")                         \
+    X(CENTRAL_FULL, "central", "long, and central refused it for now: it is offered again soon")             \
+    X(CENTRAL_ACK, "central",                                                                                \
       "long, and central has not confirmed it yet: should that last, its disk may be full (see its log)")    \
-    X(CANCELLING, "being cancelled: waits for what runs to end")                                             \
-    X(SETTLING, "read back from the journal: workers are first asked what they still run of it")             \
-    X(NO_WORKERS, "no worker is up")                                                                         \
-    X(ALL_DRAINING, "no worker takes work: those that are up are draining or out of service")                \
-    X(UNSETTLED,                                                                                             \
+    X(HELD, "held", "held by its user: `hawk release` lets it go on")                                        \
+    X(AFTER, "jobs", "waits for the jobs that it is to run after")                                           \
+    X(CANCELLING, "cancelling", "being cancelled: waits for what runs to end")                               \
+    X(SETTLING, "settling", "read back from the journal: workers are first asked what they still run of it") \
+    X(NO_WORKERS, "workers", "no worker is up")                                                              \
+    X(ALL_DRAINING, "draining", "no worker takes work: those that are up are draining or out of service")    \
+    X(UNSETTLED, "workers",                                                                                  \
       "central has just started: workers are still reporting, work goes on within central.suspect + 0.5 s")  \
-    X(NO_GENERAL, "no worker of the general partition is up, and long tasks run nowhere else")               \
-    X(NO_RESERVED, "no reserved worker is up, and this policy runs short tasks nowhere else")                \
-    X(APP, "no worker serves its application")                                                               \
-    X(USER, "no worker that is up runs its user's commands (worker.run_as)")                                 \
-    X(REFUSED, "workers refused its probes: probes are sent again soon")                                     \
-    X(PROBES, "its probes wait in the queues of workers")                                                    \
-    X(PLACEMENT, "central has it, and has not placed all of its tasks")                                      \
-    X(PLACED, "its tasks wait in the queues of the workers where central placed them")                       \
-    X(DELAYED, "its tasks failed, and wait for their time to run again (--retry-delay)")                     \
-    X(LAUNCHED, "its tasks were sent to workers and have not started yet")
+    X(NO_GENERAL, "workers", "no worker of the general partition is up, and long tasks run nowhere else")    \
+    X(NO_RESERVED, "workers", "no reserved worker is up, and this policy runs short tasks nowhere else")     \
+    X(APP, "executor", "no worker serves its application")                                                   \
+    X(USER, "workers", "no worker that is up runs its user's commands (worker.run_as)")                      \
+    X(REFUSED, "workers", "workers refused its probes: probes are sent again soon")                          \
+    X(PROBES, "slots", "its probes wait in the queues of workers")                                           \
+    X(PLACEMENT, "slots", "central has it, and has not placed all of its tasks")                             \
+    X(PLACED, "slots", "its tasks wait in the queues of the workers where central placed them")              \
+    X(DELAYED, "retry", "its tasks failed, and wait for their time to run again (--retry-delay)")            \
+    X(LAUNCHED, "starting", "its tasks were sent to workers and have not started yet")
 
 enum dist_block {
-#define X(name, text) DIST_BLOCK_##name,
+#define X(name, word, text) DIST_BLOCK_##name,
     DIST_BLOCKS(X)
 #undef X
         DIST_BLOCK_COUNT
 };
 const char *dist_block_text(enum dist_block b);
+const char *dist_block_word(enum dist_block b);
 /* *n: the number of workers at which its probes wait (PROBES), else of its tasks that
  * wait. */
 enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, uint32_t *n);

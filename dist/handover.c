@@ -120,7 +120,8 @@ void dist_handover_offer(struct dist *d, struct dist_job *job)
 
     /* Nothing is offered before its record is durable: after a restart the dist would not know of it, and
      * central would run it for nobody. */
-    if (job->hand == HAND_RECORDING || job->hand == HAND_UNSURE || job->journalling)
+    if (job->hand == HAND_RECORDING || job->hand == HAND_UNSURE || job->journalling ||
+        (job->held && job->hand != HAND_OFFERED))
         return;
     if (!may_offer(d, job)) {
         hold_back(d, job);
@@ -141,6 +142,7 @@ void dist_handover_offer(struct dist *d, struct dist_job *job)
     m->epoch = job->epoch;
     m->why = epoch_is_dists(job->epoch) ? job->why : WHY_PROMOTED;
     m->owner = owner(job);
+    dist_handover_tell_hold(d, job);
 }
 
 /* Marks every waiting task as central's. */
@@ -279,10 +281,25 @@ static void mark_asked(struct dist_job *job)
         job->tasks[i].asked = job->tasks[i].central && !task_state_final(job->tasks[i].state);
 }
 
+void dist_handover_tell_hold(struct dist *d, struct dist_job *job)
+{
+    struct msg_long_hold *m;
+
+    if (!job->hold_known || !d->central_up || d->central_version < 3 || !dist_handover_may_have(job))
+        return;
+    m = &out_add(d->out, MSG_LONG_HOLD, NODE_CENTRAL.v)->long_hold;
+    m->job = job->id;
+    m->epoch = job->epoch;
+    m->owner = owner(job);
+    m->on = job->held;
+}
+
 static void put_watch(struct dist *d, struct dist_job *job)
 {
-    struct msg_long_watch *m = &out_add(d->out, MSG_LONG_WATCH, NODE_CENTRAL.v)->long_watch;
+    struct msg_long_watch *m;
 
+    dist_handover_tell_hold(d, job); /* first: a new owner ends the hold of the one before */
+    m = &out_add(d->out, MSG_LONG_WATCH, NODE_CENTRAL.v)->long_watch;
     m->job = job->id;
     m->epoch = job->epoch;
     m->owner = job->abandoned ? OWNER_NONE : owner(job);
@@ -643,7 +660,7 @@ static uint16_t promoted_epoch(const struct dist_job *job) { return (uint16_t)(j
 static bool may_promote(const struct dist_job *job)
 {
     return dist_job_promotable(job) && !job->promoted && !job->cancelling && job->hand == HAND_NONE &&
-           !dist_job_settling(job) && job->epoch != promoted_epoch(job);
+           !dist_job_kept_back(job) && job->blocked_n == 0 && job->epoch != promoted_epoch(job);
 }
 
 void dist_handover_promote(struct dist *d, struct dist_job *job)

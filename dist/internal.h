@@ -77,6 +77,8 @@ void dist_job_reject(struct dist *d, struct dist_job *job, int err);
 void dist_job_cancel_rest(struct dist *d, struct dist_job *job);
 void dist_jobs_trim(struct dist *d); /* forgets the oldest finished jobs beyond what is kept */
 void dist_job_free(struct dist *d, struct dist_job *job);
+/* Reports the job to history, unless central has it as a whole, and so writes its history itself. */
+void dist_job_report(struct dist *d, const struct dist_job *job);
 void dist_reports_send(struct dist *d); /* sends finished jobs' reports that central has not got */
 void dist_submit_refused(struct dist *d, uint32_t client, int err);
 void dist_on_submit(struct dist *d, const struct msg *m);
@@ -106,12 +108,15 @@ void dist_journal_launch(struct dist *d, const struct dist_job *job,
 void dist_journal_ended(struct dist *d, const struct dist_job *job);   /* the job has ended, and is kept */
 void dist_journal_job_end(struct dist *d, const struct dist_job *job); /* the job is forgotten */
 void dist_journal_numbers(struct dist *d);                             /* writes dist.seq_end */
+/* Whether it is held, and which predecessors it waits for no longer. */
+void dist_journal_waits(struct dist *d, const struct dist_job *job);
 void dist_cancel_answer(struct dist *d, job_id_t job, uint32_t client, int err); /* to CANCEL, at once */
 /* Send FINISH_ACK, and the answers to clients that cancelled or are refused, when everything put out so far
  * is durable. */
 void dist_journal_finish_ack(struct dist *d, uint32_t worker, const struct try_id *id);
 void dist_journal_cancelled(struct dist *d, const struct dist_job *job, uint32_t client);
 void dist_journal_refused(struct dist *d, const struct dist_job *job, int err);
+void dist_journal_hold_set(struct dist *d, const struct dist_job *job, uint32_t client);
 /* Whether a client waits until the journal has its job. */
 bool dist_jobs_journalling(const struct dist *d);
 /* Whether such a client waits, or a launch: without being sent, a recorded launch would be a lost task. */
@@ -154,11 +159,48 @@ static inline void dist_job_begun_before(struct dist_job *job)
 }
 static inline bool dist_job_starved(const struct dist_job *job) { return job->wait == WAIT_STARVED; }
 static inline bool dist_job_settling(const struct dist_job *job) { return job->wait == WAIT_SETTLING; }
+/* It is not probed for, and none of its tasks is launched. */
+static inline bool dist_job_kept_back(const struct dist_job *job)
+{
+    return job->wait == WAIT_SETTLING || job->wait == WAIT_KEPT;
+}
 static inline uint32_t dist_job_unfinished_tasks(const struct dist_job *job)
 {
 #define X(name, text, phase) +((phase) == PHASE_FINAL ? 0 : job->in[name])
     return 0 TASK_STATES(X);
 #undef X
+}
+
+/* ---- after.c: predecessors, and jobs that are held ---- */
+/* The job is new or was read back: it waits for its predecessors from now on. */
+void dist_after_link(struct dist *d, struct dist_job *job);
+/* Task i of pred has ended; pred has ended; pred goes without an end. */
+void dist_after_task(struct dist *d, struct dist_job *pred, uint32_t i);
+void dist_after_ended(struct dist *d, struct dist_job *pred);
+void dist_after_gone(struct dist *d, struct dist_job *pred);
+/* The job has ended; it is about to be freed. */
+void dist_after_close(struct dist_job *job);
+void dist_after_free(struct dist_job *job);
+/* Cancels the job or tasks of it, keeps it or starts it, as its predecessors and its user say. */
+void dist_after_settle(struct dist *d, struct dist_job *job);
+/* Whether nothing but workers keeps the job's tasks from starting. */
+bool dist_job_may_start(const struct dist_job *job);
+/* No task of the job that has not started starts, until dist_after_settle() finds that it may. */
+void dist_job_keep(struct dist *d, struct dist_job *job);
+/* Whether it waits for tasks of predecessors. */
+bool dist_task_blocked(const struct dist_task *t);
+/* Task i, or all tasks, wait for them no longer. */
+void dist_task_unblock(struct dist *d, struct dist_job *job, uint32_t i);
+void dist_tasks_unblock(struct dist *d, struct dist_job *job);
+/* Whether the job is held is on record, if it has one. */
+void dist_hold_durable(struct dist *d, struct dist_job *job);
+void dist_on_hold(struct dist *d, const struct msg *m);
+void dist_hold_answer(struct dist *d, job_id_t job, uint32_t client, int err);
+void dist_on_journal_waits(struct dist *d, const struct msg *in);
+/* Tasks that wait, and that this dist is to launch sooner or later. */
+static inline uint32_t dist_job_waiting(const struct dist_job *job)
+{
+    return job->unlaunched + job->delayed_n + job->blocked_n;
 }
 
 /* ---- retries.c: tasks that failed and run again ---- */
@@ -332,6 +374,8 @@ void dist_handover_recover_ended(struct dist *d, struct dist_job *job);
 struct task_set *dist_handover_tasks(const struct dist_job *job);
 /* Offers the job to central: now, or when central can be reached. */
 void dist_handover_offer(struct dist *d, struct dist_job *job);
+/* Tells central whether the job is held, if it may have something of it. */
+void dist_handover_tell_hold(struct dist *d, struct dist_job *job);
 /* The job's timer is due: offers it again, unless no client watches it here. */
 void dist_handover_timer(struct dist *d, struct dist_job *job);
 /* Whether the job's tasks wait for central's word. */

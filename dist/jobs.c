@@ -35,6 +35,7 @@ struct dist_job *dist_job_new(struct dist *d, struct job_desc *desc, job_id_t id
     list_init(&job->in_central);
     list_init(&job->in_unattended);
     list_init(&job->in_delayed);
+    list_init(&job->successors);
     list_init(&job->places);
     job->submit_us = job->progress_us = job->sure_us = d->now_us;
     job->first_wait_us = -1;
@@ -44,7 +45,7 @@ struct dist_job *dist_job_new(struct dist *d, struct job_desc *desc, job_id_t id
     job->min_probes = d->policy.min_probes;
     job->life = d->cfg.life;
     job->user = job_desc_user(desc);
-    job->returned = job->delayed = TASK_NIL;
+    job->returned = job->delayed = job->blocked = TASK_NIL;
     job->unlaunched = desc->tasks;
     job->in[TASK_WAITING] = desc->tasks;
     job->state = JOB_WAITING;
@@ -77,6 +78,7 @@ void dist_job_free(struct dist *d, struct dist_job *job)
     list_remove(&job->in_central);
     list_remove(&job->in_unattended);
     list_remove(&job->in_delayed);
+    dist_after_free(job);
     owner_messages_free(&job->messages);
     owner_pauses_free(&job->pauses);
     dist_job_leave_app(d, job);
@@ -121,10 +123,14 @@ static void job_event(struct dist *d, const struct dist_job *job)
 void dist_job_set_state(struct dist *d, struct dist_job *job, enum job_state to)
 {
     static const uint32_t moves[JOB_STATE_COUNT] = {
-        [JOB_PENDING] = 1 << JOB_WAITING | 1 << JOB_DONE | 1 << JOB_FAILED | 1 << JOB_CANCELLED,
+        [JOB_PENDING] = 1 << JOB_WAITING | 1 << JOB_HELD | JOB_STATES_FINAL,
         [JOB_WAITING] =
-            1 << JOB_PENDING | 1 << JOB_RUNNING | 1 << JOB_DONE | 1 << JOB_FAILED | 1 << JOB_CANCELLED,
-        [JOB_RUNNING] = 1 << JOB_DONE | 1 << JOB_FAILED | 1 << JOB_CANCELLED,
+            1 << JOB_PENDING | 1 << JOB_RUNNING | 1 << JOB_BLOCKED | 1 << JOB_HELD | JOB_STATES_FINAL,
+        [JOB_RUNNING] = JOB_STATES_FINAL,
+        [JOB_BLOCKED] =
+            1 << JOB_PENDING | 1 << JOB_WAITING | 1 << JOB_RUNNING | 1 << JOB_HELD | JOB_STATES_FINAL,
+        [JOB_HELD] =
+            1 << JOB_PENDING | 1 << JOB_WAITING | 1 << JOB_RUNNING | 1 << JOB_BLOCKED | JOB_STATES_FINAL,
     };
 
     CHECK(moves[job->state] >> to & 1);
@@ -324,6 +330,7 @@ static void supersede(struct dist *d, struct dist_job *job)
         return;
     }
     job->watchers = 0;
+    dist_after_gone(d, job);
     dist_probe_forget(d, job);
     dist_probe_cancel_all(d, job);
     while (!list_empty(&job->places)) { /* a place goes with its last task */
@@ -425,12 +432,14 @@ static void on_resubmit(struct dist *d, const struct msg *m)
 void dist_on_submit(struct dist *d, const struct msg *m)
 {
     struct job_desc *desc = m->submit.desc;
+    const struct resubmit *again =
+        m->submit.resubmit; /* without a job: a new job, with tasks that have ended */
     int err = submit_error(d, desc);
     bool journal = (desc->flags & JOB_DETACHED) && d->cfg.journal;
     struct dist_job *job = NULL;
     bool is_long;
 
-    if (m->submit.resubmit) {
+    if (again && !job_eq(again->job, JOB_NONE)) {
         on_resubmit(d, m);
         return;
     }
@@ -444,6 +453,8 @@ void dist_on_submit(struct dist *d, const struct msg *m)
         answer_again_for(d, job, &m->submit);
         return;
     }
+    if (!err && dist_after_missing(d, desc))
+        err = HAWK_ENOT_FOUND;
     if (!err)
         err = dist_numbers_error(d);
     if (!err && dist_nobody_serves(d, desc))
@@ -456,20 +467,29 @@ void dist_on_submit(struct dist *d, const struct msg *m)
     job->client = m->submit.client;
     set_class(d, job);
     attend(d, job, &m->submit);
-    is_long = job->class == CLASS_LONG && (job->policy_flags & POLICY_CENTRAL_LONG);
+    if (again)
+        dist_tasks_restore(d, job, again);
+    dist_after_link(d, job);
+    dist_job_touch(d, job);
+    is_long = job->class == CLASS_LONG && (job->policy_flags & POLICY_CENTRAL_LONG) && !job->after &&
+              job->unlaunched > 0;
     job->journalling = journal;
     job->probe_long = job->class == CLASS_LONG && !is_long;
+    if (job->after)
+        dist_job_keep(d, job);
     if (is_long) {
         dist_job_set_state(d, job, JOB_PENDING);
         dist_hand_over(d, job, EPOCH_FIRST);
     }
     if (journal)
         dist_journal_job(d, job);
+    for (uint32_t i = 0; again && i < again->n; i++)
+        dist_journal_task(d, job, again->v[i].task);
     if (!(desc->flags & JOB_DETACHED))
         dist_job_accept(d, job);
     else
         dist_job_try_accept(d, job);
-    if (!is_long && job->submitted)
+    if (!is_long && job->submitted && !job->after)
         dist_probe_first(d, job);
 }
 
@@ -503,7 +523,9 @@ void dist_job_journalled(struct dist *d, struct dist_job *job, int err)
     if (dist_handover_pending(job))
         dist_handover_offer(d, job);
     dist_job_try_accept(d, job);
-    if (job->submitted && job->hand == HAND_NONE && job->probes_sent == 0 && job->unlaunched > 0)
+    dist_job_touch(d, job);
+    if (job->submitted && job->hand == HAND_NONE && job->probes_sent == 0 && job->unlaunched > 0 &&
+        !dist_job_kept_back(job))
         dist_probe_first(d, job);
 }
 
@@ -530,6 +552,7 @@ void dist_job_cancel_rest(struct dist *d, struct dist_job *job)
     dist_job_touch(d, job);
     dist_tasks_unlaunch(d, job);
     dist_tasks_undelay(d, job);
+    dist_tasks_unblock(d, job);
     while (job->returned != TASK_NIL) {
         /* Its worker is suspect, but may be running it. */
         (void)cancel_task(d, job, job->returned);
@@ -576,51 +599,6 @@ void dist_on_cancel(struct dist *d, const struct msg *m)
 
 /* ---- The end (docs/protocol.md 3.11) ---- */
 
-static void report_put(struct dist *d, struct dist_report *r)
-{
-    struct msg_job_report *m = &out_add(d->out, MSG_JOB_REPORT, NODE_CENTRAL.v)->job_report;
-
-    m->name = r->name;
-    m->mean_us = r->mean_us;
-    m->task_us = r->task_us;
-    m->tasks = r->tasks;
-    m->class = r->class;
-}
-
-void dist_reports_send(struct dist *d)
-{
-    for (uint32_t i = 0; i < d->reports_n; i++)
-        report_put(d, &d->reports[i]);
-    d->reports_n = 0;
-}
-
-/* Reports the job to history, unless central has it as a whole, and so writes its history itself. */
-static void job_report(struct dist *d, const struct dist_job *job)
-{
-    struct dist_report r;
-
-    if (job->ok_n == 0)
-        return;
-    if (job->hand != HAND_NONE && !job->handed_part)
-        return;
-    r = (struct dist_report){.name = blob_ref(job->desc->name),
-                             .mean_us = (int64_t)(job->ok_us / job->ok_n),
-                             .task_us = job->ok_us > INT64_MAX ? INT64_MAX : (uint64_t)job->ok_us,
-                             .tasks = job->ok_n,
-                             .class = job->class};
-    if (d->central_up) {
-        report_put(d, &r);
-        return;
-    }
-    /* History is a sample: reports that do not fit while central is away are dropped. */
-    if (d->reports_n == REPORTS_MAX) {
-        blob_drop(r.name);
-        return;
-    }
-    vec_grow(d->reports, d->reports_n, d->reports_cap);
-    d->reports[d->reports_n++] = r;
-}
-
 static enum job_state end_state(const struct dist_job *job)
 {
     if (job->by_client && job->in[TASK_CANCELLED] > 0)
@@ -636,8 +614,10 @@ void dist_job_close(struct dist *d, struct dist_job *job, int64_t end_us)
     dist_places_drop(d, job);
     list_remove(&job->in_central);
     list_remove(&job->in_unattended);
+    dist_after_close(job);
     count_out(d, job);
-    job_desc_forget_env(&job->desc);
+    if (end_state(job) != JOB_FAILED) /* it may run again */
+        job_desc_forget_env(&job->desc);
     d->jobs_finished++;
     d->tasks_finished += job->desc->tasks;
     d->bytes_finished += dist_job_bytes(job);
@@ -649,11 +629,12 @@ static __attribute__((noinline)) void job_end(struct dist *d, struct dist_job *j
 {
     dist_count(d, COUNTER_jobs_finished, 1);
     dist_job_accept(d, job);
-    job_report(d, job);
+    dist_job_report(d, job);
     dist_job_close(d, job, d->now_us);
     dist_job_set_state(d, job, end_state(job));
     dist_times_note(d, job);
     dist_journal_ended(d, job);
+    dist_after_ended(d, job);
 }
 
 static void settle_job(struct dist *d, struct dist_job *job)
@@ -662,6 +643,7 @@ static void settle_job(struct dist *d, struct dist_job *job)
 
     if (job_state_final(job->state))
         return;
+    dist_after_settle(d, job);
     if (desc->max_fails > 0 && !job->cancelling &&
         job->in[TASK_FAILED] + job->in[TASK_LOST] >= desc->max_fails)
         dist_job_cancel_rest(d, job);

@@ -108,6 +108,19 @@ static void put_ended(struct dist *d, const struct dist_job *job, const struct d
     add_record(d, r);
 }
 
+static void put_waits(struct dist *d, const struct dist_job *job, const struct dist_record *r)
+{
+    struct msg_journal_waits *m = &out_add(d->out, MSG_JOURNAL_WAITS, 0)->journal_waits;
+
+    m->job = job->id;
+    m->token = ++d->token;
+    m->cause = job->cause;
+    m->met = job->after_met;
+    m->epoch = job->first_epoch;
+    m->held = job->held;
+    add_record(d, r);
+}
+
 static void put_job_end(struct dist *d, const struct dist_record *r)
 {
     struct msg_journal_job_end *m = &out_add(d->out, MSG_JOURNAL_JOB_END, 0)->journal_job_end;
@@ -153,6 +166,9 @@ static void put_record(struct dist *d, const struct dist_record *r)
         break;
     case RECORD_ENDED:
         put_ended(d, job, r);
+        break;
+    case RECORD_WAITS:
+        put_waits(d, job, r);
         break;
     case RECORD_JOB_END:
         put_job_end(d, r);
@@ -225,6 +241,12 @@ void dist_journal_ended(struct dist *d, const struct dist_job *job)
         in_order(d, of_job(RECORD_ENDED, job));
 }
 
+void dist_journal_waits(struct dist *d, const struct dist_job *job)
+{
+    if (job->journalled)
+        in_order(d, of_job(RECORD_WAITS, job));
+}
+
 void dist_journal_job_end(struct dist *d, const struct dist_job *job)
 {
     struct dist_record r = of_job(RECORD_JOB_END, job);
@@ -286,12 +308,21 @@ void dist_journal_refused(struct dist *d, const struct dist_job *job, int err)
              (struct dist_record){.kind = RECORD_REFUSED, .job = job->id, .err = err, .client = job->client});
 }
 
+void dist_journal_hold_set(struct dist *d, const struct dist_job *job, uint32_t client)
+{
+    if (job->journalled && must_wait(d))
+        in_order(d, (struct dist_record){.kind = RECORD_HOLD_SET, .job = job->id, .client = client});
+    else
+        dist_hold_answer(d, job->id, client, 0);
+}
+
 static bool any_awaited(const struct dist_records *q)
 {
     for (uint32_t i = 0; i < q->n; i++) {
         uint8_t kind = ring_at(q, i).kind;
 
-        if (kind == RECORD_LAUNCH || kind == RECORD_CANCELLED || kind == RECORD_REFUSED)
+        if (kind == RECORD_LAUNCH || kind == RECORD_CANCELLED || kind == RECORD_REFUSED ||
+            kind == RECORD_HOLD_SET)
             return true;
     }
     return false;
@@ -336,6 +367,10 @@ static void record_durable(struct dist *d, const struct dist_record *r)
         if (job)
             dist_handover_journalled(d, job, r->token);
         break;
+    case RECORD_WAITS:
+        if (job && !job_state_final(job->state))
+            dist_hold_durable(d, job);
+        break;
     case RECORD_LAUNCH:
         dist_task_journalled(d, &id, 0);
         break;
@@ -351,6 +386,9 @@ static void record_durable(struct dist *d, const struct dist_record *r)
         break;
     case RECORD_REFUSED:
         dist_submit_refused(d, r->client, r->err);
+        break;
+    case RECORD_HOLD_SET:
+        dist_hold_answer(d, r->job, r->client, 0);
         break;
     default:
         break;
@@ -373,8 +411,10 @@ static bool tell_failure(struct dist *d, const struct dist_record *r, int err)
     /* The job may come back if the dist crashes before the record can be written. */
     if (r->kind == RECORD_REFUSED)
         dist_submit_refused(d, r->client, err);
+    if (r->kind == RECORD_HOLD_SET)
+        dist_hold_answer(d, r->job, r->client, err);
     return r->kind == RECORD_LAUNCH || r->kind == RECORD_CANCELLED || r->kind == RECORD_REFUSED ||
-           r->kind == RECORD_NONE;
+           r->kind == RECORD_HOLD_SET || r->kind == RECORD_NONE;
 }
 
 /* The store keeps records that it could not write, and tries again. */

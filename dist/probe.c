@@ -188,7 +188,7 @@ static int64_t audit_due(const struct dist *d, const struct dist_job *job)
     int64_t since = job->progress_us > d->doubt_us ? job->progress_us : d->doubt_us;
 
     if (d->doubt_us < 0 || d->doubt_us < job->submit_us || job->unlaunched == 0 || dist_job_starved(job) ||
-        dist_job_settling(job) || !job->submitted)
+        dist_job_kept_back(job) || !job->submitted)
         return TIME_NEVER;
     if (job->sure_us > d->doubt_us && job->sure >= job->unlaunched)
         return TIME_NEVER;
@@ -199,7 +199,7 @@ void dist_probe_settle(struct dist *d, struct dist_job *job)
 {
     int64_t due;
 
-    if (dist_job_settling(job))
+    if (dist_job_kept_back(job))
         return;
     if (job->unlaunched == 0) {
         if (!dist_handover_has_timer(job))
@@ -420,7 +420,7 @@ void dist_on_res_moved(struct dist *d, const struct msg *m)
 
     if (job && (!p || dist_place_take_live(d, p, moved) < moved))
         job->crossed = true;
-    if (!job || job->unlaunched == 0 || dist_job_settling(job)) {
+    if (!job || job->unlaunched == 0 || dist_job_kept_back(job)) {
         if ((job ? job->policy_flags : d->policy.flags) & POLICY_CANCEL_PROBES)
             dist_probe_take_back(d, job, n, m->res_moved.job);
         return;

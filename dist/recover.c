@@ -145,6 +145,7 @@ void dist_on_recovered(struct dist *d, const struct msg *m)
     list_foreach(&d->settling, node, nxt) {
         struct dist_job *job = container_of(node, struct dist_job, in_wait);
 
+        dist_after_link(d, job);
         if (job->by_client)
             dist_job_cancel_rest(d, job);
         dist_job_touch(d, job);
@@ -189,7 +190,12 @@ static void settled(struct dist *d, struct dist_job *job)
     job->ratio_milli = p->probe_ratio_milli;
     job->min_probes = p->min_probes;
     dist_job_begun_before(job);
+    dist_job_touch(d, job);
     dist_tasks_doubt(d, job); /* this comes first: otherwise central would run them */
+    if (!dist_job_may_start(job)) {
+        dist_job_keep(d, job);
+        return;
+    }
     /* An at-most-once job that central was not asked for in time, and of which nothing was launched. */
     if ((job->desc->flags & JOB_AT_MOST_ONCE) && job->class == CLASS_LONG &&
         (p->flags & POLICY_CENTRAL_LONG) && job->hand == HAND_NONE && job->unlaunched == job->desc->tasks) {
@@ -200,7 +206,6 @@ static void settled(struct dist *d, struct dist_job *job)
     dist_handover_promote(d, job);
     if (job->unlaunched > 0)
         dist_probe_first(d, job);
-    dist_job_touch(d, job);
 }
 
 void dist_settle_look(struct dist *d)

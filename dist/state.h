@@ -109,6 +109,7 @@ enum probe_wait {
     WAIT_STARVED,  /* dist_pool.starved: a worker in its pool, which is empty */
     WAIT_CROWDED,  /* dist_pool.crowded: more workers; it has more probes than its pool has slots */
     WAIT_SETTLING, /* dist.settling: it was read back; workers first say what they still have of it */
+    WAIT_KEPT,     /* dist.kept: it is held, or waits for predecessors */
 };
 
 /* An application: some worker serves it, or some job needs it. */
@@ -166,18 +167,29 @@ enum {
                     1u << HAND_UNSURE
 };
 
+/* A predecessor of a job. While its end decides something, it is in the predecessor's list. */
+struct dist_after {
+    struct list in_pred; /* dist_job.successors of the predecessor, or no list */
+    struct dist_job *job;
+    uint8_t place; /* in the job's desc->after */
+    uint8_t when;  /* enum after_when */
+    bool each;     /* task i waits for the predecessor's task i */
+};
+
 /* A job.
  *
- *   tasks      = unlaunched + delayed_n + at places + central_n + final   (each task is in exactly one of these sets)
+ *   tasks      = unlaunched + delayed_n + blocked_n + at places + central_n + final   (each is in exactly one set)
  *   unlaunched = those in `returned` + those from cursor on
  *   live       = sum of its places' live,  sure <= live
  *   ages_n, ages_us = number and sum of wait_us of the tasks that run and are not central's
  * and until it is final:
- *   cancelling => unlaunched = 0, delayed_n = 0
+ *   cancelling => unlaunched = 0, delayed_n = 0, blocked_n = 0
+ *   gates, eaches = number of its `after` that are in a list, by `each`;  blocked_n > 0 => eaches > 0, or it is touched
+ *   held or gates > 0 => wait in {SETTLING, KEPT}, or it is being cancelled
  *   delayed_n > 0 <=> it is in dist.delayed, and dist.retry_at is no later than any of them
- *   unlaunched > 0 and submitted => live >= unlaunched, or it waits (`wait`: STARVED or SETTLING), or its timer runs,
+ *   unlaunched > 0 and submitted => live >= unlaunched, or `wait` is STARVED, SETTLING or KEPT, or its timer runs,
  *                                   or live > 0 and its policy does not probe again        (no job is forgotten)
- *   wait = SETTLING => live = 0
+ *   wait in {SETTLING, KEPT} => live = 0
  *   hand = NONE <=> it is not in dist.handed;  central_n > 0 => hand is not NONE
  *   hand in {ASKED, OFFERED, UNSURE, ACCEPTED} => offers > 0
  *   asking => hand in {ASKED, ACCEPTED}, or the job is being cancelled;  `asked` of a task: see above
@@ -196,6 +208,7 @@ struct dist_job {
     struct list in_touched;    /* dist.touched: settled at the end of this step */
     struct list in_central;    /* dist.handed: it is unfinished, and hand is not HAND_NONE */
     struct list in_delayed;    /* dist.delayed */
+    struct list successors;    /* dist_after.in_pred: unfinished jobs that wait for this one */
     struct list in_unattended; /* dist.unattended: nobody watches it, and somebody should */
     struct list places;
     struct heap_node timer; /* when to probe again, or to offer it to central again */
@@ -204,6 +217,8 @@ struct dist_job {
     struct owner_messages messages;
     struct owner_pauses pauses;
     struct owner_starts starts;
+    struct dist_after *after; /* by place in desc->after; NULL: it waits for no predecessor */
+    job_id_t cause; /* the predecessor because of which it, or a task of it, was cancelled; or JOB_NONE */
     struct dist_app *app; /* NULL: it needs none */
     struct dist_served
         *served;           /* its user, if it needs no application and some worker runs his commands alone */
@@ -234,6 +249,10 @@ struct dist_job {
     uint32_t returned; /* first of the waiting tasks before cursor, whose workers were lost */
     uint32_t delayed;  /* first of the tasks that failed and wait for their time: see retries.c */
     uint32_t delayed_n;
+    uint32_t blocked; /* first of the tasks that wait for theirs of predecessors: see after.c */
+    uint32_t blocked_n;
+    uint32_t after_met;    /* a bit for each of desc->after that has ended as the job asks */
+    uint8_t gates, eaches; /* predecessors that it still waits for: as a whole, task by task */
     uint8_t *failures;     /* by task: how often it failed and was to run again; NULL: none has */
     uint32_t unlaunched;   /* waiting tasks that this dist must launch */
     uint32_t live;         /* sum over its places */
@@ -274,7 +293,11 @@ struct dist_job {
     bool asking : 1;      /* LONG_WATCH has no answer yet, which decides about tasks with `asked` */
     bool abandoned : 1;   /* its client went away, which cancelled it */
     bool promoted : 1;
-    bool refused : 1;     /* a worker refused its probes since it was last probed for or launched */
+    bool held : 1;       /* by its user: no task of it starts */
+    bool hold_known : 1; /* that it was held once is on record, or it has none: central may know it as held */
+    bool doomed : 1;     /* a predecessor ended otherwise than it asks: it is to be cancelled */
+    bool waits_news : 1; /* its JOURNAL_WAITS is to be written */
+    bool refused : 1;    /* a worker refused its probes since it was last probed for or launched */
     bool handed_part : 1; /* central was offered, or has, less than the whole job */
     /* Messages about its reservations may have crossed: reservations that move do not count. */
     bool crossed : 1;
@@ -322,12 +345,14 @@ enum dist_record_kind {
     RECORD_FAILURE, /* a task has failed, and is to run again */
     RECORD_TASK,    /* the end of a task */
     RECORD_ENDED,   /* the end of a job */
+    RECORD_WAITS,   /* whether the job is held, and which predecessors it waits for no longer */
     RECORD_JOB_END, /* the job is forgotten */
     RECORD_NUMBERS, /* reserved job numbers */
     /* Messages that wait for the records before them: */
     RECORD_ACK,       /* FINISH_ACK */
     RECORD_CANCELLED, /* CANCELLED */
     RECORD_REFUSED,   /* SUBMITTED with an error */
+    RECORD_HOLD_SET,  /* HOLD_SET */
 };
 struct dist_record {
     uint64_t token;
@@ -343,7 +368,7 @@ struct dist_record {
     };
     union {
         uint32_t worker;    /* ACK */
-        uint32_t client;    /* CANCELLED, REFUSED */
+        uint32_t client;    /* CANCELLED, REFUSED, HOLD_SET */
         uint32_t job_state; /* JOB_END: enum job_state, the job's last state */
     };
     uint8_t kind; /* enum dist_record_kind: says which fields are valid */
@@ -435,6 +460,7 @@ struct dist {
     struct list delayed;       /* jobs with tasks that failed and wait for their time */
     int64_t retry_at;          /* when to look at them; TIME_NEVER: there are none */
     struct list settling;      /* jobs that were read back and not probed for yet */
+    struct list kept;          /* jobs that are held, or wait for predecessors */
     int64_t settle_at;  /* when to look whether every worker has reported; TIME_NEVER: nothing settles */
     int64_t settle_end; /* when to go on without reports */
     struct heap timers;

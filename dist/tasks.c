@@ -193,8 +193,11 @@ void dist_task_set_state(struct dist *d, struct dist_job *job, uint32_t i, enum 
     d->tasks_in[to]++;
     if (job->watchers > 0)
         task_event(d, job, i);
+    if (task_state_final(to) && !list_empty(&job->successors))
+        dist_after_task(d, job, i);
     /* A start that was never reported is known from the end. */
-    if ((to == TASK_RUNNING || to == TASK_DONE || to == TASK_FAILED) && job->state == JOB_WAITING)
+    if ((to == TASK_RUNNING || to == TASK_DONE || to == TASK_FAILED) &&
+        state_in(1u << JOB_WAITING | 1u << JOB_BLOCKED | 1u << JOB_HELD, job->state))
         dist_job_set_state(d, job, JOB_RUNNING);
 }
 
@@ -317,6 +320,8 @@ void dist_task_finish(struct dist *d, struct dist_job *job, uint32_t i, enum out
 
     if (dist_task_delayed(t))
         dist_task_undelay(d, job, i);
+    if (dist_task_blocked(t))
+        dist_task_unblock(d, job, i);
     t->outcome = (uint8_t)outcome & 7;
     t->code = code;
     t->run_us = run_us;
@@ -483,7 +488,7 @@ void dist_on_task_request(struct dist *d, const struct msg *m)
         dist_handover_promote(d,
                               job); /* what its tasks show may have reached the cutoff since the last start */
     p = job ? dist_place_find(d, job, n) : NULL;
-    if (job && job->unlaunched > 0 && job->submitted && !dist_job_settling(job) && !d->leaving &&
+    if (job && job->unlaunched > 0 && job->submitted && !dist_job_kept_back(job) && !d->leaving &&
         !dist_starts_avoid(d, job, n->m.node.v)) {
         job->progress_us = d->now_us;
         launch_next(d, job, n, m);
@@ -531,13 +536,15 @@ struct dist_job *dist_task_own_job(const struct dist *d, const struct try_id *id
 }
 
 /* A task that was not launched in this life takes over a try of an earlier life. */
-static void take_over(struct dist_job *job, const struct try_id *id, uint32_t worker)
+static void take_over(struct dist *d, struct dist_job *job, const struct try_id *id, uint32_t worker)
 {
     struct dist_task *t = &job->tasks[id->task];
 
     if (t->state != TASK_WAITING || t->attempt > 0 || !is_earlier(job, id->epoch))
         return;
     dist_task_reach(job, id->task);
+    if (dist_task_blocked(t)) /* it started before what it waited for was on record */
+        dist_task_unblock(d, job, id->task);
     t->attempt = id->attempt;
     t->adopted = 1;
     t->epoch = id->epoch;
@@ -555,7 +562,7 @@ static struct dist_job *adopt(struct dist *d, struct dist_node *n, const struct 
 
     if (!job)
         return NULL;
-    take_over(job, id, n->m.node.v);
+    take_over(d, job, id, n->m.node.v);
     t = &job->tasks[id->task];
     latest = dist_task_try(job, id->task);
     /* A task with an outcome has ended, or is to run again after this try failed (retries.c). */
@@ -647,7 +654,7 @@ static void accept_finished(struct dist *d, struct dist_job *job, struct dist_no
         else
             dist_task_return(d, job, f->id.task);
     } else {
-        take_over(job, &f->id, m->peer);
+        take_over(d, job, &f->id, m->peer);
         if (dist_task_retry(d, job, f)) {
             dist_starts_began(d, job, f->id.task, m->peer);
             return;

@@ -41,6 +41,8 @@ void dist_job_view(const struct dist *d, const struct dist_job *job, int64_t now
         .epoch = job->hand == HAND_NONE ? job->own_epoch : job->epoch,
         .estimate_us = job->estimate_us,
         .cutoff_us = job->cutoff_us,
+        .held = job->held,
+        .cause = job->cause,
         .abandoned = job->abandoned,
         .no_executor = job->app && !final && job->in[TASK_WAITING] > 0 &&
                        draw_total(&job->app->pool[POOL_ALL].draw) == 0,
@@ -136,11 +138,30 @@ const struct member *dist_next_member(const struct dist *d, node_id_t after)
 
 const char *dist_block_text(enum dist_block b)
 {
-#define X(name, text) text,
+#define X(name, word, text) text,
     static const char *const texts[] = {DIST_BLOCKS(X)};
 #undef X
 
     return (unsigned)b < DIST_BLOCK_COUNT ? texts[b] : "?";
+}
+
+const char *dist_block_word(enum dist_block b)
+{
+#define X(name, word, text) word,
+    static const char *const words[] = {DIST_BLOCKS(X)};
+#undef X
+
+    return (unsigned)b < DIST_BLOCK_COUNT ? words[b] : "?";
+}
+
+const struct after *dist_next_predecessor(const struct dist_job *job, uint32_t *at)
+{
+    for (uint32_t i = *at; job->after && i < job->desc->after.n; i++)
+        if (!list_empty(&job->after[i].in_pred)) {
+            *at = i + 1;
+            return &job->desc->after.v[i];
+        }
+    return NULL;
 }
 
 static bool is_draining(const struct dist_node *n) { return n->m.state == MEMBER_DRAINING; }
@@ -199,7 +220,7 @@ static enum dist_block blocked_probes(const struct dist *d, const struct dist_jo
 /* For central's tasks. */
 static enum dist_block blocked_central(const struct dist *d, const struct dist_job *job, uint32_t *n)
 {
-    *n = job->in[TASK_WAITING] - job->unlaunched - job->delayed_n;
+    *n = job->in[TASK_WAITING] - dist_job_waiting(job);
     if (*n > 0 && job->hand != HAND_ACCEPTED) {
         if (!d->central_up)
             return DIST_BLOCK_CENTRAL_AWAY;
@@ -222,6 +243,10 @@ enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, u
     *n = dist_job_unfinished_tasks(job);
     if (job->cancelling)
         return DIST_BLOCK_CANCELLING;
+    if (job->held && job->in[TASK_WAITING] + job->in[TASK_PLACED] > 0)
+        return DIST_BLOCK_HELD;
+    if (job->gates > 0 || (job->blocked_n > 0 && job->unlaunched == 0))
+        return DIST_BLOCK_AFTER;
     if (job->unlaunched > 0)
         return blocked_probes(d, job, n);
     if (job->in[TASK_WAITING] + job->in[TASK_PLACED] > job->delayed_n)
@@ -237,7 +262,7 @@ bool dist_ready(const struct dist *d) { return d->joined && dist_numbers_error(d
 
 int64_t dist_unreported_us(const struct dist_job *job, int64_t now_us)
 {
-    bool waits = job->hand == HAND_ACCEPTED && job->in[TASK_WAITING] > job->unlaunched + job->delayed_n;
+    bool waits = job->hand == HAND_ACCEPTED && job->in[TASK_WAITING] > dist_job_waiting(job);
 
     return waits && job->unreported_us > now_us ? job->unreported_us - now_us : 0;
 }

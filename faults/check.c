@@ -78,7 +78,8 @@ static void note_returned(struct cluster *c, const struct msg_task_finished *m)
 /* Checks that the dist knows of a reservation at the worker that sends TASK_REQUEST: steals and cancellations
  * move counts (DESIGN 3.2). Exempt are jobs that have ended or that promotion may withdraw: there the request
  * may cross a PROBE_CANCEL. Exempt are also jobs of which a worker gave a task back, or may fail
- * and run again: the dist probes for them anew, and a PROBE_CANCEL of before may cross a RES_MOVED or the request. */
+ * and run again, that are held or whose tasks wait for tasks: the dist probes for them anew, and a PROBE_CANCEL of
+ * before may cross a RES_MOVED or the request. */
 static void expect_reservation(struct cluster *c, uint32_t ep, uint32_t from,
                                const struct msg_task_request *m)
 {
@@ -94,7 +95,8 @@ static void expect_reservation(struct cluster *c, uint32_t ep, uint32_t from,
     dist_job_view(&d->d, j, bus_now(c->bus), &v);
     if (job_state_final(v.state) || node_eq(v.owner, NODE_CENTRAL) || v.desc->tag == TAG_AUTO ||
         c->jobs[v.desc->shell - 1]->cancelled || c->jobs[v.desc->shell - 1]->returned ||
-        v.desc->failure_retries > 0 || v.waiting == 0)
+        v.desc->failure_retries > 0 || v.waiting == 0 || v.desc->after.n > 0 ||
+        c->jobs[v.desc->shell - 1]->was_held)
         return;
     while (dist_next_reservation(&d->d, j, &cursor, &r))
         if (node_eq(r.worker, worker_node(&w->w)) && r.count > 0)

@@ -48,6 +48,7 @@ static uint32_t client_of(const struct cluster_job *j)
 void cluster_submit(struct cluster *c, struct cluster_job *j, uint32_t dist)
 {
     draw_ancestors(c, j);
+    cluster_after_draw(c, j, dist);
     j->dist = dist;
     j->submit_us = bus_now(c->bus);
     j->abandoned = !c->dists[dist]->alive; /* a dead dist does not answer */
@@ -86,7 +87,7 @@ static void watch_job(struct cluster *c, const struct cluster_job *j, bool on)
 bool cluster_may_move(const struct cluster *c, const struct cluster_job *j)
 {
     return c->config.jobs_move && j->submitted && !j->abandoned && !cluster_ended(j) &&
-           !(j->desc->flags & JOB_DETACHED);
+           !(j->desc->flags & JOB_DETACHED) && j->desc->after.n == 0;
 }
 
 void cluster_leave_dist(struct cluster *c, struct cluster_job *j)
@@ -118,6 +119,7 @@ static void come_home(struct cluster *c, struct cluster_job *j)
     j->away = false;
     j->home_forgot = false;
     watch_job(c, j, true);
+    cluster_after_home(c, j);
     if (j->wants_cancel)
         cluster_cancel(c, j);
 }
@@ -309,6 +311,12 @@ void cluster_read_ends(struct cluster *c, uint32_t ep, struct cluster_job *j)
         j->tasks[t].state = v.state;
         j->tasks[t].finals = task_state_final(v.state);
     }
+    /* Jobs whose predecessors are gone with the dist end as it comes back. It may forget the first of them at once, so
+     * nobody can read how their tasks ended. */
+    for (uint32_t t = 0; !found && j->desc->after.n > 0 && job_state_final(j->state) && t < j->desc->tasks;
+         t++)
+        if (j->tasks[t].finals == 0)
+            j->tasks[t].state = TASK_CANCELLED, j->tasks[t].finals = 1;
 }
 
 void cluster_dist_recovered(struct cluster *c, struct cluster_dist *d)
@@ -328,6 +336,7 @@ void cluster_dist_recovered(struct cluster *c, struct cluster_dist *d)
                              job_id_format((char[JOB_ID_TEXT]){0}, j->id), job_state_text(v.state),
                              job_state_text(j->state));
         } else if (known) {
+            cluster_expect_held(c, d, j, &v);
             /* The journal has no end of the job. It is the same job, and ends once more. */
             j->state = JOB_WAITING;
             j->watched = false;

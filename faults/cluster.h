@@ -10,6 +10,7 @@
  *   net.c      the network: delays, partitions
  *   store.c    journals
  *   client.c   clients, which move their jobs from dist to dist
+ *   after.c    jobs with predecessors, jobs that are held
  *   policy.c   an operator
  *   check.c    the invariants
  *   draw.c     random sizes and settings
@@ -55,6 +56,7 @@
     X(NUMBERS, "numbers", "no two jobs get the same number, whatever happens to the journals")               \
     X(PAUSES, "pauses",                                                                                      \
       "no task is frozen without a reason, or stands still for longer than the longest pause")               \
+    X(AFTER, "after", "a task starts only when the job's predecessors have ended as it asks")                \
     X(EPOCHS, "epochs", "no node joins a central that is older than one which it joined before")
 
 enum invariant {
@@ -99,6 +101,7 @@ struct cluster_config {
     /* Without faults no reservation is stuck for longer than this while a thief is parked (DESIGN 3.4); 0:
      * not checked. */
     int64_t stuck_us_max;
+    bool after;         /* half of the jobs have predecessors, and some are held for a while */
     bool jobs_move;     /* clients move their jobs when their dist dies, or seems dead */
     bool nothing_fails; /* without faults a dist knows where each of its reservations is */
     /* The only fault is `startless`: then no task may be lost, however few retries it has. */
@@ -145,7 +148,9 @@ struct cluster_job {
     uint8_t class, why;
     uint8_t state; /* enum job_state, as of the last JOB_EVENT */
     int64_t submit_us, end_us;
-    bool nowhere; /* no worker can start its tasks: its directory is on no machine */
+    bool wants_hold, was_held; /* what its client last asked for; it asked to hold it once */
+    uint16_t held_life;        /* the life of the dist that confirmed that it is held; 0: none did */
+    bool nowhere;              /* no worker can start its tasks: its directory is on no machine */
 };
 
 #define CLUSTER_ANSWER_US US_PER_S /* how long a client waits for a dist's answer */
@@ -275,6 +280,7 @@ struct cluster {
     struct bus *bus;
     struct rng rng;
     struct rng executors; /* draws what executors do */
+    struct rng afters;    /* draws predecessors and holds */
     struct central *central;
     uint32_t central_ep;
     uint32_t central_epoch;
@@ -334,6 +340,9 @@ void cluster_name_job(struct cluster_job *j, const char *name);
 void cluster_submit(struct cluster *c, struct cluster_job *j, uint32_t dist);
 void cluster_cancel(struct cluster *c, struct cluster_job *j);
 bool cluster_ended(const struct cluster_job *j);
+/* Perhaps holds or releases a job. cluster_release_all() releases all of them. */
+void cluster_hold_some(struct cluster *c);
+void cluster_release_all(struct cluster *c);
 
 uint32_t cluster_add_worker(struct cluster *c, uint32_t slots);
 /* Kills a worker with its tasks. */

@@ -115,8 +115,12 @@ static struct cluster_job *random_job(struct run *run)
     bool is_long = rng_below(r, 4) == 0;
     uint32_t tasks = 1 + (uint32_t)rng_below(r, rng_below(r, 10) ? 12 : 60);
     enum class_tag tag = rng_below(r, 3) == 0 ? TAG_AUTO : is_long ? TAG_LONG : TAG_SHORT;
-    struct cluster_job *j = cluster_job(c, tasks, 0, tag);
+    struct cluster_job *j;
 
+    /* Tasks wait for tasks where both jobs have as many. */
+    if (run->config.after && c->jobs_n % 3 == 1)
+        tasks = c->jobs[c->jobs_n - 1]->desc->tasks;
+    j = cluster_job(c, tasks, 0, tag);
     for (uint32_t i = 0; i < tasks; i++) {
         j->tasks[i].duration_us = (int64_t)(is_long ? 5 * S + rng_below(r, 20 * S) : 1 + rng_below(r, 2 * S));
         j->tasks[i].code = rng_below(r, 30) == 0;
@@ -571,6 +575,7 @@ static void draw_run(struct run *run, const struct faults_options *o)
     run->config.share_computed = run->config.cutoff_computed && !may_split(run);
     run->config.only_startless = run->kinds == 1u << FAULT_STARTLESS;
     run->config.jobs_move = has(run, FAULT_MOVED);
+    run->config.after = hash_mix(o->seed ^ UINT64_C(0x6166746572)) % 3 == 0; /* of the seed alone */
     if (may_split(run))
         enough_reserved(&run->config);
     /* Where workers are reserved, those that run everybody's jobs may be all in one partition; where some are
@@ -622,6 +627,7 @@ static void submit_all(struct run *run)
             cluster_cancel(c, j);
         if (rng_below(r, 12) == 0 && !may_split(run) && bus_runs(c->bus, c->central_ep))
             cluster_set_share(c, (uint32_t)rng_below(r, 6) * 150000);
+        cluster_hold_some(c);
         if (run->kinds && rng_below(r, fault_every) == 0)
             random_fault(run);
     }
@@ -679,9 +685,11 @@ void faults_run(const struct faults_options *o, struct faults_result *r)
     submit_all(&run);
     for (uint32_t i = 0; run.kinds && i < LATE_FAULTS; i++) {
         cluster_run(run.c, (int64_t)rng_below(&run.rng, 4 * S));
+        cluster_hold_some(run.c);
         random_fault(&run);
     }
     heal(&run);
+    cluster_release_all(run.c);
     if (has(&run, FAULT_CLIENT))
         cluster_expect_no_orphans(run.c, ORPHANS_US);
     cluster_run_jobs(run.c, (o->heal_us ? o->heal_us : FAULTS_HEAL_US) + work_us(run.c));

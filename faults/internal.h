@@ -45,6 +45,17 @@ void cluster_ask_due(struct cluster *c); /* lets clients whose time has come ask
 /* A dist has read its journal: the clients of its detached jobs look for their jobs. */
 void cluster_dist_recovered(struct cluster *c, struct cluster_dist *d);
 
+/* after.c */
+/* Gives a job that is about to be submitted predecessors, perhaps. */
+void cluster_after_draw(struct cluster *c, struct cluster_job *j, uint32_t dist);
+/* A task of j starts: its predecessors must have ended as it asks. */
+void cluster_after_check(struct cluster *c, const struct cluster_job *j, uint32_t task);
+/* j's client is back at a dist: what that dist knows of holds may be old. */
+void cluster_after_home(struct cluster *c, struct cluster_job *j);
+void cluster_on_hold_set(struct cluster *c, uint32_t ep, const struct msg_hold_set *m);
+/* d has read its journal: whoever was told that j is held relies on it. */
+void cluster_expect_held(struct cluster *c, const struct cluster_dist *d, const struct cluster_job *j,
+                         const struct job_view *v);
 /* shell.c */
 /* The result of an application's task, unique to that task. NULL: the task returns nothing. The caller drops
  * it. */

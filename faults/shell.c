@@ -150,6 +150,7 @@ void cluster_count_start(struct cluster *c, const struct cluster_run *r)
     if (j->desc->flags & JOB_AT_MOST_ONCE && j->tasks[r->held.id.task].starts > 0)
         cluster_fail(c, INVARIANT_AT_MOST_ONCE, "task %u of %s starts a second time", r->held.id.task,
                      job_id_format((char[JOB_ID_TEXT]){0}, j->id));
+    cluster_after_check(c, j, r->held.id.task);
     j->tasks[r->held.id.task].starts++;
 }
 
@@ -393,6 +394,9 @@ void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg 
         break;
     case MSG_SUBMITTED:
         cluster_on_submitted(c, ep, &m->submitted);
+        break;
+    case MSG_HOLD_SET:
+        cluster_on_hold_set(c, ep, &m->hold_set);
         break;
     case MSG_CANCELLED:
         cluster_on_cancelled(c, ep, &m->cancelled);

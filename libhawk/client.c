@@ -389,7 +389,7 @@ static int ask_central(struct client *client, struct ask *a)
 
 /* Asks the dist that has the job, if we submitted it. Otherwise it asks the contact, the dist that the id
  * names, all others, and central. */
-static int call_job(struct client *client, job_id_t job, enum api_method method, const void *request,
+int client_call_job(struct client *client, job_id_t job, enum api_method method, const void *request,
                     void *reply)
 {
     struct ask a = {.method = method, .request = request, .reply = reply};
@@ -494,6 +494,8 @@ int client_submit(struct client *client, struct job_desc *job, struct api_submit
 {
     struct channel *at = NULL;
     memset(reply, 0, sizeof *reply);
+    if (job->after.n > 0) /* it cannot be moved */
+        return client_submit_after(client, &(struct api_submit_request){.job = job}, reply, &at);
     if (job->flags & JOB_DETACHED)
         return submit_somewhere(client, &(struct api_submit_request){.job = job}, reply, &at);
     struct movable_job *movable = movable_job_new(job, loop_now(client->loop));
@@ -514,7 +516,7 @@ int client_cancel(struct client *client, job_id_t job, bool *already_ended)
 {
     const struct api_cancel_request request = {.job = job};
     struct api_cancel_reply reply = {0};
-    int err = call_job(client, job, API_CANCEL, &request, &reply);
+    int err = client_call_job(client, job, API_CANCEL, &request, &reply);
     *already_ended = reply.already_ended;
     return err;
 }
@@ -523,7 +525,7 @@ int client_get_job(struct client *client, const struct api_get_job_request *r,
                    struct api_get_job_reply *reply)
 {
     memset(reply, 0, sizeof *reply);
-    return call_job(client, r->job, API_GET_JOB, r, reply);
+    return client_call_job(client, r->job, API_GET_JOB, r, reply);
 }
 
 int client_list_nodes(struct client *client, struct api_list_nodes_reply *reply)

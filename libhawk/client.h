@@ -43,6 +43,11 @@ const char *client_warning(const struct client *client);
 /* The caller owns replies: api_free(&api_..._type, reply). On an error they are empty. */
 HAWK_MUST_USE int client_submit(struct client *client, struct job_desc *job, struct api_submit_reply *reply);
 HAWK_MUST_USE int client_cancel(struct client *client, job_id_t job, bool *already_ended);
+/* Holds a job, or releases it. */
+HAWK_MUST_USE int client_hold(struct client *client, job_id_t job, bool release, bool *already_ended);
+/* Submits a job like one that has ended; failed: with the tasks that are done as they are. */
+HAWK_MUST_USE int client_rerun(struct client *client, job_id_t job, bool failed,
+                               struct api_submit_reply *reply);
 HAWK_MUST_USE int client_get_job(struct client *client, const struct api_get_job_request *r,
                                  struct api_get_job_reply *reply);
 HAWK_MUST_USE int client_list_nodes(struct client *client, struct api_list_nodes_reply *reply);

@@ -71,6 +71,12 @@ bool client_next_contact(struct client *client);
  * address of its own (inside `hawk up`) is reached through the contact. */
 HAWK_MUST_USE int client_node_channel(struct client *client, enum role role, node_id_t node,
                                       struct channel **ch);
+/* A unary call about a job, to the dist that has it, or to whoever else knows it. */
+HAWK_MUST_USE int client_call_job(struct client *client, job_id_t job, enum api_method method,
+                                  const void *request, void *reply);
+/* Submits a job with predecessors to their dist, *at. */
+HAWK_MUST_USE int client_submit_after(struct client *client, const struct api_submit_request *request,
+                                      struct api_submit_reply *reply, struct channel **at);
 /* A unary call to ch, within the client's timeout; *status is what gRPC says of it. */
 HAWK_MUST_USE int client_call(struct client *client, struct channel *ch, enum api_method method,
                               const void *request, void *reply, grpc_status_code *status);

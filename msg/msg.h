@@ -118,7 +118,9 @@
     /* central -> dist, worker: for their shells */                                                          \
     X(DENIED, denied, 61)                                                                                    \
     /* worker -> central */                                                                                  \
-    X(SERVES, serves, 62)
+    X(SERVES, serves, 62)                                                                                    \
+    /* dist -> central */                                                                                    \
+    X(LONG_HOLD, long_hold, 63)
 
 /* --- Who may send what to whom. Only this list says so (docs/protocol.md, section 0). Nobody may send a
  * message of WIRE_MESSAGES that is not listed here. --- */
@@ -200,7 +202,8 @@ enum route {
     X(TASK_PAUSED, WORKER_DIST | WORKER_CENTRAL | CENTRAL_DIST)                                              \
     X(LOOT_USER, WORKER_WORKER)                                                                              \
     X(DENIED, CENTRAL_DIST | CENTRAL_WORKER)                                                                 \
-    X(SERVES, WORKER_CENTRAL)
+    X(SERVES, WORKER_CENTRAL)                                                                                \
+    X(LONG_HOLD, DIST_CENTRAL)
 
 /* --- The calls that each role serves, who may make them where certificates say who calls (net/identity.h), and which
  * scope a user needs. Nobody may make a call that is not listed. --- */
@@ -210,6 +213,8 @@ enum route {
     X("/hawk.v1.Hawk/Watch", USER_DIST, SCOPE_READ)                                                          \
     X("/hawk.v1.Hawk/Session", USER_DIST, SCOPE_SUBMIT)                                                      \
     X("/hawk.v1.Hawk/Cancel", USER_DIST | USER_CENTRAL, SCOPE_SUBMIT)                                        \
+    X("/hawk.v1.Hawk/Hold", USER_DIST | USER_CENTRAL, SCOPE_SUBMIT)                                          \
+    X("/hawk.v1.Hawk/Rerun", USER_DIST, SCOPE_SUBMIT)                                                        \
     X("/hawk.v1.Hawk/ListJobs", USER_DIST | USER_CENTRAL, SCOPE_READ)                                        \
     X("/hawk.v1.Hawk/GetJob", USER_DIST | USER_CENTRAL, SCOPE_READ)                                          \
     X("/hawk.v1.Hawk/ListNodes", USER_DIST | USER_CENTRAL, SCOPE_READ)                                       \
@@ -288,7 +293,11 @@ enum route {
     X(RECOVERED, recovered, 0)                                                                               \
     X(JOURNAL_POLICY, journal_policy, 0)                                                                     \
     X(JOURNAL_NUMBERS, journal_numbers, 0)                                                                   \
-    X(JOURNAL_ADMITTED, journal_admitted, 0)
+    X(JOURNAL_ADMITTED, journal_admitted, 0)                                                                 \
+    X(JOURNAL_WAITS, journal_waits, 0)                                                                       \
+    /* clients: a job that is to be held, or released */                                                     \
+    X(HOLD, hold, 0)                                                                                         \
+    X(HOLD_SET, hold_set, 0)
 
 /* ---- Fields, message by message ---- */
 #define FIELDS_join(F)                                                                                       \
@@ -328,6 +337,8 @@ enum route {
 #define FIELDS_long_accepted(F) F(job, job) F(u16, epoch) F(i64, unreported_us)
 #define FIELDS_long_refused(F) F(job, job) F(i32, err) F(u16, epoch)
 #define FIELDS_long_cancel(F) F(job, job) F(u16, epoch) F(u16, owner) F(u8, abandoned) F(blob, user)
+/* on: no task of the job that has not started starts; 0: they may again. */
+#define FIELDS_long_hold(F) F(job, job) F(u16, epoch) F(u16, owner) F(u8, on)
 #define FIELDS_long_watch(F) F(job, job) F(u16, epoch) F(u16, owner) F(blob, user)
 #define FIELDS_long_task(F)                                                                                  \
     F(try, id) F(i64, wait_us) F(i64, run_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome)
@@ -406,6 +417,11 @@ enum route {
 #define FIELDS_submitted(F) F(job, job) F(u32, client) F(i32, err) F(u8, class) F(u8, why)
 #define FIELDS_cancel(F) F(job, job) F(u32, client)
 #define FIELDS_cancelled(F) F(job, job) F(u32, client) F(i32, err)
+/* on: the job's tasks that have not started do not start until it is released (on = 0). */
+#define FIELDS_hold(F) F(job, job) F(u32, client) F(u8, on)
+/* It is durable; or it is refused: HAWK_ENOT_FOUND, HAWK_EUNAVAILABLE (central has the job and cannot be reached),
+ * HAWK_EVERSION (central is of a version without LONG_HOLD), HAWK_EIO. */
+#define FIELDS_hold_set(F) F(job, job) F(u32, client) F(i32, err)
 #define FIELDS_watch(F) F(job, job) F(u64, key) F(u16, epoch) F(u8, on)
 #define FIELDS_task_event(F)                                                                                 \
     F(try, id) F(i64, run_us) F(i64, wait_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome)
@@ -496,6 +512,9 @@ enum route {
 #define FIELDS_journal_numbers(F) F(u64, token) F(u64, next)
 #define FIELDS_journal_admitted(F)                                                                           \
     F(blob, name) F(u64, token) F(u64, invitation) F(u64, use) F(i64, ago_us) F(u8, role)
+/* A dist's: whether the job is held; which of its predecessors have ended as it asks, a bit each in the order of its
+ * description; the predecessor because of which it was cancelled, or tasks of it. Central's: whether it is held. */
+#define FIELDS_journal_waits(F) F(job, job) F(u64, token) F(job, cause) F(u32, met) F(u16, epoch) F(u8, held)
 #define FIELDS_journal_done(F) F(u64, token) F(i32, err)
 #define FIELDS_history(F) F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class)
 #define FIELDS_recovered(F) F(none, reserved)

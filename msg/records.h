@@ -39,7 +39,8 @@ enum record_table {
     P(CANCEL, "cancel")                                                                                      \
     P(ENDED, "ended")                                                                                        \
     P(OWNER, "owner")                                                                                        \
-    P(RELEASED, "released")
+    P(RELEASED, "released")                                                                                  \
+    P(WAITS, "waits")
 
 enum record_part {
     PART_JOB,
@@ -75,7 +76,8 @@ _Static_assert((int)PART_TASK_END <= (int)PART_FIRST,
     R(JOURNAL_ENDED, journal_ended, JOB, job, ENDED)                                                         \
     R(JOURNAL_OWNER, journal_owner, JOB, job, OWNER)                                                         \
     R(JOURNAL_RELEASED, journal_released, JOB, job, RELEASED)                                                \
-    R(JOURNAL_ADMITTED, journal_admitted, ADMITTED, use, JOB)
+    R(JOURNAL_ADMITTED, journal_admitted, ADMITTED, use, JOB)                                                \
+    R(JOURNAL_WAITS, journal_waits, JOB, job, WAITS)
 #define RECORDS(R) R(HISTORY, history, HISTORY, next, JOB) JOURNAL_RECORDS(R)
 
 /* V(kind, name, value, max): kinds are those of net/fields.h and of store/records.c. A number is within
@@ -145,6 +147,10 @@ _Static_assert((int)PART_TASK_END <= (int)PART_FIRST,
     V(u8, role, p->role, ROLE_COUNT - 1)                                                                     \
     V(at, at_us, *ago_us, -)
 #define VALUES_journal_owner(V) V(u16, owner, p->owner, UINT16_MAX)
+#define VALUES_journal_waits(V)                                                                              \
+    V(u32, met, p->met, UINT32_MAX)                                                                          \
+    V(u8, held, p->held, 1)                                                                                  \
+    V(varint, cause, p->cause.v, UINT64_MAX)
 #define VALUES_journal_released(V) V(u32, upto, p->upto, LIMIT_TASKS_PER_JOB)
 
 /* Records are read back in the order of these members. */

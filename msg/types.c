@@ -332,6 +332,7 @@ void job_desc_drop(struct job_desc *d)
     blob_drop(d->input);
     blob_drop(d->app);
     blob_drop(d->retry_codes);
+    after_free(&d->after);
     free(d->argv.data);
     free(d->env.data);
     free(d->each_env.data);
@@ -341,66 +342,6 @@ void job_desc_drop(struct job_desc *d)
 }
 
 static size_t blob_bytes(const struct blob *b) { return b ? sizeof *b + b->len : 0; }
-
-static void strings_copy(struct strings *to, const struct strings *from)
-{
-    const char *text = from->data;
-
-    for (uint32_t i = 0; i < from->n; i++, text += strlen(text) + 1)
-        strings_add(to, text);
-}
-
-static struct job_desc *copy_without_env(const struct job_desc *d)
-{
-    struct job_desc *copy = xmalloc(sizeof *copy);
-
-    *copy = *d;
-    copy->refs = 1;
-    copy->argv = copy->env = copy->each_env = (struct strings){0};
-    copy->args = (struct task_args){0};
-    strings_copy(&copy->argv, &d->argv);
-    for (uint32_t i = 0; i < d->args.n; i++)
-        task_args_add(&copy->args, d->args.data + d->args.off[i], d->args.off[i + 1] - d->args.off[i]);
-    blob_ref(d->name);
-    blob_ref(d->user);
-    blob_ref(d->cwd);
-    blob_ref(d->stdout_pattern);
-    blob_ref(d->stderr_pattern);
-    blob_ref(d->input);
-    blob_ref(d->app);
-    blob_ref(d->retry_codes);
-    return copy;
-}
-
-void job_desc_forget_env(struct job_desc **d)
-{
-    struct job_desc *shared = *d;
-
-    if (shared->env.n == 0 && shared->each_env.n == 0)
-        return;
-    if (shared->refs > 1) {
-        *d = copy_without_env(shared);
-        job_desc_drop(shared);
-        return;
-    }
-    free(shared->env.data);
-    free(shared->each_env.data);
-    shared->env = shared->each_env = (struct strings){0};
-}
-
-struct job_desc *job_desc_part(const struct job_desc *d, struct task_args *args, uint32_t first)
-{
-    struct job_desc shell = *d;
-    shell.args = (struct task_args){0};
-    struct job_desc *part = copy_without_env(&shell);
-    strings_copy(&part->env, &d->env);
-    strings_copy(&part->each_env, &d->each_env);
-    part->args = *args;
-    part->tasks = args->n;
-    part->first_index = first;
-    *args = (struct task_args){0};
-    return part;
-}
 
 size_t job_desc_bytes(const struct job_desc *d)
 {
@@ -498,7 +439,8 @@ static int check_numbers(const struct job_desc *d, char *why, size_t size)
         REFUSE(HAWK_EINVALID, "unknown class tag %u", d->tag);
     if (d->kind >= PAYLOAD_COUNT)
         REFUSE(HAWK_EINVALID, "unknown payload kind %u", d->kind);
-    return ancestors_check(&d->ancestors, why, size);
+    int err = ancestors_check(&d->ancestors, why, size);
+    return err ? err : after_check(&d->after, why, size);
 }
 
 static int check_env(const struct strings *s, char *why, size_t size)
@@ -638,6 +580,8 @@ static int bad_resubmit(char *why, size_t size, const char *what)
 
 int resubmit_check(const struct resubmit *r, const struct job_desc *d, char *why, size_t size)
 {
+    if (d->after.n > 0)
+        return bad_resubmit(why, size, "a job with predecessors stays with their dist");
     if (d->flags & JOB_DETACHED)
         return bad_resubmit(why, size, "a detached job stays with its dist, which has it in its journal");
     if (job_id_node(r->job).v == 0 || job_id_node(r->job).v > NODE_ID_MAX)

@@ -6,6 +6,7 @@
 #include "base/blob.h"
 #include "base/ids.h"
 #include "base/units.h"
+#include "msg/after.h"
 #include "msg/ancestors.h"
 
 #include <stdbool.h>
@@ -97,6 +98,8 @@ enum state_phase {
     X(JOB_DONE, "done", PHASE_FINAL)                                                                         \
     X(JOB_FAILED, "failed", PHASE_FINAL)                                                                     \
     X(JOB_CANCELLED, "cancelled", PHASE_FINAL)                                                               \
+    X(JOB_BLOCKED, "blocked", PHASE_BEFORE) /* it waits for jobs that it runs after */                       \
+    X(JOB_HELD, "held", PHASE_BEFORE)       /* its user holds it */                                          \
     JOB_STATES_NEXT(X)
 /* Central places no long task on a suspect worker. A dist sends it no probe, unless it answers the dist's BEAT. */
 #define MEMBER_STATES(X)                                                                                     \
@@ -354,6 +357,7 @@ enum job_flag {
     JOB_EACH_CWD = 1u << 4, /* places in cwd are filled, too (template/template.h) */
     JOB_PART =
         1u << 5, /* of a longer list, from its input first_index on. Nobody knows yet how many there are */
+    JOB_AFTER_WHOLE = 1u << 6, /* it waits for the end of its predecessors as a whole, never task by task */
 };
 
 /* Which failures are followed by another try. */
@@ -383,6 +387,7 @@ struct job_desc {
     struct blob *name;          /* job name for history; never NULL, may be empty */
     struct blob *user;          /* the user who submitted it; never NULL, may be empty */
     struct ancestors ancestors; /* jobs in whose tasks it was submitted */
+    struct after_list after;    /* its predecessors */
     uint64_t shell;             /* of the shell that made it (the simulator's job number); not on the wire */
 
     /* For executors and stores only. */
@@ -434,6 +439,8 @@ struct blob *job_desc_payload(const struct job_desc *d, struct blob *arg);
 struct job_desc *job_desc_new(void);
 struct job_desc *job_desc_ref(struct job_desc *d);
 void job_desc_drop(struct job_desc *d);
+/* A new description of the same content. */
+struct job_desc *job_desc_copy(const struct job_desc *d);
 /* Replaces *d, of a job that has ended, by a description without the environment, which may hold secrets.
  * Other holders of the old description keep it as it was. */
 void job_desc_forget_env(struct job_desc **d);

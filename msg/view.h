@@ -12,8 +12,10 @@ struct job_view {
     node_id_t owner;             /* the node that schedules it now: its dist, or NODE_CENTRAL */
     uint8_t state;               /* enum job_state */
     uint8_t class;
-    uint8_t why;      /* enum class_why */
-    bool abandoned;   /* cancelled because its client was gone */
+    uint8_t why;    /* enum class_why */
+    bool abandoned; /* cancelled because its client was gone */
+    bool held;
+    job_id_t cause;   /* the predecessor because of which it, or a task of it, was cancelled; JOB_NONE */
     bool no_executor; /* tasks of it wait because no worker serves their application */
     uint16_t epoch;
     int64_t estimate_us; /* the estimate that decided the class; 0: none */

@@ -47,7 +47,9 @@
     X(API_DRAIN, "Drain", drain_request, drain_reply, 0)                                                     \
     X(API_STOP, "Stop", stop_request, stop_reply, 0)                                                         \
     X(API_READ_OUTPUT, "ReadOutput", read_output_request, output_chunk, 1)                                   \
-    X(API_SESSION, "Session", session_request, session_event, 1)
+    X(API_SESSION, "Session", session_request, session_event, 1)                                             \
+    X(API_HOLD, "Hold", hold_request, hold_reply, 0)                                                         \
+    X(API_RERUN, "Rerun", rerun_request, submit_reply, 0)
 
 enum api_method {
 #define X(constant, name, request, reply, streaming) constant,
@@ -83,6 +85,8 @@ struct api_task {
     bool paused;
     job_id_t paused_for; /* JOB_NONE: it never stood still */
     uint32_t failures;
+    const uint8_t *input;
+    uint32_t input_n;
 };
 struct api_resubmit {
     job_id_t job;
@@ -121,6 +125,9 @@ struct api_job {
     bool abandoned, no_executor, attended;
     uint32_t paused, pauses;
     int64_t paused_us;
+    job_id_t cause;
+    bool held;
+    const char *waits;
 };
 struct api_reservation {
     uint32_t worker;
@@ -198,6 +205,18 @@ struct api_cancel_request {
 };
 struct api_cancel_reply {
     bool already_ended;
+};
+
+struct api_hold_request {
+    job_id_t job;
+    bool release;
+};
+struct api_hold_reply {
+    bool already_ended;
+};
+struct api_rerun_request {
+    job_id_t job;
+    bool failed;
 };
 
 struct api_list_jobs_request {
@@ -365,7 +384,8 @@ struct api_join_reply {
 #define API_MESSAGES(X)                                                                                      \
     X(resubmit, Resubmit) X(submit_request, SubmitRequest) X(submit_reply, SubmitReply) \
     X(watch_request, WatchRequest) X(job, Job) X(task, Task) X(reservation, Reservation) X(event, Event) \
-    X(cancel_request, CancelRequest) X(cancel_reply, CancelReply) X(list_jobs_request, ListJobsRequest) \
+    X(cancel_request, CancelRequest) X(cancel_reply, CancelReply) X(hold_request, HoldRequest) \
+    X(hold_reply, HoldReply) X(rerun_request, RerunRequest) X(list_jobs_request, ListJobsRequest) \
     X(list_jobs_reply, ListJobsReply) X(get_job_request, GetJobRequest) X(get_job_reply, GetJobReply) \
     X(list_nodes_request, ListNodesRequest) X(node, Node) X(list_nodes_reply, ListNodesReply) \
     X(drain_request, DrainRequest) X(drain_reply, DrainReply) X(stop_request, StopRequest) \

@@ -52,6 +52,9 @@ void api_job_from_view(struct api_job *to, const struct job_view *v)
         .paused = v->paused,
         .paused_us = v->paused_us,
         .pauses = v->pauses,
+        .cause = v->cause,
+        .held = v->held,
+        .waits = "",
     };
 }
 

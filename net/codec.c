@@ -69,7 +69,9 @@ WIRE_MESSAGES(X)
     F(u16, failure_retries, failure_retries)                                                                 \
     F(u32, retry_on, retry_on)                                                                               \
     F(text, retry_codes, retry_codes)                                                                        \
-    F(i64, retry_delay_us, retry_delay_us)
+    F(i64, retry_delay_us, retry_delay_us)                                                                   \
+    F(after, after, after)                                                                                   \
+    F(after_whole, flags, after_whole)
 
 /* ---- Encoding: nothing in it can fail, the buffer grows (base/mem.h) ---- */
 
@@ -128,6 +130,21 @@ static void put_ancestors(struct codec_buf *b, uint32_t tag, struct ancestors v)
         job_id_format(id, v.v[i]);
         wire_put_bytes(b, tag, id, strlen(id));
     }
+}
+
+static void put_after(struct codec_buf *b, uint32_t tag, struct after_list v)
+{
+    char text[AFTER_TEXT];
+
+    for (uint32_t i = 0; i < v.n; i++) {
+        after_format(text, &v.v[i]);
+        wire_put_bytes(b, tag, text, strlen(text));
+    }
+}
+
+static void put_after_whole(struct codec_buf *b, uint32_t tag, uint32_t flags)
+{
+    put_u8(b, tag, (flags & JOB_AFTER_WHOLE) != 0);
 }
 
 static void put_desc_fields(struct codec_buf *b, const struct job_desc *d, bool args)
@@ -292,6 +309,21 @@ static bool get_ancestors(struct wire *s, pb_wire_type_t wire, struct ancestors 
         return false;
     ancestors_add(v, text.data, text.len);
     return true;
+}
+
+static bool get_after(struct wire *s, pb_wire_type_t wire, struct after_list *v)
+{
+    struct span text;
+
+    if (!get_span(s, wire, &text))
+        return false;
+    after_add(v, text.data, text.len);
+    return true;
+}
+
+static bool get_after_whole(struct wire *s, pb_wire_type_t wire, uint32_t *flags)
+{
+    return get_flag(s, wire, flags, JOB_AFTER_WHOLE);
 }
 
 #define GET_SPEC(kind, member, proto)                                                                        \

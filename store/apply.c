@@ -56,15 +56,19 @@ static int count_ended(void *arg, const struct record_key *k, struct span value)
 /* Removes the environment, which may hold secrets, since nothing of the job runs any more. A job that
  * lacks the record of a task's end keeps its environment: it goes on when the journal is read again
  * (docs/protocol.md 11.5). */
-static int forget_env(const struct place *p, const struct record_key *job, uint32_t left_out)
+static int forget_env(const struct place *p, const struct record_key *job,
+                      const struct msg_journal_ended *end)
 {
     struct ended ended = {.place = p};
     struct codec_buf old = {0}, value = {0};
     struct msg m = {.type = MSG_NONE};
     struct job_desc *d = NULL;
     int64_t ago_us;
-    int err = p->ops->get(p->b, job, &old);
+    int err;
 
+    if (end->state == JOB_FAILED) /* it may run again */
+        return 0;
+    err = p->ops->get(p->b, job, &old);
     if (!err && record_decode(job, span_of(&old), &m, &ago_us) == 0)
         d = m.journal_job.desc;
     if (err || !d || d->env.n == 0) { /* leaves a record that cannot be read as it is */
@@ -72,7 +76,7 @@ static int forget_env(const struct place *p, const struct record_key *job, uint3
         goto out;
     }
     err = p->ops->scan(p->b, job, count_ended, &ended);
-    if (err || ended.n + left_out < d->tasks)
+    if (err || ended.n + end->left_out < d->tasks)
         goto out;
     job_desc_forget_env(&m.journal_job.desc);
     record_copy_job(&value, span_of(&old),
@@ -124,7 +128,7 @@ static int put_ended(const struct place *p, const struct entry *e)
 
     if (err || record_decode(&e->key, span_of(&e->value), &m, &ago_us))
         return err;
-    return forget_env(p, &job, m.journal_ended.left_out);
+    return forget_env(p, &job, &m.journal_ended);
 }
 
 static int apply_entry(const struct place *p, const struct entry *e)
@@ -266,7 +270,7 @@ int records_forget_old(const struct backend_ops *ops, struct backend *b)
 
         err = ops->get(b, &ended.v[i], &value);
         if (!err && record_decode(&ended.v[i], span_of(&value), &m, &ago_us) == 0)
-            err = forget_env(&p, &job, m.journal_ended.left_out);
+            err = forget_env(&p, &job, &m.journal_ended);
         codec_buf_free(&value);
     }
     free(ended.v);

@@ -6,7 +6,7 @@
     X(TASK_PAUSED, "paused", PHASE_RUNS)                                                                     \
     X(TASK_EXPIRED, "expired", PHASE_FINAL)
 #define JOB_STATES_NEXT(X)                                                                                   \
-    X(JOB_BLOCKED, "blocked", PHASE_BEFORE)                                                                  \
+    X(JOB_TAKEN, "taken", PHASE_BEFORE)                                                                      \
     X(JOB_PAUSED, "paused", PHASE_RUNS)                                                                      \
     X(JOB_EXPIRED, "expired", PHASE_FINAL)
 #include "dist/internal.h"
@@ -48,7 +48,7 @@ static void a_state_that_is_appended_is_final_only_if_it_says_so(void **state)
     assert_true(TASK_PAUSED > TASK_DONE && !task_state_final(TASK_PAUSED));
     assert_false(task_state_before(TASK_PAUSED));
     assert_true(task_state_final(TASK_EXPIRED));
-    assert_true(JOB_BLOCKED > JOB_DONE && !job_state_final(JOB_BLOCKED));
+    assert_true(JOB_TAKEN > JOB_DONE && !job_state_final(JOB_TAKEN));
     assert_false(job_state_final(JOB_PAUSED));
     assert_true(job_state_final(JOB_EXPIRED));
 }

@@ -1,0 +1,131 @@
+/* The API's calls about jobs that are held, and about jobs that run again, served where a dist is. */
+#include "api/internal.h"
+#include "base/entropy.h"
+
+#include <string.h>
+
+/* ---- Holding ---- */
+
+void api_hold(struct api *a, struct rpc_call *c, void *request)
+{
+    const struct api_hold_request *r = request;
+    char id[JOB_ID_TEXT];
+    struct job_view v;
+    rpc_audit(c, "%s of job %s", r->release ? "release" : "hold", job_id_format(id, r->job));
+    if (!a->roles.dist) {
+        api_long_hold(a, c, r->job, !r->release);
+        return;
+    }
+    const struct dist_job *j = api_find_own_job(a, c, r->job);
+    if (!j)
+        return;
+    dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
+    if (job_state_final(v.state)) {
+        api_reply(c, API_HOLD, &(struct api_hold_reply){.already_ended = true});
+        return;
+    }
+    struct msg m = {.type = MSG_HOLD,
+                    .hold = {.job = r->job, .client = api_wait(a, c, API_HOLD), .on = !r->release}};
+    a->feed(a->arg, ROLE_DIST, &m);
+}
+
+void api_hold_set(struct api *a, const struct msg_hold_set *m)
+{
+    struct api_waiting *w = api_take(a, m->client);
+    char id[JOB_ID_TEXT];
+    if (!w)
+        return;
+    if (m->err == HAWK_EVERSION)
+        api_fail(w->call, m->err, "job %s is central's, and central is of a version that cannot hold jobs",
+                 job_id_format(id, m->job));
+    else if (m->err == HAWK_ENOT_FOUND)
+        api_reply(w->call, API_HOLD, &(struct api_hold_reply){.already_ended = true}); /* meanwhile */
+    else if (m->err)
+        api_fail(w->call, m->err, "job %s: %s", job_id_format(id, m->job), hawk_strerror(m->err));
+    else
+        api_reply(w->call, API_HOLD, &(struct api_hold_reply){.already_ended = false});
+    api_waiting_free(w);
+}
+
+/* ---- Running again ---- */
+
+/* A description like that of a job that has ended, for a new job. */
+static struct job_desc *desc_again(const struct job_desc *of)
+{
+    struct job_desc *d = job_desc_copy(of);
+    after_free(&d->after);
+    d->flags |= JOB_DETACHED;
+    return d;
+}
+
+/* The tasks that are done, as the new job takes them over. */
+static struct resubmit *done_tasks(const struct dist *d, const struct dist_job *j, const struct job_view *v)
+{
+    struct resubmit *r = resubmit_new(v->done);
+    struct task_view t;
+    r->n = 0;
+    for (uint32_t i = 0; i < v->desc->tasks && r->n < v->done; i++) {
+        dist_task_view(d, j, i, 0, &t);
+        if (t.state == TASK_DONE)
+            r->v[r->n++] = (struct resubmit_task){.task = i,
+                                                  .state = t.state,
+                                                  .outcome = t.outcome,
+                                                  .code = t.code,
+                                                  .attempt = t.attempt,
+                                                  .worker = t.worker.v,
+                                                  .wait_us = -1,
+                                                  .run_us = t.run_us};
+    }
+    return r;
+}
+
+/* Why the job cannot run again; NULL: it can. */
+static const char *unfit(const struct job_view *v)
+{
+    if (!job_state_final(v->state))
+        return "it has not ended";
+    if (v->done == v->desc->tasks)
+        return "all its tasks are done, and its environment is forgotten: submit it anew";
+    if (v->desc->kind == PAYLOAD_COMMAND && v->desc->env.n == 0)
+        return "its environment is forgotten: submit it anew";
+    return NULL;
+}
+
+static bool is_own(const struct caller *who, const char *user)
+{
+    return who->by == CALLER_UNKNOWN || strcmp(who->name, user) == 0;
+}
+
+void api_rerun(struct api *a, struct rpc_call *c, void *request)
+{
+    const struct api_rerun_request *r = request;
+    struct msg m = {.type = MSG_SUBMIT};
+    struct job_view v;
+    char id[JOB_ID_TEXT], why[512];
+    const struct dist_job *j = api_find_own_job(a, c, r->job);
+    if (!j)
+        return;
+    dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
+    if (!is_own(rpc_caller(c), v.desc->user->data)) {
+        api_fail(c, HAWK_EDENIED, "job %s is of user %s: only they can run it again",
+                 job_id_format(id, r->job), v.desc->user->data);
+        return;
+    }
+    if (unfit(&v)) {
+        api_fail(c, HAWK_EBUSY, "job %s cannot run again: %s", job_id_format(id, r->job), unfit(&v));
+        return;
+    }
+    struct job_desc *d = desc_again(v.desc);
+    if (api_user_submits(a, rpc_caller(c), d, why, sizeof why)) {
+        api_fail(c, HAWK_ELIMIT, "%s", why);
+    } else {
+        rpc_audit(c, "rerun of job %s", job_id_format(id, r->job));
+        m.submit.desc = d;
+        m.submit.key = entropy();
+        m.submit.resubmit = r->failed && v.done > 0 ? done_tasks(a->roles.dist, j, &v) : NULL;
+        m.submit.client = api_wait(a, c, API_SUBMIT);
+        a->feed(a->arg, ROLE_DIST, &m);
+        resubmit_drop(m.submit.resubmit);
+    }
+    job_desc_drop(d);
+}

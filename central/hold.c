@@ -1,0 +1,81 @@
+/* Jobs that their users hold (docs/protocol.md 14): none of their tasks is placed, and those that wait at workers
+ * are called back. What runs goes on. */
+#include "central/hold.h"
+
+#include "central/state.h"
+
+void central_hold_recall(struct central *c, struct long_task *t)
+{
+    struct node *n = central_node_by_id(c, t->worker);
+
+    if (t->place != PLACE_WORKER || t->state != TASK_PLACED || t->unsent || t->cancelled || t->recalled ||
+        !n || !n->link || !msg_in_version(MSG_TASK_RECALL, n->version))
+        return;
+    t->recalled = true;
+    c->counters[COUNTER_tasks_recalled]++;
+    central_send(c, n, MSG_TASK_RECALL)->task_recall.id = central_task_try(t);
+}
+
+static void hold_job(struct central *c, struct long_job *j, bool on)
+{
+    j->held = on;
+    kept_hold(c, j);
+    for (uint32_t i = 0; on && i < j->n; i++)
+        central_hold_recall(c, &j->tasks[i]);
+}
+
+void central_on_long_hold(struct central *c, const struct msg *in)
+{
+    const struct msg_long_hold *m = &in->long_hold;
+    struct long_job *j = central_jobs_find(c, m->job, m->epoch);
+
+    if (!j || (j->state != LONG_JOURNALLING && j->state != LONG_ACTIVE) || m->owner < j->owner)
+        return;
+    j->hold_owner = m->owner;
+    if (j->held == (m->on != 0))
+        return;
+    hold_job(c, j, m->on);
+    central_journal_put(c, RECORD_WAITS, j);
+}
+
+/* A client holds or releases what central has of a job whose dist is not there, or does not know it any more. */
+void central_on_hold(struct central *c, const struct msg *in)
+{
+    const struct msg_hold *m = &in->hold;
+    struct msg_hold_set *r;
+    bool any = false;
+
+    for (enum long_state s = LONG_JOURNALLING; s <= LONG_ACTIVE; s++)
+        list_foreach(&c->jobs[s], entry, next) {
+            struct long_job *j = container_of(entry, struct long_job, by_state);
+
+            if (j->key.job != m->job.v)
+                continue;
+            any = true;
+            if (j->held == (m->on != 0))
+                continue;
+            hold_job(c, j, m->on);
+            central_journal_put(c, RECORD_WAITS, j);
+        }
+    r = &out_add(c->out, MSG_HOLD_SET, 0)->hold_set;
+    r->job = m->job;
+    r->client = m->client;
+    r->err = any ? 0 : HAWK_ENOT_FOUND;
+}
+
+void central_hold_moved(struct central *c, struct long_job *j, uint16_t owner)
+{
+    if (!j->held || owner <= j->owner || owner <= j->hold_owner)
+        return;
+    hold_job(c, j, false);
+    central_journal_put(c, RECORD_WAITS, j);
+}
+
+void central_on_journal_waits(struct central *c, const struct msg *in)
+{
+    const struct msg_journal_waits *m = &in->journal_waits;
+    struct long_job *j = central_jobs_find(c, m->job, m->epoch);
+
+    if (j)
+        j->held = m->held;
+}

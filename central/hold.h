@@ -1,0 +1,20 @@
+/* Jobs that their users hold. */
+#ifndef HAWK_CENTRAL_HOLD_H
+#define HAWK_CENTRAL_HOLD_H
+
+#include <stdint.h>
+
+struct central;
+struct long_job;
+struct long_task;
+struct msg;
+
+/* The task waits at a worker, and its job is held: calls it back. */
+void central_hold_recall(struct central *c, struct long_task *t);
+/* A dist has the job under that epoch. The one before may have held it, and is gone. */
+void central_hold_moved(struct central *c, struct long_job *j, uint16_t owner);
+void central_on_long_hold(struct central *c, const struct msg *in);
+void central_on_hold(struct central *c, const struct msg *in);
+void central_on_journal_waits(struct central *c, const struct msg *in);
+
+#endif

@@ -1,0 +1,144 @@
+/* Jobs with predecessors, and jobs that their users hold, in a virtual cluster. All draws are from a generator of their
+ * own: seeds without such jobs draw what they drew before there were any. */
+#include "faults/internal.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+#define PREDECESSORS_MAX 3u
+
+/* A predecessor must be known to the dist; its client has had its answer from there. */
+static bool may_precede(const struct cluster_job *p, const struct cluster_job *j, uint32_t dist)
+{
+    return p != j && p->submitted && !p->err && p->dist == dist && !p->away && !p->abandoned &&
+           blob_eq(p->desc->user, j->desc->user);
+}
+
+void cluster_after_draw(struct cluster *c, struct cluster_job *j, uint32_t dist)
+{
+    struct rng *r = &c->afters;
+
+    if (!c->config.after || rng_below(r, 2))
+        return;
+    for (uint32_t n = 1 + (uint32_t)rng_below(r, PREDECESSORS_MAX); n > 0; n--) {
+        const struct cluster_job *p = c->jobs[rng_below(r, c->jobs_n)];
+        struct after a = {.job = p->id,
+                          .when = rng_below(r, 2) ? AFTER_OK : (uint8_t)rng_below(r, AFTER_WHEN_COUNT)};
+        char text[AFTER_TEXT];
+
+        if (!may_precede(p, j, dist))
+            continue;
+        after_format(text, &a);
+        after_add(&j->desc->after, text, strlen(text));
+    }
+    if (j->desc->after.n == 0)
+        return;
+    j->cancelled = true; /* a predecessor may end in another way */
+    if (rng_below(r, 3) == 0)
+        j->desc->flags |= JOB_AFTER_WHOLE;
+}
+
+/* ---- The invariant ---- */
+
+static const struct cluster_job *job_of(const struct cluster *c, job_id_t id)
+{
+    for (uint32_t i = 0; i < c->jobs_n; i++)
+        if (job_eq(c->jobs[i]->id, id))
+            return c->jobs[i];
+    return NULL;
+}
+
+static bool went_well(const struct cluster_task *t) { return t->ends > 0 && t->code == 0; }
+
+/* Whether the tasks of p that count have ended so, as far as what truly ran can tell. */
+static bool holds(const struct cluster_job *p, enum after_when when, uint32_t first, uint32_t end)
+{
+    uint32_t well = 0;
+
+    for (uint32_t i = first; i < end; i++)
+        well += went_well(&p->tasks[i]);
+    if (when == AFTER_OK)
+        return well == end - first;
+    return when == AFTER_ANY || well < end - first;
+}
+
+void cluster_after_check(struct cluster *c, const struct cluster_job *j, uint32_t task)
+{
+    for (uint32_t i = 0; i < j->desc->after.n; i++) {
+        const struct after *a = &j->desc->after.v[i];
+        const struct cluster_job *p = job_of(c, a->job);
+        bool each = p && j->desc->tasks > 1 && p->desc->tasks == j->desc->tasks &&
+                    !(j->desc->flags & JOB_AFTER_WHOLE);
+
+        if (p && !holds(p, a->when, each ? task : 0, each ? task + 1 : p->desc->tasks))
+            cluster_fail(c, INVARIANT_AFTER, "task %u of %s starts, and %s has not ended as it asks (%s)",
+                         task, job_id_format((char[JOB_ID_TEXT]){0}, j->id),
+                         job_id_format((char[JOB_ID_TEXT]){0}, a->job), after_when_text(a->when));
+    }
+}
+
+/* ---- Holding ---- */
+
+static void send_hold(struct cluster *c, struct cluster_job *j, bool on)
+{
+    j->held_life = 0;
+    j->wants_hold = on;
+    j->was_held |= on;
+    if (!c->dists[j->dist]->alive || j->away)
+        return;
+    cluster_post(
+        c, c->dists[j->dist]->ep,
+        (struct msg){.type = MSG_HOLD, .hold = {.job = j->id, .client = (uint32_t)j->desc->shell, .on = on}});
+}
+
+void cluster_hold_some(struct cluster *c)
+{
+    struct rng *r = &c->afters;
+    struct cluster_job *j;
+
+    if (!c->config.after || c->jobs_n == 0 || rng_below(r, 2))
+        return;
+    j = c->jobs[rng_below(r, c->jobs_n)];
+    if (j->submitted && !j->err && !cluster_ended(j))
+        send_hold(c, j, !j->wants_hold);
+}
+
+void cluster_after_home(struct cluster *c, struct cluster_job *j)
+{
+    if (c->config.after)
+        send_hold(c, j, j->wants_hold);
+}
+
+void cluster_release_all(struct cluster *c)
+{
+    for (uint32_t i = 0; c->config.after && i < c->jobs_n; i++)
+        if (c->jobs[i]->submitted && !c->jobs[i]->err)
+            send_hold(c, c->jobs[i], false);
+    /* A dist that goes on with an old copy of its journal knows nothing of a job that it held at central. */
+    for (uint32_t i = 0; c->config.after && i < c->jobs_n; i++)
+        if (c->jobs[i]->id.v)
+            cluster_post(
+                c, c->central_ep,
+                (struct msg){.type = MSG_HOLD,
+                             .hold = {.job = c->jobs[i]->id, .client = (uint32_t)c->jobs[i]->desc->shell}});
+}
+
+void cluster_on_hold_set(struct cluster *c, uint32_t ep, const struct msg_hold_set *m)
+{
+    struct cluster_job *j = m->client > 0 && m->client <= c->jobs_n ? c->jobs[m->client - 1] : NULL;
+
+    if (!j || !job_eq(j->id, m->job))
+        cluster_fail(c, INVARIANT_EFFECTS, "an answer to a hold that nobody asked for: client %u", m->client);
+    /* Of several requests the last one counts: its answer is the last, unless the dist died. */
+    if (!m->err && j->wants_hold && c->dists[j->dist]->ep == ep)
+        j->held_life = cluster_dist_of(c, ep)->life;
+}
+
+void cluster_expect_held(struct cluster *c, const struct cluster_dist *d, const struct cluster_job *j,
+                         const struct job_view *v)
+{
+    if (j->held_life && j->held_life < d->life && j->wants_hold && !v->held)
+        cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN, "%s was held, and its dist has forgotten that",
+                     job_id_format((char[JOB_ID_TEXT]){0}, j->id));
+}

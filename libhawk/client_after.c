@@ -1,0 +1,41 @@
+/* Jobs with predecessors, jobs that are held, and jobs that run again. */
+#include "libhawk/client_impl.h"
+
+#include <string.h>
+
+int client_submit_after(struct client *client, const struct api_submit_request *request,
+                        struct api_submit_reply *reply, struct channel **at)
+{
+    const struct after_list *l = &request->job->after;
+    char one[JOB_ID_TEXT], other[JOB_ID_TEXT];
+    grpc_status_code status;
+    int err = client_refresh_nodes(client, client->timeout_us);
+
+    for (uint32_t i = 1; i < l->n; i++)
+        if (!node_eq(job_id_node(l->v[i].job), job_id_node(l->v[0].job)))
+            return client_fail(client, HAWK_EINVALID,
+                               "jobs %s and %s are at two dists: a job runs after jobs of one dist",
+                               job_id_format(one, l->v[0].job), job_id_format(other, l->v[i].job));
+    if (err)
+        return err;
+    err = client_node_channel(client, ROLE_DIST, job_id_node(l->v[0].job), at);
+    return err ? err : client_call(client, *at, API_SUBMIT, request, reply, &status);
+}
+
+int client_hold(struct client *client, job_id_t job, bool release, bool *already_ended)
+{
+    const struct api_hold_request request = {.job = job, .release = release};
+    struct api_hold_reply reply = {0};
+    int err = client_call_job(client, job, API_HOLD, &request, &reply);
+
+    *already_ended = reply.already_ended;
+    return err;
+}
+
+int client_rerun(struct client *client, job_id_t job, bool failed, struct api_submit_reply *reply)
+{
+    const struct api_rerun_request request = {.job = job, .failed = failed};
+
+    memset(reply, 0, sizeof *reply);
+    return client_call_job(client, job, API_RERUN, &request, reply);
+}

@@ -1,0 +1,164 @@
+"""Jobs with predecessors (--after), jobs that are held, and jobs that are submitted again."""
+import sys
+
+from hawktest import Cluster, run_tests, wait_for
+
+
+def lines(path):
+    try:
+        with open(path, encoding="utf-8") as f:
+            return f.read().split()
+    except FileNotFoundError:
+        return []
+
+
+def restart(c):
+    """The only dist, under its name and from its directory."""
+    c.dists.pop()
+    c.dist_addrs.clear()
+    return c.start_dist("d1")
+
+
+def touch(c, name):
+    open(f"{c.dir}/{name}", "w", encoding="utf-8").close()
+
+
+def gate(c, name, go, code=0):
+    """Notes that it began, waits for the file `go`, and exits."""
+    return ("sh", "-c", f"echo $HAWK_TASK_INDEX >> {c.dir}/{name}; while ! test -e {c.dir}/{go}; do sleep 0.02; done; "
+                        f"exit {code}")
+
+
+def notes(c, name):
+    return ("sh", "-c", f"echo $HAWK_TASK_INDEX >> {c.dir}/{name}")
+
+
+def state(c, job, **more):
+    return c.job(job, **more)["state"]
+
+
+def test_one_after_another_and_the_dist_is_killed_meanwhile():
+    with Cluster(workers=2, slots=2) as c:
+        first = c.submit("--class", "short", "--", *gate(c, "first", "go"))
+        short = c.submit("--class", "short", "--after", first, "--", *notes(c, "short"))
+        long_job = c.submit("--class", "long", "--after", first, "--", *notes(c, "long"))
+        last = c.submit("--after", short, "--after", f"{long_job}:any", "--", *notes(c, "last"))
+        wait_for("it to run", lambda: lines(f"{c.dir}/first"))
+        j = c.job(short)
+        assert j["state"] == "blocked" and j["waits"] == "jobs", j
+        assert f"waits for the end of {first}" in c.hawk("explain", short).stdout
+        assert f"after     {short} {long_job}:any" in c.hawk("job", last).stdout
+        assert c.json("jobs", "--state", "blocked")["jobs"][0]["job"] == last
+        for _ in range(2):
+            c.dists[0].kill()
+            restart(c)
+        assert [state(c, j) for j in (short, long_job, last)] == ["blocked"] * 3
+        touch(c, "go")
+        c.hawk("wait", first, short, long_job, last)
+        assert len(lines(f"{c.dir}/short")) == len(lines(f"{c.dir}/long")) == len(lines(f"{c.dir}/last")) == 1
+        j = c.job(last)
+        assert j["submitted_at"] <= j["started_at"] <= j["ended_at"], j
+
+
+def test_a_condition_that_cannot_hold_cancels_what_follows():
+    with Cluster(workers=1) as c:
+        bad = c.submit("--", *gate(c, "bad", "go", 3))
+        after = c.submit("--after", bad, "--", *notes(c, "after"))
+        then = c.submit("--after", f"{after}:ok", "--", *notes(c, "then"))
+        repair = c.submit("--after", f"{bad}:failed", "--", *notes(c, "repair"))
+        anyway = c.submit("--after", f"{after}:any", "--", *notes(c, "anyway"))
+        c.dists[0].kill()
+        restart(c)
+        touch(c, "go")
+        c.hawk("wait", repair, anyway)
+        r = c.hawk("wait", then, check=1)
+        assert f"job {then} was cancelled: 0 of 1 task was done; job {after} did not end as --after asks" in r.stderr, r.stderr
+        assert (state(c, after), c.job(after)["cause"], c.job(then)["cause"]) == ("cancelled", bad, after)
+        assert not lines(f"{c.dir}/after") and not lines(f"{c.dir}/then") and lines(f"{c.dir}/repair")
+        # It is known after a restart, and so is who follows a job that has ended.
+        c.dists[0].kill()
+        restart(c)
+        assert f"cause     job {bad} did not end" in c.hawk("job", after).stdout
+        late = c.hawk("submit", "--wait", "--after", bad, "--", "true", check=1)
+        assert f"job {bad} did not end as --after asks" in late.stderr, late.stderr
+
+
+def test_task_by_task():
+    with Cluster(workers=2, slots=2) as c:
+        script = f"test $HAWK_TASK_INDEX = 1 && exit 0; test $HAWK_TASK_INDEX = 2 && exit 1; until test -e {c.dir}/go; do sleep 0.02; done"
+        first = c.submit("--array", "1-3", "--", "sh", "-c", script)
+        each = c.submit("--array", "1-3", "--after", first, "--", *notes(c, "each"))
+        whole = c.submit("--array", "1-3", "--after", first, "--after-whole", "--", *notes(c, "whole"))
+        wait_for("the first task's follower", lambda: lines(f"{c.dir}/each") == ["1"])
+        wait_for("the second's to be cancelled", lambda: c.job(each)["cancelled"] == 1)
+        assert state(c, whole) == "blocked"
+        touch(c, "go")
+        c.hawk("wait", each, check=1)
+        assert lines(f"{c.dir}/each") == ["1", "3"] and not lines(f"{c.dir}/whole")
+        assert state(c, whole) == "cancelled"
+
+
+def test_what_is_refused_by_name():
+    with Cluster(workers=1, dists=2) as c:
+        one, two = (c.hawk("submit", "--", "true", dist=d).stdout.strip() for d in c.dist_addrs)
+        c.hawk("wait", one, two)
+        r = c.hawk("submit", "--after", one, "--after", two, "--", "true", check=2)
+        assert f"jobs {one} and {two} are at two dists" in r.stderr, r.stderr
+        unknown = one.split(".")[0] + ".999999"
+        r = c.hawk("submit", "--after", f"{unknown}:any", "--", "true", check=None)
+        assert r.returncode and f"job {unknown}:any, which this one is to run after" in r.stderr, r.stderr
+        r = c.hawk("submit", "--after", f"{one}:soon", "--", "true", check=2)
+        assert "3.17:failed" in r.stderr, r.stderr
+        # Whichever dist is asked, the job goes to that of its predecessor.
+        for d in c.dist_addrs:
+            for pred in (one, two):
+                assert c.hawk("submit", "--after", pred, "--", "true", dist=d).stdout.split(".")[0] == pred.split(".")[0]
+
+
+def test_held_and_released():
+    with Cluster(workers=1) as c:
+        running = c.submit("--class", "short", "--array", "1-2", "--", *gate(c, "running", "go"))
+        wait_for("it to run", lambda: lines(f"{c.dir}/running"))
+        jobs = [c.submit("--class", name, "--", *notes(c, name)) for name in ("short", "long")]
+        everything = [running, *jobs]
+        assert c.hawk("hold", *everything).stdout == "".join(f"{j} held\n" for j in everything)
+        wait_for("its word", lambda: [state(c, j) for j in everything] == ["running", "held", "held"])
+        assert c.job(jobs[0])["waits"] == "held" and c.job(running)["held"]
+        c.dists[0].kill()
+        restart(c)
+        wait_for("the dist", lambda: [state(c, j) for j in everything] == ["running", "held", "held"])
+        touch(c, "go")
+        wait_for("what ran to go on", lambda: c.job(running)["done"] == 1)
+        free = c.submit("--", "true")
+        c.hawk("wait", free)  # the slot is free, and none of them takes it
+        assert len(lines(f"{c.dir}/running")) == 1 and not lines(f"{c.dir}/short") + lines(f"{c.dir}/long")
+        assert f"hawk release {jobs[0]}" in c.hawk("explain", jobs[0]).stdout
+        c.hawk("release", *everything)
+        c.hawk("wait", *everything)
+        assert len(lines(f"{c.dir}/running")) == 2 and lines(f"{c.dir}/short") and lines(f"{c.dir}/long")
+        assert c.hawk("hold", running).stdout == f"{running} had already ended\n"
+
+
+def test_failed_tasks_run_again():
+    with Cluster(workers=1, slots=2) as c:
+        script = f"echo $HAWK_TASK_INDEX-$1-$MINE >> {c.dir}/ran; test $1 != b || test -e {c.dir}/mended"
+        job = c.hawk("submit", "--input", "a", "b", "c", "--env", "MINE=x", "--", "sh", "-c", script, "sh",
+                     check=None).stdout.strip()
+        c.hawk("wait", job, check=1)
+        touch(c, "mended")
+        c.dists[0].kill()
+        restart(c)
+        again = c.hawk("resubmit", "--failed", job).stdout.strip()
+        c.hawk("wait", again)
+        j = c.job(again)
+        assert (j["tasks"], j["done"]) == (3, 3) and again != job, j
+        assert [t["input"] for t in j["task_list"]] == ["a", "b", "c"]
+        assert sorted(lines(f"{c.dir}/ran")) == ["0-a-x", "1-b-x", "1-b-x", "2-c-x"]
+        whole = c.hawk("resubmit", job).stdout.strip()
+        c.hawk("wait", whole)
+        assert len(lines(f"{c.dir}/ran")) == 7
+        r = c.hawk("resubmit", again, check=None)
+        assert r.returncode and "all its tasks are done" in r.stderr, r.stderr
+
+
+run_tests(sys.modules[__name__])
