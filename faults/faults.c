@@ -117,9 +117,8 @@ static struct cluster_job *random_job(struct run *run)
     enum class_tag tag = rng_below(r, 3) == 0 ? TAG_AUTO : is_long ? TAG_LONG : TAG_SHORT;
     struct cluster_job *j;
 
-    /* Tasks wait for tasks where both jobs have as many. */
     if (run->config.after && c->jobs_n % 3 == 1)
-        tasks = c->jobs[c->jobs_n - 1]->desc->tasks;
+        tasks = c->jobs[c->jobs_n - 1]->desc->tasks; /* so that tasks wait for tasks */
     j = cluster_job(c, tasks, 0, tag);
     for (uint32_t i = 0; i < tasks; i++) {
         j->tasks[i].duration_us = (int64_t)(is_long ? 5 * S + rng_below(r, 20 * S) : 1 + rng_below(r, 2 * S));
