@@ -62,7 +62,7 @@ class Spaces:
 
     def start(self, name, role, *flags):
         flags = ["--name", name, "--central", f"{self.net.addresses['central']}:7070", *flags] if role != "central" else [*flags]
-        p = subprocess.Popen([*self.net.spaces[name].enter, HAWK, role, "--listen", f"{self.net.addresses[name]}:7070",
+        p = subprocess.Popen([*self.net.spaces[name].enter, HAWK, role, "--insecure", "--listen", f"{self.net.addresses[name]}:7070",
                               "--state-dir", f"{self.dir.name}/{name}", "--token-file", self.token,
                               "--node-token-file", self.node_token, *flags],
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=die_with_parent)
