@@ -51,16 +51,24 @@ static const struct cluster_job *job_of(const struct cluster *c, job_id_t id)
 
 static bool went_well(const struct cluster_task *t) { return t->ends > 0 && t->code == 0; }
 
-/* Whether the tasks of p that count have ended so, as far as what truly ran can tell. */
+/* It ran well, and its dist may still have counted it as lost: its end never came. */
+static bool told_badly(const struct cluster_task *t)
+{
+    return task_state_final((enum task_state)t->state) && t->state != TASK_DONE;
+}
+
+/* Whether the tasks of p that count have ended so, as far as what truly ran and what was told can tell. */
 static bool holds(const struct cluster_job *p, enum after_when when, uint32_t first, uint32_t end)
 {
-    uint32_t well = 0;
+    uint32_t well = 0, badly = 0;
 
-    for (uint32_t i = first; i < end; i++)
+    for (uint32_t i = first; i < end; i++) {
         well += went_well(&p->tasks[i]);
+        badly += told_badly(&p->tasks[i]);
+    }
     if (when == AFTER_OK)
         return well == end - first;
-    return when == AFTER_ANY || well < end - first;
+    return when == AFTER_ANY || well < end - first || badly > 0;
 }
 
 void cluster_after_check(struct cluster *c, const struct cluster_job *j, uint32_t task)

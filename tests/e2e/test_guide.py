@@ -40,6 +40,7 @@ def steps(block):
 def plain(line, directory):
     """Without what differs from run to run."""
     line = line.replace(directory, "DIR")
+    line = re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b", "DATE", line)
     line = re.sub(rf"\b{re.escape(getpass.getuser())}\b", "ann", line)
     line = re.sub(r"unix:(\S*/up\.sock|\.\.\.)", "unix:SOCKET", line)
     line = re.sub(r"\b\d+(\.\d+)?(us|ms|s)\b(?= ago| *$)|(?<=  )\d+(\.\d+)?(us|ms|s)\b(?!:)", "TIME", line)
