@@ -23,6 +23,7 @@ struct place {
 struct explanation {
     struct api_job job; /* without its texts */
     char name[LIMIT_NAME_BYTES + 1], user[LIMIT_NAME_BYTES + 1], blocked[LIMIT_NAME_BYTES + 256];
+    char waits[LIMIT_NAME_BYTES + 1];
     struct place *places;
     struct api_task slow[SLOW_SHOWN];  /* the tasks that waited longest, longest first; without texts */
     struct api_task stood[SLOW_SHOWN]; /* those that stood still longest, longest first; without texts */
@@ -76,6 +77,7 @@ static int gather_page(void *ctx, const struct api_get_job_reply *page, uint32_t
             e->ancestors = page->spec->ancestors;
         snprintf(e->name, sizeof e->name, "%s", page->job.name);
         snprintf(e->user, sizeof e->user, "%s", page->job.user);
+        snprintf(e->waits, sizeof e->waits, "%s", page->job.waits ? page->job.waits : "");
         snprintf(e->blocked, sizeof e->blocked, "%s", page->blocked);
         for (uint32_t i = 0; i < page->reservations_n; i++) {
             const struct api_reservation *r = &page->reservations[i];
@@ -223,6 +225,7 @@ static json_t *explanation_json(struct explanation *e)
     json_t *o = json_object(), *list = json_array();
     e->job.name = e->name;
     e->job.user = e->user;
+    e->job.waits = e->waits;
     class_reason(e, why, sizeof why);
     json_object_set_new(o, "job", json_text(JOB_TEXT(e->job.job)));
     json_object_set_new(o, "class_reason", json_text(why));
