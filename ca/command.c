@@ -120,7 +120,7 @@ static int issue_one(const char *dir, const struct ca_options *o)
 {
     char why[PATH_MAX + 200], text[PATH_MAX + IDENTITY_TEXT + 100], names[IDENTITY_TEXT];
     const char *out = o->out ? o->out : ".";
-    struct identity who;
+    struct identity who = {0};
     int64_t life_us = o->life_us;
     int code = read_identity("issue", o, &who), err;
 
@@ -189,7 +189,7 @@ static bool addresses_good(const char *list, char *why, size_t size)
 static int invite(const char *dir, const struct ca_options *o)
 {
     struct invitation v = {.uses = o->uses ? o->uses : 1, .slots = o->slots, .id = entropy()};
-    struct identity who;
+    struct identity who = {0};
     int64_t life_us = o->life_us ? o->life_us : INVITATION_LIFE_US;
     char why[512];
     int code;
@@ -220,7 +220,7 @@ static int invite(const char *dir, const struct ca_options *o)
 static int revoke_name(const char *dir, const struct ca_options *o)
 {
     char why[PATH_MAX + 200], name[IDENTITY_TEXT];
-    struct identity who;
+    struct identity who = {0};
     uint64_t version;
     int code = read_identity("revoke", o, &who), err;
 

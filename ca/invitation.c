@@ -79,7 +79,7 @@ static bool read_time(const char *text, int64_t *s)
 static bool read_lines(struct invitation *v, const char **at)
 {
     char role[16], until[40], id[24];
-    struct identity who;
+    struct identity who = {0};
     char *end;
 
     if (strncmp(*at, HEAD, strlen(HEAD)) != 0)

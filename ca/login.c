@@ -101,7 +101,7 @@ static int take_credential(const char *file)
 static int show_login(void)
 {
     char dir[PATH_MAX], why[WHY], *pem = NULL;
-    struct identity who;
+    struct identity who = {0};
     struct login l;
     X509 *certificate;
     bool good;

@@ -58,7 +58,7 @@ static struct identity *add_user(struct users *u)
 
 static bool read_list(struct users *u, const char *text)
 {
-    struct identity who;
+    struct identity who = {0};
     const char *at = text + strlen(HEAD);
     size_t len;
 

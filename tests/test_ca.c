@@ -43,7 +43,7 @@ static void names_are_read(void **state)
         {"node7.averyveryverylongrole.hawk", NULL, 0},
     };
     char long_name[400], text[IDENTITY_TEXT];
-    struct identity who;
+    struct identity who = {0};
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bool good = identity_parse(cases[i].dns, strlen(cases[i].dns), &who);

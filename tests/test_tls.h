@@ -23,7 +23,7 @@ static char why[1024];
 
 static struct identity somebody(const char *role, const char *name)
 {
-    struct identity who;
+    struct identity who = {0};
 
     assert_true(identity_set_role(&who, role));
     snprintf(who.name, sizeof who.name, "%s", name);
