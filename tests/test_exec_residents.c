@@ -90,7 +90,9 @@ static void test_who_is_gone_becomes_no_resident(void **state)
     start(f);
     assert_exited(run_one(f, 0, SHELL("exit 3"), NULL), 3);
     assert_int_equal(exec_reside(f->e, 0), 0);
-    ask(f, 1, SHELL("sleep 1000"), NULL);
+    struct job_desc *sleeps = SHELL("sleep 1000");
+    ask(f, 1, sleeps, NULL);
+    job_desc_drop(sleeps);
     pump_until(f, &f->v[1].started);
     exec_kill(f->e, 1, OUTCOME_CANCELLED, true);
     assert_true(exec_reside(f->e, 1) > 0); /* too late: it is being killed */
