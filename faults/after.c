@@ -93,6 +93,7 @@ static void send_hold(struct cluster *c, struct cluster_job *j, bool on)
     j->held_life = 0;
     j->wants_hold = on;
     j->was_held |= on;
+    j->holds_unanswered++;
     if (!c->dists[j->dist]->alive || j->away)
         return;
     cluster_post(
@@ -114,7 +115,17 @@ void cluster_hold_some(struct cluster *c)
 
 void cluster_after_home(struct cluster *c, struct cluster_job *j)
 {
+    j->holds_unanswered = 0;
     if (c->config.after)
+        send_hold(c, j, j->wants_hold);
+}
+
+void cluster_hold_again(struct cluster *c, struct cluster_job *j)
+{
+    bool asks = j->holds_unanswered > 0;
+
+    j->holds_unanswered = 0;
+    if (asks)
         send_hold(c, j, j->wants_hold);
 }
 
@@ -139,7 +150,11 @@ void cluster_on_hold_set(struct cluster *c, uint32_t ep, const struct msg_hold_s
     if (!j || !job_eq(j->id, m->job))
         cluster_fail(c, INVARIANT_EFFECTS, "an answer to a hold that nobody asked for: client %u", m->client);
     /* Of several requests the last one counts: its answer is the last, unless the dist died. */
-    if (!m->err && j->wants_hold && c->dists[j->dist]->ep == ep)
+    if (m->err || c->dists[j->dist]->ep != ep)
+        return;
+    if (j->holds_unanswered > 0)
+        j->holds_unanswered--;
+    if (j->wants_hold)
         j->held_life = cluster_dist_of(c, ep)->life;
 }
 

@@ -343,6 +343,7 @@ void cluster_dist_recovered(struct cluster *c, struct cluster_dist *d)
             for (uint32_t t = 0; t < j->desc->tasks; t++)
                 j->tasks[t].finals = 0;
             cluster_post(c, d->ep, (struct msg){.type = MSG_WATCH, .watch = {.job = j->id, .on = 1}});
+            cluster_hold_again(c, j);
         } else if (!cluster_ended(j)) {
             cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN,
                          "%s was accepted, but its dist does not know it any more",

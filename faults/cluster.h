@@ -149,6 +149,7 @@ struct cluster_job {
     uint8_t state; /* enum job_state, as of the last JOB_EVENT */
     int64_t submit_us, end_us;
     bool wants_hold, was_held; /* what its client last asked for; it asked to hold it once */
+    uint32_t holds_unanswered; /* since its dist began; more than none: it may not know of the last one */
     uint16_t held_life;        /* the life of the dist that confirmed that it is held; 0: none did */
     bool nowhere;              /* no worker can start its tasks: its directory is on no machine */
 };
