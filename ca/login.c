@@ -5,6 +5,7 @@
 #include "ca/pem.h"
 #include "ca/user_command.h"
 #include "cli/document.h"
+#include "cli/print.h"
 #include "net/tls.h"
 
 #include <errno.h>
@@ -53,14 +54,11 @@ static int say_failure(const char *command, int err, const char *why)
 
 static void say_who(const struct identity *who, const char *dir)
 {
-    char scopes[SCOPES_TEXT], until[40];
-    time_t at = (time_t)who->until_s;
-    struct tm tm;
+    char scopes[SCOPES_TEXT], until[CLOCK_TEXT];
     bool over = who->until_s <= time(NULL);
 
     scopes_format(scopes, who->scopes);
-    if (!gmtime_r(&at, &tm) || strftime(until, sizeof until, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
-        snprintf(until, sizeof until, "?");
+    utc_text(until, who->until_s);
     if (document_wanted())
         document_print(json_pack("{s:s, s:I, s:s, s:s, s:b, s:s}", "user", who->name, "uid",
                                  (json_int_t)(who->has_uid ? (int64_t)who->uid : -1), "scopes", scopes,

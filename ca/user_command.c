@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 #define WHY (PATH_MAX + 300)
-#define TIME_BYTES 40
 
 struct user_options {
     const char *ca, *scopes, *dist, *out, *output, *uid;
@@ -66,16 +65,6 @@ const char user_details[] =
     "  hawk user add bob --uid 1002 --dist 10.0.0.1:7071 --out bob.credential\n"
     "  hawk user list\n"
     "  hawk user revoke bob\n";
-
-static const char *time_text(char buf[TIME_BYTES], int64_t at_s)
-{
-    struct tm tm;
-    time_t at = (time_t)at_s;
-
-    if (!gmtime_r(&at, &tm) || strftime(buf, TIME_BYTES, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
-        snprintf(buf, TIME_BYTES, "?");
-    return buf;
-}
 
 static int say_failure(int err, const char *why)
 {
@@ -216,10 +205,10 @@ static int make_credential(const char *dir, const struct user_options *o, const 
 
 static void say_added(const struct identity *who, const struct place *at)
 {
-    char scopes[SCOPES_TEXT], until[TIME_BYTES];
+    char scopes[SCOPES_TEXT], until[CLOCK_TEXT];
 
     scopes_format(scopes, who->scopes);
-    time_text(until, who->until_s);
+    utc_text(until, who->until_s);
     if (document_wanted())
         document_print(json_pack("{s:s, s:I, s:s, s:s, s:s}", "user", who->name, "uid", (json_int_t)who->uid,
                                  "scopes", scopes, "until", until, at->home ? "directory" : "credential",
@@ -293,14 +282,14 @@ static const char *state_of(const struct identity *who, const struct denied *d)
 static void print_users(const struct users *u, const struct denied *d)
 {
     struct text_table t = {0};
-    char scopes[SCOPES_TEXT], until[TIME_BYTES];
+    char scopes[SCOPES_TEXT], until[CLOCK_TEXT];
 
     table_columns(&t, "USER", ">UID", "SCOPES", "UNTIL", "STATE", NULL);
     for (uint32_t i = 0; i < u->n; i++) {
         table_cell(&t, "%s", u->v[i].name);
         table_cell(&t, "%u", (unsigned)u->v[i].uid);
         table_cell(&t, "%s", scopes_format(scopes, u->v[i].scopes));
-        table_cell(&t, "%s", time_text(until, u->v[i].until_s));
+        table_cell(&t, "%s", utc_text(until, u->v[i].until_s));
         table_cell(&t, "%s", state_of(&u->v[i], d));
     }
     table_print(&t, "nobody has been given a credential\n");
@@ -309,13 +298,13 @@ static void print_users(const struct users *u, const struct denied *d)
 static json_t *users_json(const struct users *u, const struct denied *d)
 {
     json_t *list = json_array();
-    char scopes[SCOPES_TEXT], until[TIME_BYTES];
+    char scopes[SCOPES_TEXT], until[CLOCK_TEXT];
 
     for (uint32_t i = 0; i < u->n; i++)
         json_array_append_new(
             list, json_pack("{s:s, s:I, s:s, s:s, s:s}", "user", u->v[i].name, "uid", (json_int_t)u->v[i].uid,
                             "scopes", scopes_format(scopes, u->v[i].scopes), "until",
-                            time_text(until, u->v[i].until_s), "state", state_of(&u->v[i], d)));
+                            utc_text(until, u->v[i].until_s), "state", state_of(&u->v[i], d)));
     return json_pack("{s:o}", "users", list);
 }
 

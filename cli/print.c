@@ -283,14 +283,22 @@ json_t *json_base64(const void *data, size_t len)
     return json;
 }
 
+const char *utc_text(char buf[CLOCK_TEXT], int64_t at_s)
+{
+    time_t at = (time_t)at_s;
+    struct tm tm = {0};
+    if (!gmtime_r(&at, &tm) || strftime(buf, CLOCK_TEXT, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+        snprintf(buf, CLOCK_TEXT, "?");
+    return buf;
+}
+
 const char *clock_text(char buf[CLOCK_TEXT], int64_t us, bool utc)
 {
     time_t at = (time_t)((clock_us(CLOCK_REALTIME) + us) / US_PER_S);
     struct tm tm = {0};
     if (utc)
-        gmtime_r(&at, &tm);
-    else
-        localtime_r(&at, &tm);
-    strftime(buf, CLOCK_TEXT, utc ? "%Y-%m-%dT%H:%M:%SZ" : "%Y-%m-%d %H:%M:%S", &tm);
+        return utc_text(buf, at);
+    localtime_r(&at, &tm);
+    strftime(buf, CLOCK_TEXT, "%Y-%m-%d %H:%M:%S", &tm);
     return buf;
 }

@@ -43,7 +43,9 @@ const char *duration_text(char buf[DURATION_TEXT], int64_t us);
 #define DURATION(us) duration_text((char[DURATION_TEXT]){0}, (us))
 
 #define CLOCK_TEXT 32
-/* "2026-11-25 16:02:01", the local time us from now (below 0: before); utc: "2026-11-25T15:02:01Z". */
+/* "2026-11-25T15:02:01Z"; at_s: seconds since 1970. */
+const char *utc_text(char buf[CLOCK_TEXT], int64_t at_s);
+/* "2026-11-25 16:02:01", the local time us from now (below 0: before); utc: as utc_text(). */
 const char *clock_text(char buf[CLOCK_TEXT], int64_t us, bool utc);
 
 /* Writes text, of more than width characters without the middle, or (prose) the end: "quarter...final". Beginnings and
