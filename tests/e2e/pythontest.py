@@ -25,8 +25,10 @@ def keywords(a, *, b=1):
 
 
 def who(seconds=0.0):
-    """(worker, process) of a call."""
-    time.sleep(seconds)
+    """(worker, process) of a call that computes for so long."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
     return os.environ["HAWK_WORKER"], os.getpid()
 
 
@@ -51,10 +53,7 @@ def fail_oddly():
 
 
 def wait_for_file(path, bound=60):
-    end = time.monotonic() + bound
-    while not os.path.exists(path) and time.monotonic() < end:
-        time.sleep(0.01)
-    return os.path.exists(path)
+    return wait_for(f"{path} to be there", lambda: os.path.exists(path), bound)
 
 
 def mark(path, text=""):
