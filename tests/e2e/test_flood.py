@@ -43,7 +43,8 @@ def attack(daemon, address, role, name, path):
     start = daemon.start_mib
     end, bound = time.monotonic() + SECONDS, time.monotonic() + SECONDS + BOUND
     client = Client(address, path)
-    crowd = [multiprocessing.Process(target=attacker, args=(name, address, bound)) for _ in range(CONNECTIONS)]
+    until = bound if name in LINES else end
+    crowd = [multiprocessing.Process(target=attacker, args=(name, address, until)) for _ in range(CONNECTIONS)]
     for p in crowd:
         p.start()
     try:
