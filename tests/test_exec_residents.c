@@ -1,7 +1,7 @@
 /* exec/: tasks that become residents. */
 #include "tests/lib/exec_fixture.h"
 
-#define STAYS "echo up > fifo; trap 'echo told > fifo; exit' TERM; while :; do sleep 0.01; done"
+#define STAYS "trap 'echo told > fifo; exit' TERM; echo up > fifo; while :; do sleep 0.01; done"
 
 static struct job_desc *shell_in(const struct fixture *f, const char *script)
 {
