@@ -146,12 +146,13 @@ void central_members_run(struct central *c)
 {
     int64_t rate = c->cfg.members_bytes_s, pause_us = c->cfg.members_push_us;
     int64_t spent = 0;
-    /* At least one list per round; without a pause between rounds, as many as the rate allows. */
-    __int128 left = rate > 0 ? (__int128)rate * pause_us / US_PER_S + 1 : INT64_MAX;
+    __int128 left;
     struct node *n;
 
     if (central_members_due_us(c) > c->now_us)
         return;
+    /* At least one list per round; without a pause between rounds, as many as the rate allows. */
+    left = rate > 0 ? (__int128)rate * pause_us / US_PER_S + 1 : INT64_MAX;
     if (!c->worker_list) {
         c->worker_list = list_of(c, for_workers);
         c->worker_list_bytes = list_bytes(c->worker_list);
