@@ -6,7 +6,7 @@
 
 # --- what there is ---------------------------------------------------------------------------------
 
-ROOMS ?= base msg template owner peers classifier stealer central dist worker bus net exec store libhawk cli ca replay config api workload sim faults daemon
+ROOMS ?= base msg template owner peers classifier stealer central dist worker bus net exec store libhawk cli ca replay config api workload sim faults runas daemon
 comma := ,
 ifdef SANITIZE
 B ?= build/san-$(subst $(comma),-,$(SANITIZE))
@@ -17,11 +17,12 @@ endif
 # guard_calls.c stands in for calls of the C library: programs that have a server link with it, no library holds it.
 guard := $(if $(filter net,$(ROOMS)),net/guard_calls.c)
 guard_object := $(guard:%.c=$(B)/obj/%.o)
-sources := $(filter-out daemon/main.c net/guard_calls.c,$(wildcard $(ROOMS:=/*.c)))
+sources := $(filter-out daemon/main.c net/guard_calls.c runas/hawk_run_as.c,$(wildcard $(ROOMS:=/*.c)))
 objects := $(sources:%.c=$(B)/obj/%.o)
 # main.c wires every role, so there is a binary only where all rooms are built.
 main := $(if $(filter daemon,$(ROOMS)),$(wildcard daemon/main.c))
 binary := $(if $(main),$(B)/hawk)
+helper := $(if $(filter runas,$(ROOMS)),$(B)/hawk-run-as)
 main_object := $(main:%.c=$(B)/obj/%.o)
 archive := $(B)/libhawk-all.a
 
@@ -49,7 +50,7 @@ bench_programs := $(bench_sources:%.c=$(B)/%)
 bench_lib_sources := $(wildcard bench/lib/*.c)
 bench_archive := $(B)/libbench.a
 
-all_sources := $(sources) $(guard) daemon/main.c $(test_sources) $(test_lib_sources) $(fuzz_sources) $(fuzz_lib_sources) \
+all_sources := $(sources) $(guard) daemon/main.c runas/hawk_run_as.c $(test_sources) $(test_lib_sources) $(fuzz_sources) $(fuzz_lib_sources) \
 	$(bench_sources) $(bench_lib_sources)
 own_files := $(wildcard $(ROOMS:=/*.[ch]) tests/*.[ch] tests/lib/*.[ch] tests/fuzz/*.[ch] tests/fuzz/lib/*.[ch] bench/*.[ch] bench/lib/*.[ch] bench/peers/*.[ch] examples/*.c)
 
@@ -91,7 +92,7 @@ say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 	bench bench-bar bench-bursts bench-bus bench-codec bench-commands bench-deps bench-failover bench-heartbeats bench-idle bench-mixed bench-noop bench-outage bench-pause \
 	bench-poisson bench-policy bench-price bench-python bench-recovery bench-sim \
 	bench-takeover bench-wire calibrate swarm mutate clean help install install-files uninstall man completions deb test-deb python wheel FORCE
-all: $(if $(binary),$(binary) $(B)/libhawk.a,archive)
+all: $(if $(binary),$(binary) $(B)/libhawk.a,archive) $(helper)
 archive: $(archive)
 
 # --- packages --------------------------------------------------------------------------------------
@@ -142,6 +143,11 @@ $(B)/hawk: $(main_object) $(guard_object) $(archive)
 	$(call say,LINK,$@)
 	$(Q)$(link_whole) -o $@ $^ $(LIBS)
 
+# Of two files and the C library alone: it is installed setuid root.
+$(B)/hawk-run-as: $(B)/obj/runas/hawk_run_as.o $(B)/obj/runas/config.o
+	$(call say,LINK,$@)
+	$(Q)$(link) -Wl,-z,relro,-z,now -o $@ $^
+
 # What programs link with: one object that shows no names but those of its header.
 library_names = $(shell sed -n 's/^[a-z].*[ *]\(hawk_[a-z_]*\)\x28.*/\1/p' libhawk/hawk.h)
 $(B)/libhawk.a: $(archive) libhawk/hawk.h
@@ -150,7 +156,7 @@ $(B)/libhawk.a: $(archive) libhawk/hawk.h
 	$(Q)objcopy --wildcard -R '.gnu.*lto_*' $(addprefix --keep-global-symbol=,$(library_names)) $(B)/libhawk.o
 	$(Q)rm -f $@ && ar rcs $@ $(B)/libhawk.o && rm $(B)/libhawk.o
 
--include $(objects:.o=.d) $(main_object:.o=.d) $(guard_object:.o=.d) $(gen_objects:.o=.d) $(test_lib_objects:.o=.d)
+-include $(objects:.o=.d) $(main_object:.o=.d) $(guard_object:.o=.d) $(B)/obj/runas/hawk_run_as.d $(gen_objects:.o=.d) $(test_lib_objects:.o=.d)
 -include $(test_sources:%.c=$(B)/obj/%.d) $(bench_sources:%.c=$(B)/obj/%.d) $(bench_lib_sources:%.c=$(B)/obj/%.d)
 -include $(fuzz_sources:%.c=$(B)/obj/%.d) $(fuzz_lib_sources:%.c=$(B)/obj/%.d)
 
@@ -172,7 +178,7 @@ $(B)/seeds/%: tests/fuzz/corpus/%.tar.xz
 
 programs: $(test_programs) $(fuzz_replays) $(fuzz_seeds)
 	@:
-test: $(test_programs) $(fuzz_replays) $(fuzz_seeds) $(if $(test_scripts),$(binary) $(if $(binary),$(B)/libhawk.a python))
+test: $(test_programs) $(fuzz_replays) $(fuzz_seeds) $(if $(test_scripts),$(binary) $(if $(binary),$(helper) $(B)/libhawk.a python))
 	$(if $(test_programs)$(fuzz_replays)$(test_scripts),,$(error no test is called '$(T)'))
 	$(Q)HAWK=$(abspath $(B)/hawk) SANITIZE=$(SANITIZE) tests/run $(test_programs) $(fuzz_replays) $(test_scripts)
 
@@ -350,6 +356,9 @@ figures: all
 	$(Q)HAWK=$(abspath $(B)/hawk) tools/figures
 
 PREFIX ?= /usr/local
+# hawk-run-as knows its configuration by this path, of when it was built.
+SYSCONFDIR ?= /etc
+$(B)/obj/runas/%.o: LANGUAGE += -DRUN_AS_CONF='"$(SYSCONFDIR)/hawk/run-as.conf"'
 # Manual pages, and completion for bash, zsh and fish, from the commands' tables.
 generate = mkdir -p $(B)/share && $(B)/hawk generate $(B)/share
 man completions: $(binary)
@@ -357,13 +366,13 @@ man completions: $(binary)
 # The units name the binary by its path, /usr/local/bin/hawk where they lie here.
 install: all install-files
 # What is built already.
-install-files: $(if $(filter install,$(MAKECMDGOALS)),all) python
+install-files: $(if $(filter install,$(MAKECMDGOALS)),all) $(helper) python
 	$(Q)$(generate)
-	$(Q)tools/install $(B) $(PREFIX) "$(DESTDIR)"
+	$(Q)tools/install $(B) $(PREFIX) "$(DESTDIR)" $(SYSCONFDIR)
 # What `install` put there, and nothing else.
 uninstall: $(binary)
 	$(Q)$(generate)
-	$(Q)tools/install $(B) $(PREFIX) "$(DESTDIR)" --remove
+	$(Q)tools/install $(B) $(PREFIX) "$(DESTDIR)" $(SYSCONFDIR) --remove
 
 # Debian packages, in $(B)/deb; test-deb installs, upgrades and removes them on a copy of this root (as root).
 deb: all python

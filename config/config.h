@@ -178,9 +178,11 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
       "auto|cgroup2|cgroup1|signal|off: how a long task is paused; auto: the first of these that "           \
       "works")                                                                                               \
     S(worker, CHOICE, run_as, "auto",                                                                        \
-      "auto|own|any: whose commands run here, as the worker's user: own: that user's alone; any: "           \
-      "everybody's; "                                                                                        \
-      "auto: own where users are known (cluster.local_users, TLS), else any")                                \
+      "auto|own|any|user: whose commands run here: own: those of the worker's own user alone; any: "         \
+      "everybody's, as that user; user: everybody's, each as its user, through hawk-run-as; auto: where "    \
+      "users are known (cluster.local_users, TLS) user if hawk-run-as is installed, or own; else any")       \
+    S(worker, TEXT, run_as_helper, "", "path of hawk-run-as; default: ../libexec/hawk-run-as beside hawk")   \
+    S(worker, DURATION, run_as_idle, "5m", "a user's runner leaves after so long without tasks")             \
     S(worker, SIZE, pause_free_mem, "256MiB", "with less available memory, no task is paused")               \
     S(worker, DURATION, idle_exit, "0s", "stop after so long without any work; 0s: never")                   \
     S(worker, TEXT, end_time, "",                                                                            \

@@ -3,6 +3,7 @@
 #include "cli/print.h"
 #include "config/config.h"
 #include "daemon/commands.h"
+#include "daemon/run_as.h"
 #include "exec/exec.h"
 #include "net/tls.h"
 #include "net/token.h"
@@ -135,16 +136,30 @@ static int check_config(const char *path)
     return ok ? HAWK_EXIT_OK : HAWK_EXIT_USAGE;
 }
 
-/* The freezer of the worker that was started last under this configuration. */
-static enum exec_freezer freezer_noted(const struct config *c)
+/* What the worker noted that was started last under this configuration. */
+struct noted {
+    enum exec_freezer freezer;
+    enum run_as run_as;
+};
+
+static struct noted read_notes(const struct config *c)
 {
     char dir[PATH_MAX];
     int n = snprintf(dir, sizeof dir, "%s/%s", c->worker.state_dir, c->worker.name);
-    return n > 0 && n < (int)sizeof dir ? exec_freezer_noted(dir) : EXEC_FREEZER_AUTO;
+    struct noted noted = {EXEC_FREEZER_AUTO, RUN_AS_UNKNOWN};
+    if (n > 0 && n < (int)sizeof dir)
+        noted = (struct noted){exec_freezer_noted(dir), run_as_noted(dir)};
+    return noted;
 }
 
-static void print_freezer(enum exec_freezer in_force)
+static void print_notes(struct noted noted)
 {
+    enum exec_freezer in_force = noted.freezer;
+    if (noted.run_as == RUN_AS_UNKNOWN)
+        puts("# The mode of run_as in force is not known here: the worker's log names it.");
+    else
+        printf("# The mode of run_as in force, since the worker was started last, is %s: %s.\n",
+               run_as_name(noted.run_as), run_as_text(noted.run_as));
     if (in_force == EXEC_FREEZER_AUTO)
         puts("# The freezer in force is not known here: `hawk nodes` and the worker's log name it.");
     else
@@ -173,15 +188,17 @@ static int show_config(int argc, char **argv)
     struct config c;
     config_init(&c);
     int code = config_from_args(&c, "config", argc, argv);
-    bool freezer = code == 0 && (!section || strcmp(section, "worker") == 0);
-    enum exec_freezer in_force = freezer ? freezer_noted(&c) : EXEC_FREEZER_AUTO;
+    bool worker = code == 0 && (!section || strcmp(section, "worker") == 0);
+    struct noted noted = worker ? read_notes(&c) : (struct noted){EXEC_FREEZER_AUTO, RUN_AS_UNKNOWN};
     if (code == 0 && document_wanted())
-        document_print(json_pack("{s:o, s:s?}", "settings", config_json(&c, section), "freezer_in_force",
-                                 in_force == EXEC_FREEZER_AUTO ? NULL : exec_freezer_name(in_force)));
+        document_print(
+            json_pack("{s:o, s:s?, s:s?}", "settings", config_json(&c, section), "freezer_in_force",
+                      noted.freezer == EXEC_FREEZER_AUTO ? NULL : exec_freezer_name(noted.freezer),
+                      "run_as_in_force", noted.run_as == RUN_AS_UNKNOWN ? NULL : run_as_name(noted.run_as)));
     else if (code == 0)
         config_show(&c, section, stdout);
-    if (freezer && !document_wanted())
-        print_freezer(in_force);
+    if (worker && !document_wanted())
+        print_notes(noted);
     config_free(&c);
     return code == 1 ? HAWK_EXIT_OK : code;
 }

@@ -304,7 +304,7 @@ struct embedded *embedded_new(struct loop *l, struct exec *x, const struct exec_
         bc.trace = on_trace;
     e->bus = bus_new(&bc);
     loop_timer_init(&e->timer, on_timer, e);
-    e->runner = runner_new(l, x, ec, embedded_on_exec, e);
+    e->runner = runner_new(l, x, NULL, ec, embedded_on_exec, e);
     add_central(e);
     add_dist(e);
     add_workers(e, x);

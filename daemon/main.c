@@ -3,6 +3,7 @@
 #include "ca/user_command.h"
 #include "cli/document.h"
 #include "daemon/commands.h"
+#include "exec/spawner.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -133,6 +134,8 @@ static int run_command(int argc, char **argv)
         return command_run(c, argc, argv);
     if (strcmp(argv[0], "generate") == 0)
         return generate_main(argc, argv);
+    if (strcmp(argv[0], "spawner") == 0 && argc == 1)
+        spawner_of_user(); /* for hawk-run-as */
     return usage_error("no command \"%s\"; `hawk help` lists them", argv[0]);
 }
 

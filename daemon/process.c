@@ -250,15 +250,6 @@ static int close_output(const struct process *p, const char *dir, gid_t group)
     return err ? HAWK_EIO : 0;
 }
 
-const char *process_serves(const struct process *p, struct caller *own)
-{
-    const char *run_as = p->config.worker.run_as;
-    bool known = p->config.cluster.local_users || p->tls;
-
-    *own = caller_of_uid(geteuid());
-    return strcmp(run_as, "own") == 0 || (strcmp(run_as, "auto") == 0 && known) ? own->name : NULL;
-}
-
 int process_output_dir(const struct process *p, const char *dir, const char *group)
 {
     char why[PATH_MAX + 200];

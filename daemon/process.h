@@ -91,8 +91,4 @@ struct worker_pausing pausing_configured(const struct config *c);
 /* What one user may have at the dist in this process. */
 struct api_limits process_limits(const struct config *c);
 
-/* The user whose commands alone run here (worker.run_as): this process's own, who is put into `own`; NULL:
- * everybody's. */
-const char *process_serves(const struct process *p, struct caller *own);
-
 #endif

@@ -32,11 +32,12 @@ struct output {
 struct runner {
     struct loop *loop;
     struct exec *exec;
+    struct runners *users; /* NULL: all commands are exec's */
     struct exec_config config;
     struct apps *apps; /* NULL: nobody can attach */
     void (*feed)(void *arg, const struct msg *m);
     void *arg;
-    struct loop_fd *fd;
+    struct loop_fd *fd, *users_fd;
     int timer_fd; /* when exec wants to be called: the loop's own timers are a millisecond or two late */
     struct loop_fd *timer;
     int64_t timer_us; /* what it is set to; TIME_NEVER: not set */
@@ -102,6 +103,14 @@ static void output_ended(struct runner *r, uint32_t run)
     o->running = false;
 }
 
+/* Files that a user names are opened as that user. This process would open them as another, who may read what he may
+ * not. */
+static bool may_show(const struct runner *r, const struct job_desc *d, int which)
+{
+    const struct blob *pattern = which == 1 ? d->stdout_pattern : d->stderr_pattern;
+    return !r->users || !pattern || pattern->len == 0;
+}
+
 static void output_remember(struct runner *r, const struct msg_exec_start *m, const char *worker)
 {
     char path[EXEC_PATH_MAX];
@@ -113,7 +122,8 @@ static void output_remember(struct runner *r, const struct msg_exec_start *m, co
         config.worker = worker;
     o->user = xstrdup(m->desc->user->data);
     for (int i = 0; i < 2; i++)
-        if (exec_output_path(&config, &m->id, m->desc, &in, i + 1, path, sizeof path) == 0)
+        if (may_show(r, m->desc, i + 1) &&
+            exec_output_path(&config, &m->id, m->desc, &in, i + 1, path, sizeof path) == 0)
             o->paths[i] = xstrdup(path);
 }
 
@@ -159,14 +169,25 @@ static void on_fd(void *arg, unsigned events)
     r->fd = NULL;
 }
 
+static void on_users_fd(void *arg, unsigned events)
+{
+    struct runner *r = arg;
+    runners_on_ready(r->users, loop_now(r->loop), on_event, r);
+}
+
 static void on_held(void *arg, const struct msg *m, const char *const paths[2])
 {
     struct runner *r = arg;
     if (m->type == MSG_EXEC_HELD) {
         const struct msg_exec_held *h = &m->exec_held;
         struct output *o = output_new(r, &h->id, h->run);
-        for (int i = 0; i < 2; i++)
-            o->paths[i] = paths[i] ? xstrdup(paths[i]) : NULL;
+        for (int i = 0; i < 2; i++) {
+            char path[EXEC_PATH_MAX];
+            /* Users' runners name none. A task has this one unless its job names another. */
+            bool own = r->users && !paths[i] &&
+                       exec_output_path(&r->config, &h->id, NULL, NULL, i + 1, path, sizeof path) == 0;
+            o->paths[i] = own ? xstrdup(path) : paths[i] ? xstrdup(paths[i]) : NULL;
+        }
         if (h->outcome != OUTCOME_NONE)
             output_ended(r, h->run);
     }
@@ -176,6 +197,8 @@ static void on_held(void *arg, const struct msg *m, const char *const paths[2])
 void runner_take_over(struct runner *r)
 {
     exec_take_over(r->exec, on_held, r);
+    if (r->users)
+        runners_take_over(r->users, on_held, r);
     on_fd(r, LOOP_READ); /* what came with it is not announced by the descriptor any more */
 }
 
@@ -200,6 +223,8 @@ static void on_timer(void *arg, unsigned events)
         return;
     r->timer_us = TIME_NEVER;
     exec_on_timeout(r->exec, loop_now(r->loop), on_event, r);
+    if (r->users)
+        runners_on_timeout(r->users, loop_now(r->loop), on_event, r);
 }
 
 static void on_flush(void *arg)
@@ -207,13 +232,21 @@ static void on_flush(void *arg)
     struct runner *r = arg;
     if (exec_flush(r->exec) == 0 && r->fd)
         loop_fd_events(r->fd, LOOP_READ | (exec_want_write(r->exec) ? LOOP_WRITE : 0u));
-    set_timer(r, exec_next_timeout(r->exec));
+    int64_t at_us = exec_next_timeout(r->exec);
+    if (r->users) {
+        runners_flush(r->users, loop_now(r->loop));
+        int64_t users_us = runners_next_timeout(r->users);
+        at_us = users_us < at_us ? users_us : at_us;
+    }
+    set_timer(r, at_us);
 }
 
-static void refuse_run(struct runner *r, uint32_t run, enum outcome outcome, const char *why)
+#define REFUSED 126 /* as shells say it of what cannot be executed */
+
+static void refuse_run(struct runner *r, uint32_t run, enum outcome outcome, int32_t code, const char *why)
 {
     struct msg exited = {.type = MSG_EXEC_EXITED,
-                         .exec_exited = {.run = run, .outcome = (uint8_t)outcome, .code = 126}};
+                         .exec_exited = {.run = run, .outcome = (uint8_t)outcome, .code = code}};
     exited.exec_exited.result = blob_str(why);
     on_event(r, &exited);
     msg_drop(&exited);
@@ -227,26 +260,36 @@ static void start_run(struct runner *r, const struct msg_exec_start *m, const ch
     }
     char why[EXEC_WHY_MAX];
     if (m->desc->kind == PAYLOAD_COMMAND && !exec_may_run(&r->config, m->desc, why)) {
-        refuse_run(r, m->run, OUTCOME_NOT_STARTED, why);
+        refuse_run(r, m->run, OUTCOME_NOT_STARTED, REFUSED, why);
         return;
     }
     if (m->desc->kind == PAYLOAD_COMMAND)
         output_remember(r, m, worker);
-    int err = exec_run(r->exec, loop_now(r->loop), m, worker);
+    *why = '\0';
+    int err = r->users && m->desc->kind == PAYLOAD_COMMAND
+                  ? runners_run(r->users, loop_now(r->loop), m, worker, why)
+                  : exec_run(r->exec, loop_now(r->loop), m, worker);
     if (!err)
         return;
-    /* Without a spawner: another worker can still run it. */
-    refuse_run(r, m->run, err == HAWK_EUNAVAILABLE ? OUTCOME_LOST : OUTCOME_NOT_STARTED, hawk_strerror(err));
+    /* Without a spawner, or room for output: another worker can still run it. */
+    bool lost = err == HAWK_EUNAVAILABLE || err == HAWK_ECANNOT_START;
+    refuse_run(r, m->run, lost ? OUTCOME_LOST : OUTCOME_NOT_STARTED,
+               err == HAWK_ECANNOT_START ? err : REFUSED, *why ? why : hawk_strerror(err));
 }
 
 static void end_run(struct runner *r, const struct msg_exec_kill *m)
 {
-    if (!r->apps || !apps_kill(r->apps, loop_now(r->loop), m->run, m->outcome, m->force))
+    if (r->apps && apps_kill(r->apps, loop_now(r->loop), m->run, m->outcome, m->force))
+        return;
+    if (!r->users || !runners_kill(r->users, loop_now(r->loop), m->run, m->outcome, m->force))
         exec_kill(r->exec, m->run, m->outcome, m->force);
 }
 
 static int begin_pause(struct runner *r, uint32_t run)
 {
+    int err;
+    if (r->users && runners_pause(r->users, loop_now(r->loop), run, &err))
+        return err;
     if (!r->apps || !apps_has(r->apps, run))
         return exec_pause(r->exec, loop_now(r->loop), run);
     if (memory_available() < r->config.pause_free_mem) /* the spawner looks for runs that it has */
@@ -264,8 +307,23 @@ static void pause_run(struct runner *r, uint32_t run)
 
 static void resume_run(struct runner *r, uint32_t run)
 {
-    if (!r->apps || !apps_resume(r->apps, loop_now(r->loop), run))
+    if (r->apps && apps_resume(r->apps, loop_now(r->loop), run))
+        return;
+    if (!r->users || !runners_resume(r->users, loop_now(r->loop), run))
         exec_resume(r->exec, loop_now(r->loop), run);
+}
+
+static void forget_run(struct runner *r, uint32_t run)
+{
+    if (!r->users || !runners_forget(r->users, run))
+        exec_forget(r->exec, run);
+}
+
+static void set_lease(struct runner *r, int64_t until_us)
+{
+    exec_lease(r->exec, until_us);
+    if (r->users)
+        runners_lease(r->users, until_us);
 }
 
 void runner_set_apps(struct runner *r, struct apps *a) { r->apps = a; }
@@ -281,9 +339,9 @@ void runner_effect(struct runner *r, const struct msg *m, const char *worker)
     else if (m->type == MSG_EXEC_RESUME)
         resume_run(r, m->exec_resume.run);
     else if (m->type == MSG_EXEC_FORGET)
-        exec_forget(r->exec, m->exec_forget.run);
+        forget_run(r, m->exec_forget.run);
     else if (m->type == MSG_EXEC_LEASE)
-        exec_lease(r->exec, m->exec_lease.until_us);
+        set_lease(r, m->exec_lease.until_us);
     else if (m->type == MSG_EXEC_CHECK)
         exec_check(r->exec, m->exec_check.place);
 }
@@ -297,18 +355,25 @@ pid_t runner_reside(const struct runner *r, job_id_t job, uint32_t task)
 
 void runner_evict(const struct runner *r, pid_t pid) { exec_evict(r->exec, pid); }
 
+uint32_t runner_running(const struct runner *r)
+{
+    return exec_running(r->exec) + (r->users ? runners_running(r->users) : 0);
+}
+
 bool runner_broken(const struct runner *r) { return r->broken; }
 
-struct runner *runner_new(struct loop *l, struct exec *e, const struct exec_config *c,
+struct runner *runner_new(struct loop *l, struct exec *e, struct runners *users, const struct exec_config *c,
                           void (*feed)(void *arg, const struct msg *m), void *arg)
 {
     struct runner *r = xcalloc(1, sizeof *r);
-    *r = (struct runner){.loop = l, .exec = e, .config = *c, .feed = feed, .arg = arg};
+    *r = (struct runner){.loop = l, .exec = e, .users = users, .config = *c, .feed = feed, .arg = arg};
     r->config.worker = xstrdup(c->worker);
     r->config.output_dir = xstrdup(c->output_dir);
     r->config.serves = c->serves ? xstrdup(c->serves) : NULL;
     list_init(&r->by_age);
     r->fd = loop_fd_add(l, exec_fd(e), LOOP_READ, on_fd, r);
+    if (users)
+        r->users_fd = loop_fd_add(l, runners_fd(users), LOOP_READ, on_users_fd, r);
     r->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC); /* loop_now's clock */
     CHECK(r->timer_fd >= 0);
     r->timer_us = TIME_NEVER;
@@ -322,13 +387,17 @@ void runner_free(struct runner *r, bool leave)
     if (!r)
         return;
     loop_fd_remove(r->fd);
+    loop_fd_remove(r->users_fd);
     loop_hook_remove(&r->flush);
     loop_fd_remove(r->timer);
     close(r->timer_fd);
-    if (leave)
+    if (leave) {
+        runners_leave(r->users);
         exec_leave(r->exec);
-    else
+    } else {
+        runners_stop(r->users);
         exec_stop(r->exec);
+    }
     struct output *o, *tmp;
     HASH_ITER(hh, r->outputs, o, tmp)
         output_drop(r, o);

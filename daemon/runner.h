@@ -5,6 +5,7 @@
 
 #include "exec/apps.h"
 #include "exec/exec.h"
+#include "exec/runners.h"
 #include "net/loop.h"
 
 /* Tries whose output files are remembered; the oldest are forgotten beyond that. */
@@ -12,8 +13,9 @@
 
 struct runner;
 
-/* e was started before the loop (and gRPC); the runner stops and frees it. c is what it was started with. */
-struct runner *runner_new(struct loop *l, struct exec *e, const struct exec_config *c,
+/* e was started before the loop (and gRPC); the runner stops and frees it. c is what it was started with. users: where
+ * commands run as their users (c->as_users), which is the runner's, too; else NULL. */
+struct runner *runner_new(struct loop *l, struct exec *e, struct runners *users, const struct exec_config *c,
                           void (*feed)(void *arg, const struct msg *m), void *arg);
 /* Feeds what was taken over from an earlier agent (EXEC_LEASE, EXEC_HELD, and ends since then): once, before START. */
 void runner_take_over(struct runner *r);
@@ -22,6 +24,8 @@ void runner_set_apps(struct runner *r, struct apps *a);
 /* EXEC_START, EXEC_KILL, EXEC_FORGET or EXEC_LEASE; worker: whose it is where several share the runner, NULL:
  * the config's. */
 void runner_effect(struct runner *r, const struct msg *m, const char *worker);
+/* Runs whose end has not been reported. */
+uint32_t runner_running(const struct runner *r);
 /* Where a task's output went: the path (EXEC_PATH_MAX bytes), whose it is (LIMIT_NAME_BYTES + 1; "": nobody knows;
  * may be NULL) and whether the task still runs. attempt 0: the latest this worker ran. HAWK_ENOT_FOUND when this worker
  * does not remember it. */

@@ -9,6 +9,7 @@
 #include "daemon/metrics_roles.h"
 #include "daemon/process.h"
 #include "daemon/retention.h"
+#include "daemon/run_as.h"
 #include "libhawk/client.h"
 
 #include <dirent.h>
@@ -130,7 +131,7 @@ static int up_start(struct up *u)
     char addr[256];
     struct exec *exec;
     struct exec_config ec;
-    struct caller own;
+    struct run_as_mode run_as;
     struct central_config cc;
     struct embedded_config e = {.seed = entropy(), .effect = up_effect, .arg = u};
     e.slots = c->up.slots ? c->up.slots : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
@@ -139,8 +140,10 @@ static int up_start(struct up *u)
     cc.ids_wait_us = 0; /* nobody had an id */
     if (socket_address(c, addr, sizeof addr) || process_output_dir(p, c->up.output_dir, ""))
         return HAWK_EIO;
+    if (run_as_choose(p, false, &run_as))
+        return HAWK_EINVALID;
     exec_config_init(&ec, u->process.name, c->up.output_dir);
-    e.serves = ec.serves = process_serves(p, &own);
+    e.serves = ec.serves = run_as_serves(&run_as);
     ec.freezer = exec_freezer_of(c->worker.freezer);
     ec.pause_free_mem = c->worker.pause_free_mem;
     ec.executors = strncmp(addr, "unix:/", 6) == 0 ? addr : NULL; /* tasks run elsewhere */

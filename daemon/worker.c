@@ -14,6 +14,7 @@
 #include "daemon/node.h"
 #include "daemon/process.h"
 #include "daemon/retention.h"
+#include "daemon/run_as.h"
 #include "daemon/runner.h"
 #include "net/addr.h"
 
@@ -28,7 +29,8 @@ struct worker_daemon {
     struct process process;
     struct worker role;
     struct node *node;
-    struct exec *exec; /* the runner owns it, once there is one */
+    struct exec *exec;     /* the runner owns them, once there is one */
+    struct runners *users; /* NULL: commands do not run as their users */
     struct runner *runner;
     struct attach *attach;
     struct api *api;
@@ -38,7 +40,7 @@ struct worker_daemon {
     int64_t busy_us;         /* when it was last seen with work */
     int64_t last_us, end_us; /* when to take no more work, and when to end tasks; TIME_NEVER */
     struct denial *denial;
-    struct caller own; /* this process's user */
+    struct run_as_mode run_as;
     char executors
         [PROCESS_SOCKET]; /* where they attach, "unix:PATH"; "": only where others reach this worker */
     bool role_made, ready;
@@ -101,7 +103,7 @@ static void on_upgrade(void *arg, int signo)
     struct worker_daemon *d = arg;
     char grace[32];
     log_info("%s: leaving %u tasks to the agent that is started next, within %s", strsignal(signo),
-             exec_running(d->exec),
+             runner_running(d->runner),
              duration_format(grace, sizeof grace, d->process.config.worker.agent_grace));
     d->leave = true;
     process_exit(&d->process, HAWK_EXIT_OK);
@@ -220,8 +222,7 @@ static void after_turn(void *arg)
              server_addr(d->process.server, 0), worker_node(&d->role).v, counts.slots);
     log_info("worker.freezer is %s: %s", exec_freezer_name(exec_freezer_in_force(d->exec)),
              exec_freezer_text(exec_freezer_in_force(d->exec)));
-    if (worker_serves_one(&d->role))
-        log_info("commands of user %s alone run here, and as that user (worker.run_as)", d->own.name);
+    log_info("worker.run_as is %s: %s", run_as_name(d->run_as.mode), run_as_text(d->run_as.mode));
     log_info("executors attach at %s", *d->executors ? d->executors : server_addr(d->process.server, 0));
 }
 
@@ -255,6 +256,8 @@ static uint32_t slots_for(const struct worker_daemon *d)
     if (!told)
         told = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
     exec_held(d->exec, need_place, &places);
+    if (d->users)
+        runners_held(d->users, need_place, &places);
     slots = places > told + paused_max_for(&d->process.config, told) ? places : told;
     if (slots > told)
         log_warn(
@@ -367,6 +370,47 @@ static void begin_links(struct worker_daemon *d, const char *state_dir)
     node_start(d->node);
 }
 
+/* Tasks that run as their users are paused by their runners, who may not have cgroups. */
+static enum exec_freezer freezer_wish(const struct worker_daemon *d)
+{
+    enum exec_freezer wish = exec_freezer_of(d->process.config.worker.freezer);
+    return d->run_as.mode == RUN_AS_USER && wish != EXEC_FREEZER_OFF ? EXEC_FREEZER_SIGNAL : wish;
+}
+
+/* Frees what was started, so that the next agent, with a right configuration, still finds the tasks. */
+static void give_up(struct worker_daemon *d, uint64_t incarnation)
+{
+    if (exec_incarnation(d->exec) != incarnation) {
+        runners_leave(d->users);
+        exec_leave(d->exec);
+    } else {
+        runners_stop(d->users);
+        exec_stop(d->exec);
+    }
+}
+
+/* The spawner, and the users' runners that an earlier agent left. */
+static int start_exec(struct worker_daemon *d, const struct exec_config *ec)
+{
+    const struct config *c = &d->process.config;
+    int err = exec_start(&d->exec, ec);
+    if (err == HAWK_EEXISTS)
+        log_error("worker %s runs here already: stop it, or set another worker.name or worker.state_dir",
+                  c->worker.name);
+    else if (err)
+        log_error("the spawner cannot be started: %s (worker.output_dir is %s, worker.state_dir %s)",
+                  hawk_strerror(err), c->worker.output_dir, c->worker.state_dir);
+    if (err || !ec->as_users)
+        return err;
+    struct exec_config of_users = *ec;
+    of_users.incarnation = exec_incarnation(d->exec);
+    err = runners_start(&d->users, &of_users, d->run_as.helper, c->worker.run_as_idle,
+                        clock_us(CLOCK_BOOTTIME), of_users.incarnation != ec->incarnation);
+    if (err)
+        give_up(d, ec->incarnation);
+    return err;
+}
+
 /* The spawner is forked before gRPC starts its threads. */
 static int worker_daemon_start(struct worker_daemon *d)
 {
@@ -380,6 +424,8 @@ static int worker_daemon_start(struct worker_daemon *d)
     if (!err)
         err = process_socket("worker.executor_socket", c->worker.executor_socket, state_dir, "executors.sock",
                              "executors can only attach to the worker's address", d->executors);
+    if (!err)
+        err = run_as_choose(p, true, &d->run_as);
     if (err)
         return err;
     exec_config_init(&ec, c->worker.name, c->worker.output_dir);
@@ -387,39 +433,31 @@ static int worker_daemon_start(struct worker_daemon *d)
     ec.output_free_min = c->worker.output_free_min;
     ec.kill_grace_us = c->worker.kill_grace;
     ec.orphan_grace_us = c->worker.agent_grace;
-    ec.freezer = exec_freezer_of(c->worker.freezer);
+    ec.freezer = freezer_wish(d);
     ec.pause_free_mem = c->worker.pause_free_mem;
     ec.state_dir = state_dir;
-    ec.serves = process_serves(p, &d->own);
+    ec.serves = run_as_serves(&d->run_as);
+    ec.as_users = d->run_as.mode == RUN_AS_USER;
     ec.incarnation = entropy();
     ec.executors = *d->executors ? d->executors : NULL;
-    err = exec_start(&d->exec, &ec);
-    if (err) {
-        if (err == HAWK_EEXISTS)
-            log_error("worker %s runs here already: stop it, or set another worker.name or worker.state_dir",
-                      c->worker.name);
-        else
-            log_error("the spawner cannot be started: %s (worker.output_dir is %s, worker.state_dir %s)",
-                      hawk_strerror(err), c->worker.output_dir, c->worker.state_dir);
+    err = start_exec(d, &ec);
+    if (err)
         return err;
-    }
     snprintf(listen, sizeof listen, "%s,%s",
              process_listen(c->worker.listen, "127.0.0.1:0", c->worker.advertise, c->worker.central, own),
              d->executors);
     err = process_open(p, listen, 0);
     const char *addr = err ? NULL : process_advertised(p, c->worker.advertise, c->worker.central);
     if (!addr) {
-        if (exec_incarnation(d->exec) != ec.incarnation)
-            exec_leave(d->exec); /* the next agent, with a right configuration, still finds the tasks */
-        else
-            exec_stop(d->exec);
+        give_up(d, ec.incarnation);
         return HAWK_EINVALID;
     }
-    d->runner = runner_new(p->loop, d->exec, &ec, worker_daemon_feed, d);
+    d->runner = runner_new(p->loop, d->exec, d->users, &ec, worker_daemon_feed, d);
     p->executors = *d->executors ? d->executors : server_addr(p->server, 0);
     begin_attach(d);
     make_role(d, addr, ec.serves);
     exec_freezer_note(state_dir, exec_freezer_in_force(d->exec));
+    run_as_note(state_dir, d->run_as.mode);
     struct node_config nc = {.role = ROLE_WORKER,
                              .name = p->name,
                              .token = p->node_token,

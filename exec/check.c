@@ -95,6 +95,11 @@ void launcher_check(const struct launcher *l, const char *place, char why[LAUNCH
 
 bool exec_may_run(const struct exec_config *c, const struct job_desc *d, char *why)
 {
+    if (c->as_users && d->user->len == 0) {
+        snprintf(why, EXEC_WHY_MAX,
+                 "this worker runs commands as their users, and nobody knows whose the job is");
+        return false;
+    }
     if (!c->serves || strcmp(c->serves, d->user->data) == 0)
         return true;
     snprintf(why, EXEC_WHY_MAX, "this worker runs commands of user %s alone, and the job is %s%s", c->serves,

@@ -2,12 +2,12 @@
 #include "exec/exec.h"
 
 #include "base/clock.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/units.h"
 #include "exec/freezer.h"
 #include "exec/record.h"
+#include "exec/sent.h"
 #include "exec/spawner.h"
 #include "exec/spawner_socket.h"
 #include "exec/strays.h"
@@ -25,18 +25,7 @@
 #include <unistd.h>
 #include <uthash.h>
 
-#define IDLE_SPECS 16 /* descriptions that the spawner keeps without a run that uses them */
 #define STOP_SLACK_US (5 * US_PER_S)
-#define RECORD_SLACK 65536
-
-/* A job's description that the spawner has. It goes over the socket once for all runs of the job. */
-struct sent_spec {
-    UT_hash_handle hh;
-    struct list idle;   /* in exec.idle while no run uses it; the oldest comes first */
-    struct job_desc *d; /* the key; our reference keeps its address from being reused */
-    uint32_t id;
-    uint32_t runs;
-};
 
 struct command {
     UT_hash_handle hh;
@@ -56,9 +45,7 @@ struct exec {
     struct takeover taken;     /* runs of an earlier agent that exec_take_over() has not reported yet */
     struct bytes in, out;
     struct command *commands;
-    struct sent_spec *specs;
-    struct list idle;
-    uint32_t idle_n, next_spec;
+    struct sent sent;
     struct timers timers;
 };
 
@@ -177,7 +164,7 @@ int exec_start(struct exec **out, const struct exec_config *c)
     e->config.state_dir = c->state_dir ? xstrdup(c->state_dir) : NULL;
     e->fd = e->lock_fd = e->taken.fd = -1;
     e->taken.lease_us = TIME_NEVER;
-    list_init(&e->idle);
+    sent_init(&e->sent);
     timers_init(&e->timers);
     if (c->state_dir)
         err = find_spawner(e);
@@ -224,138 +211,18 @@ void exec_on_timeout(struct exec *e, int64_t now_us, exec_event_fn fn, void *arg
 
 /* ---- Requests ---- */
 
-/* Writes a record with nothing but a number. */
-static void put_name(struct exec *e, enum record_type type, uint32_t name)
-{
-    size_t begun = record_begin(&e->out, type);
-
-    put_u32(&e->out, name);
-    record_end(&e->out, begun);
-}
-
-static struct sent_spec *send_spec(struct exec *e, struct job_desc *d)
-{
-    struct sent_spec *s = xcalloc(1, sizeof *s);
-    char ancestors[ANCESTORS_TEXT];
-
-    s->d = job_desc_ref(d);
-    s->id = ++e->next_spec;
-    list_init(&s->idle);
-    HASH_ADD(hh, e->specs, d, sizeof s->d, s);
-    size_t begun = record_begin(&e->out, RECORD_SPEC);
-    put_u32(&e->out, s->id);
-    put_u32(&e->out, d->tasks);
-    put_u32(&e->out, d->first_index);
-    put_u64(&e->out, (uint64_t)d->time_limit_us);
-    put_blob(&e->out, d->name);
-    put_data(&e->out, d->argv.data, d->argv.bytes);
-    put_data(&e->out, d->env.data, d->env.bytes);
-    put_blob(&e->out, d->cwd);
-    put_blob(&e->out, d->stdout_pattern);
-    put_blob(&e->out, d->stderr_pattern);
-    put_blob(&e->out, d->input);
-    put_u32(&e->out, d->umask);
-    ancestors_format(ancestors, &d->ancestors);
-    put_data(&e->out, ancestors, strlen(ancestors) + 1);
-    put_u32(&e->out, d->columns);
-    put_data(&e->out, d->each_env.data, d->each_env.bytes);
-    put_u32(&e->out, d->flags);
-    put_blob(&e->out, d->user);
-    record_end(&e->out, begun);
-    return s;
-}
-
-static struct sent_spec *use_spec(struct exec *e, struct job_desc *d)
-{
-    struct sent_spec *s;
-
-    HASH_FIND(hh, e->specs, &d, sizeof d, s);
-    if (!s)
-        s = send_spec(e, d);
-    if (!list_empty(&s->idle)) {
-        list_remove(&s->idle);
-        e->idle_n--;
-    }
-    s->runs++;
-    return s;
-}
-
-static void forget_spec(struct exec *e, struct sent_spec *s)
-{
-    HASH_DEL(e->specs, s);
-    list_remove(&s->idle);
-    job_desc_drop(s->d);
-    free(s);
-}
-
-static void release_spec(struct exec *e, struct sent_spec *s)
-{
-    if (--s->runs > 0)
-        return;
-    list_push_tail(&e->idle, &s->idle);
-    if (++e->idle_n <= IDLE_SPECS)
-        return;
-    s = container_of(e->idle.next, struct sent_spec, idle);
-    e->idle_n--;
-    if (e->fd >= 0)
-        put_name(e, RECORD_SPEC_DROP, s->id);
-    forget_spec(e, s);
-}
-
-/* Forgets all descriptions. Afterwards nothing may refer to one. */
-static void forget_specs(struct exec *e)
-{
-    struct sent_spec *s = e->specs, *next;
-
-    HASH_CLEAR(hh, e->specs); /* frees the table, and leaves the chain */
-    for (; s; s = next) {
-        next = s->hh.next;
-        job_desc_drop(s->d);
-        free(s);
-    }
-    list_init(&e->idle);
-    e->idle_n = 0;
-}
-
-static size_t spec_bytes(const struct job_desc *d)
-{
-    return (size_t)d->argv.bytes + d->env.bytes + (d->input ? d->input->len : 0) + (d->cwd ? d->cwd->len : 0);
-}
-
-static uint32_t flags_of(const struct msg_exec_start *m)
-{
-    return (m->class == CLASS_LONG ? RUN_LONG : 0) | (m->promotable ? RUN_PROMOTABLE : 0) |
-           (m->stolen ? RUN_STOLEN : 0) | (node_eq(m->owner, NODE_CENTRAL) ? RUN_LEASED : 0);
-}
-
 static int run_command(struct exec *e, const struct msg_exec_start *m, const char *worker)
 {
-    const struct job_desc *d = m->desc;
+    struct sent_spec *spec;
     struct command *c;
-    size_t begun, bytes = spec_bytes(d) + (m->arg ? m->arg->len : 0) + RECORD_SLACK;
+    int err = e->fd < 0 || e->lost ? HAWK_EUNAVAILABLE : sent_run(&e->sent, &e->out, m, worker, 0, &spec);
 
-    if (e->fd < 0 || e->lost)
-        return HAWK_EUNAVAILABLE;
-    if (d->argv.n == 0)
-        return HAWK_EINVALID;
-    if (bytes > RECORD_MAX || bytes_pending(&e->out) + bytes > EXEC_SEND_MAX)
-        return HAWK_ELIMIT;
+    if (err)
+        return err;
     c = xcalloc(1, sizeof *c);
     c->run = m->run;
-    c->spec = use_spec(e, m->desc);
+    c->spec = spec;
     HASH_ADD(hh, e->commands, run, sizeof c->run, c);
-    begun = record_begin(&e->out, RECORD_RUN);
-    put_u32(&e->out, m->run);
-    put_u32(&e->out, c->spec->id);
-    put_u64(&e->out, m->id.job.v);
-    put_u32(&e->out, m->id.task);
-    put_u32(&e->out, m->id.epoch);
-    put_u32(&e->out, m->id.attempt);
-    put_u32(&e->out, m->owner.v);
-    put_u32(&e->out, flags_of(m));
-    put_blob(&e->out, m->arg);
-    put_data(&e->out, worker, worker ? strlen(worker) : 0);
-    record_end(&e->out, begun);
     return 0;
 }
 
@@ -403,7 +270,7 @@ int exec_pause(struct exec *e, int64_t now_us, uint32_t run)
     HASH_FIND(hh, e->commands, &run, sizeof run, c);
     if (!c || e->fd < 0 || e->freezer == EXEC_FREEZER_OFF)
         return HAWK_EUNSUPPORTED;
-    put_name(e, RECORD_PAUSE, run);
+    put_number(&e->out, RECORD_PAUSE, run);
     return 0;
 }
 
@@ -415,13 +282,13 @@ void exec_resume(struct exec *e, int64_t now_us, uint32_t run)
         return;
     HASH_FIND(hh, e->commands, &run, sizeof run, c);
     if (c && e->fd >= 0 && e->freezer != EXEC_FREEZER_OFF)
-        put_name(e, RECORD_RESUME, run);
+        put_number(&e->out, RECORD_RESUME, run);
 }
 
 void exec_forget(struct exec *e, uint32_t run)
 {
     if (e->fd >= 0 && e->config.state_dir)
-        put_name(e, RECORD_FORGET, run);
+        put_number(&e->out, RECORD_FORGET, run);
 }
 
 void exec_lease(struct exec *e, int64_t until_us)
@@ -449,14 +316,14 @@ pid_t exec_reside(struct exec *e, uint32_t run)
     HASH_FIND(hh, e->commands, &run, sizeof run, c);
     if (!c || e->fd < 0 || e->knows < 2)
         return 0;
-    put_name(e, RECORD_RESIDE, run);
+    put_number(&e->out, RECORD_RESIDE, run);
     return c->pid;
 }
 
 void exec_evict(struct exec *e, pid_t pid)
 {
     if (e->fd >= 0)
-        put_name(e, RECORD_EVICT, (uint32_t)pid);
+        put_number(&e->out, RECORD_EVICT, (uint32_t)pid);
 }
 
 int exec_flush(struct exec *e)
@@ -473,7 +340,7 @@ int exec_flush(struct exec *e)
 static void forget_command(struct exec *e, struct command *c)
 {
     if (c->spec)
-        release_spec(e, c->spec);
+        sent_release(&e->sent, e->fd >= 0 ? &e->out : NULL, c->spec);
     HASH_DEL(e->commands, c);
     free(c);
 }
@@ -582,7 +449,7 @@ static void lose_spawner(struct exec *e, exec_event_fn fn, void *arg)
     bytes_free(&e->out);
     kill_runs(e);
     waitpid(e->spawner, NULL, WNOHANG);
-    forget_specs(e);
+    sent_free(&e->sent);
     c = e->commands;
     HASH_CLEAR(hh, e->commands);
     for (; c; c = next) {
@@ -665,7 +532,7 @@ static void exec_free(struct exec *e)
         next = c->hh.next;
         free(c);
     }
-    forget_specs(e);
+    sent_free(&e->sent);
     takeover_forget(&e->taken);
     timers_free(&e->timers);
     bytes_free(&e->in);

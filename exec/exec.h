@@ -78,6 +78,8 @@ struct exec_config {
      * this one leaves behind. NULL: nobody takes the spawner over. */
     const char *state_dir;
     const char *serves;   /* commands of that user alone may run; NULL: everybody's */
+    bool as_users;        /* commands run as their users, in runners (exec/runners.h) */
+    uint64_t soft_files;  /* a user's runner's soft limit on open files; 0: as it is */
     uint64_t incarnation; /* names the spawner: see exec_incarnation() */
 };
 

@@ -356,6 +356,8 @@ static int open_one(struct launcher *l, struct spec *s, const struct task *t, en
         return cannot(out, LAUNCH_CANNOT, "bad name of the %s file: %s", name,
                       err == HAWK_EINVALID ? "no such placeholder (there are %J %j %t %a %w %n %%)"
                                            : hawk_strerror(err));
+    if (*fd >= 0) /* the agent's */
+        return 0;
     *fd = claim_output(l, s, t, which, path);
     if (*fd == -EPERM)
         return cannot(out, LAUNCH_CANNOT, "%s is below the output of another user's job", path);
@@ -380,7 +382,7 @@ static int open_files(struct launcher *l, struct spec *s, const struct task *t, 
     if (err)
         return err;
     err = output_path(l, s, t, OUTPUT_STDERR, out->err_path);
-    if (!err && strcmp(out->out_path, out->err_path) == 0)
+    if (!err && p->err < 0 && strcmp(out->out_path, out->err_path) == 0)
         p->err = p->out; /* one open file: the writes to both stay in order */
     else
         err = open_one(l, s, t, OUTPUT_STDERR, out->err_path, &p->err, out);
@@ -419,7 +421,9 @@ void launch_task(struct launcher *l, struct spec *s, const struct task *t, struc
     char job_id[64], index[48], attempt[32], run[64], worker[sizeof "HAWK_WORKER=" + LIMIT_NAME_BYTES];
     char why[TEMPLATE_WHY_MAX], socket[sizeof "HAWK_WORKER_SOCKET=" + EXECUTORS_MAX];
 
-    p.in = p.out = p.err = p.group = -1;
+    p.in = p.group = -1;
+    p.out = t->files[0];
+    p.err = t->files[1];
     p.failure = l->failure;
     out->pid = 0;
     out->grouped = false;

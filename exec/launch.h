@@ -62,6 +62,7 @@ struct task {
     uint32_t arg_len;
     char worker[LIMIT_NAME_BYTES + 1]; /* the worker's name */
     bool grouped; /* the task should start in a group of its own, if the freezer can do that */
+    int files[2]; /* stdout and stderr that the agent has opened, for launch_task() to close; -1: by name */
 };
 
 struct launched {
@@ -86,8 +87,8 @@ HAWK_MUST_USE int command_fill(struct launcher *l, struct spec *s, const struct 
 
 /* HAWK_EIO: no descriptor. */
 HAWK_MUST_USE int launcher_init(struct launcher *l, const struct exec_config *c);
-/* Opens the task's files and starts it in a process group of its own. If it cannot start, writes the reason
- * also to its stderr file, if that is open. */
+/* Opens the task's files that the agent has not, and starts it in a process group of its own. If it cannot start,
+ * writes the reason also to its stderr file, if that is open. */
 void launch_task(struct launcher *l, struct spec *s, const struct task *t, struct launched *out);
 /* Tries what tasks need: a process, room on the disk, a file in output_dir, and `place` (as in struct
  * launched). Writes why it failed; "": it works. */

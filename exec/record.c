@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define READ_BYTES 65536
 #define KEEP_BYTES (1u << 20) /* an empty buffer that is larger than this frees its memory */
 #define ABSENT UINT32_MAX
+#define FDS_AT_ONCE 64u /* the kernel takes 253 */
 
 struct head {
     uint32_t len; /* bytes behind the head */
@@ -48,27 +50,116 @@ void bytes_add(struct bytes *b, const void *data, size_t n)
     b->len += n;
 }
 
-void bytes_free(struct bytes *b)
+static void free_data(struct bytes *b)
 {
     free(b->data);
-    *b = (struct bytes){0};
+    b->data = NULL;
+    b->len = b->cap = b->off = 0;
+}
+
+void bytes_free(struct bytes *b)
+{
+    for (uint32_t i = 0; i < b->fds_n; i++)
+        close(b->fds[i]);
+    free(b->fds);
+    free(b->data);
+    *b = (struct bytes){.record_max = b->record_max, .takes_fds = b->takes_fds};
 }
 
 static void bytes_shrink(struct bytes *b)
 {
     if (b->off == b->len && b->cap > KEEP_BYTES)
-        bytes_free(b);
+        free_data(b);
 }
+
+/* ---- Descriptors ---- */
+
+void bytes_add_fd(struct bytes *b, int fd)
+{
+    vec_grow(b->fds, b->fds_n, b->fds_cap);
+    b->fds[b->fds_n++] = fd;
+}
+
+static void drop_fds(struct bytes *b, uint32_t n)
+{
+    b->fds_n -= n;
+    memmove(b->fds, b->fds + n, b->fds_n * sizeof *b->fds);
+}
+
+int bytes_take_fd(struct bytes *b)
+{
+    if (b->fds_n == 0)
+        return -1;
+    int fd = b->fds[0];
+    drop_fds(b, 1);
+    return fd;
+}
+
+union control {
+    struct cmsghdr head;
+    char bytes[CMSG_SPACE(FDS_AT_ONCE * sizeof(int))];
+};
+
+/* Sends descriptors with the next bytes: with one alone, as long as there are more descriptors. */
+static ssize_t send_with_fds(struct bytes *b, int fd)
+{
+    uint32_t n = b->fds_n < FDS_AT_ONCE ? b->fds_n : FDS_AT_ONCE;
+    struct iovec v = {b->data + b->off, b->fds_n > n ? 1 : bytes_pending(b)};
+    union control c = {
+        .head = {.cmsg_len = CMSG_LEN(n * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+    struct msghdr m = {
+        .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = CMSG_SPACE(n * sizeof(int))};
+
+    memcpy(CMSG_DATA(&c.head), b->fds, n * sizeof(int));
+    ssize_t sent = sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent <= 0)
+        return sent;
+    for (uint32_t i = 0; i < n; i++)
+        close(b->fds[i]);
+    drop_fds(b, n);
+    return sent;
+}
+
+/* Keeps the descriptors that came with bytes. False: some were lost. */
+static bool keep_fds(struct bytes *b, struct msghdr *m)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+        size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t i = 0; i < n; i++) {
+            int fd;
+
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+            bytes_add_fd(b, fd);
+        }
+    }
+    return !(m->msg_flags & MSG_CTRUNC);
+}
+
+static ssize_t receive_with_fds(struct bytes *b, int fd)
+{
+    struct iovec v = {b->data + b->len, b->cap - b->len};
+    union control c;
+    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof c};
+    ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+    return n > 0 && !keep_fds(b, &m) ? 0 : n;
+}
+
+/* ---- The socket ---- */
 
 int bytes_send(struct bytes *b, int fd)
 {
     while (bytes_pending(b)) {
-        ssize_t n = send(fd, b->data + b->off, bytes_pending(b), MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t n = b->fds_n ? send_with_fds(b, fd)
+                             : send(fd, b->data + b->off, bytes_pending(b), MSG_DONTWAIT | MSG_NOSIGNAL);
 
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return errno == EAGAIN || errno == ENOBUFS ? 0 : HAWK_EUNAVAILABLE;
+            return errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS ? 0 : HAWK_EUNAVAILABLE;
         b->off += (size_t)n;
     }
     bytes_shrink(b);
@@ -82,7 +173,8 @@ int bytes_receive(struct bytes *b, int fd)
     bytes_shrink(b);
     bytes_reserve(b, READ_BYTES);
     do {
-        n = recv(fd, b->data + b->len, b->cap - b->len, MSG_DONTWAIT);
+        n = b->takes_fds ? receive_with_fds(b, fd)
+                         : recv(fd, b->data + b->len, b->cap - b->len, MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
     if (n < 0)
         return errno == EAGAIN ? 0 : HAWK_EUNAVAILABLE;
@@ -129,7 +221,7 @@ int record_next(struct bytes *b, struct record *r)
     if (bytes_pending(b) < sizeof head)
         return 0;
     memcpy(&head, b->data + b->off, sizeof head);
-    if (head.version != RECORD_VERSION || head.len > RECORD_MAX)
+    if (head.version != RECORD_VERSION || head.len > (b->record_max ? b->record_max : RECORD_MAX))
         return HAWK_EMALFORMED;
     if (bytes_pending(b) < sizeof head + head.len)
         return 0;

@@ -25,7 +25,8 @@ enum record_type {
                          agents */
     RECORD_SPEC_DROP, /* u32 spec: it has no run any more */
     RECORD_RUN,    /* u32 run, u32 spec, u64 job, u32 task, u32 epoch, u32 attempt, u32 owner, u32 flags (enum
-                         run_flag), bytes: argument, worker */
+                         run_flag), bytes: argument, worker; u32 enum run_file: the files that the agent has opened,
+                         whose descriptors come with or before the record (not where there are none) */
     RECORD_KILL,   /* u32 run, u32 outcome: the outcome of its end, u32 force */
     RECORD_STOP,   /* kill everything, then end */
     RECORD_FORGET, /* u32 run: it has ended, and nobody will ask for its end again */
@@ -33,7 +34,8 @@ enum record_type {
     RECORD_LEASE,
     /* The first record of an agent that did not fork the spawner: i64 kill_grace_us, i64 orphan_grace_us,
      * bytes: output_dir; u32 group_reads, u64 output_free_min, u64 pause_free_mem, bytes: executors (these
-     * not from older agents). */
+     * not from older agents); to a user's runner also bytes: worker, u64 incarnation, u32 enum exec_freezer, u64 the
+     * soft limit on open files. */
     RECORD_HELLO,
     /* spawner -> agent */
     RECORD_STARTED, /* u32 run, u32 pid */
@@ -66,16 +68,29 @@ enum run_flag {
     RUN_LEASED = 1u << 3, /* central's run: it must not outlive the lease (DESIGN 3.9) */
 };
 
+/* Which of a run's files the agent has opened. */
+enum run_file { RUN_STDOUT = 1u << 0, RUN_STDERR = 1u << 1 };
+
 /* A queue of bytes: written at the end, read from `off`. Zeros are an empty queue. */
 struct bytes {
     char *data;
     size_t len, cap;
     size_t off;
+    size_t record_max; /* the largest record that the reader takes; 0: RECORD_MAX */
+    /* Descriptors go with the bytes, in order, and never after the bytes that were added after them. */
+    int *fds;
+    uint32_t fds_n, fds_cap;
+    bool takes_fds; /* the reader takes descriptors; otherwise the kernel closes them */
 };
 
 static inline size_t bytes_pending(const struct bytes *b) { return b->len - b->off; }
 void bytes_add(struct bytes *b, const void *data, size_t n);
+/* Frees the bytes, and closes the descriptors. */
 void bytes_free(struct bytes *b);
+/* Adds a descriptor, which is b's from now on. */
+void bytes_add_fd(struct bytes *b, int fd);
+/* Takes the oldest descriptor; -1: there is none. */
+int bytes_take_fd(struct bytes *b);
 /* Sends pending bytes as far as the socket takes them without blocking. Returns 0, or HAWK_EUNAVAILABLE: it
  * is closed. */
 HAWK_MUST_USE int bytes_send(struct bytes *b, int fd);

@@ -51,6 +51,7 @@ struct spawner {
     struct exec_config config;
     char *output_dir; /* config.output_dir, if an agent that took over gave it */
     char *executors;  /* config.executors, in the same case */
+    char *worker;     /* config.worker, of a user's runner */
     struct launcher launcher;
     struct bytes in, out;
     struct spec *specs;

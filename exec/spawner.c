@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -34,6 +35,7 @@
 
 #define RECORDS_PER_TURN 8 /* a limit, so that ends are reported while a long array starts */
 #define END_ALL_US (2 * US_PER_S)
+#define HELLO_US (30 * US_PER_S) /* so long a user's runner waits for its first agent's hello */
 
 /* ---- Requests of the agent ---- */
 
@@ -73,6 +75,25 @@ static void report_start(struct spawner *s, const struct run *r)
     put_u32(&s->out, r->run);
     put_u32(&s->out, (uint32_t)r->pid);
     record_end(&s->out, begun);
+}
+
+/* The descriptors that came with a run. HAWK_EMALFORMED: they did not. */
+static int take_files(struct spawner *s, uint32_t files, struct task *task)
+{
+    task->files[1] = -1;
+    for (int i = 0; i < 2; i++) {
+        task->files[i] = files & (RUN_STDOUT << i) ? bytes_take_fd(&s->in) : -1;
+        if (files & (RUN_STDOUT << i) && task->files[i] < 0)
+            return HAWK_EMALFORMED;
+    }
+    return 0;
+}
+
+static void close_files(const struct task *task)
+{
+    for (int i = 0; i < 2; i++)
+        if (task->files[i] >= 0)
+            close(task->files[i]);
 }
 
 /* Starts a run. The spawner owns r from here on. */
@@ -132,13 +153,17 @@ static void take_run(struct spawner *s, struct record *rec)
     const char *worker = get_data(rec, &worker_len);
     snprintf(task.worker, sizeof task.worker, "%.*s", worker ? (int)worker_len : (int)LIMIT_NAME_BYTES,
              worker ? worker : s->config.worker);
+    if (take_files(s, rec->p < rec->end ? get_u32(rec) : 0, &task))
+        rec->bad = true;
     HASH_FIND(hh, s->specs, &spec_id, sizeof spec_id, spec);
     HASH_FIND(by_run, s->by_run, &r->run, sizeof r->run, old);
     if (!spec || old)
         rec->bad = true;
     if (rec->bad || s->fd < 0) { /* no new tasks for an agent that is gone: nobody would know of them */
+        close_files(&task);
         run_free(r);
     } else if (s->stopping) {
+        close_files(&task);
         r->outcome = OUTCOME_CANCELLED;
         run_ended(s, r);
     } else {
@@ -150,8 +175,9 @@ static void stop_spawner(struct spawner *s)
 {
     s->stopping = true;
     if (s->listen_fd >= 0) {
-        /* First: after the close another spawner may use the name. */
-        spawner_socket_unlist(s->config.state_dir);
+        /* First: after the close another spawner may use the name. A user's runner cannot: its agent removes it. */
+        if (s->config.state_dir)
+            spawner_socket_unlist(s->config.state_dir);
         close(s->listen_fd);
         s->listen_fd = -1;
     }
@@ -292,6 +318,32 @@ static void forget_specs(struct spawner *s)
     }
 }
 
+/* The agent has raised its own limit, and its children inherit that. */
+static void set_soft_files(uint64_t soft)
+{
+    struct rlimit files;
+
+    if (soft == 0 || getrlimit(RLIMIT_NOFILE, &files) < 0 || soft > files.rlim_max)
+        return;
+    files.rlim_cur = soft;
+    setrlimit(RLIMIT_NOFILE, &files);
+}
+
+/* What a user's runner does not know from its agent by being forked. */
+static void take_setup(struct spawner *s, struct record *rec)
+{
+    uint32_t n, freezer;
+    const char *worker = get_data(rec, &n);
+
+    free(s->worker);
+    s->worker = xmemdup0(worker ? worker : "", n);
+    s->config.worker = s->worker;
+    s->config.incarnation = get_u64(rec);
+    freezer = get_u32(rec);
+    s->freezer.method = freezer == EXEC_FREEZER_SIGNAL ? EXEC_FREEZER_SIGNAL : EXEC_FREEZER_OFF;
+    set_soft_files(get_u64(rec));
+}
+
 /* An agent takes over: from now on its settings count. */
 static void take_hello(struct spawner *s, struct record *rec)
 {
@@ -304,6 +356,8 @@ static void take_hello(struct spawner *s, struct record *rec)
     uint32_t executors_n = 0;
     const char *executors = rec->p < rec->end ? get_data(rec, &executors_n) : NULL;
 
+    if (!s->config.state_dir && rec->p < rec->end)
+        take_setup(s, rec);
     if (rec->type != RECORD_HELLO || rec->bad || !output_dir || s->stopping) {
         rec->bad = true;
         return;
@@ -523,6 +577,36 @@ static void set_up_process(int fd, int listen_fd)
     set_up_descriptors(fd, listen_fd);
 }
 
+static noreturn void run_spawner(struct spawner *s)
+{
+    sigset_t child;
+
+    set_up_process(s->fd, s->listen_fd);
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    s->signal_fd = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
+    s->lease_fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
+    heap_init(&s->timers);
+    list_init(&s->freezing);
+    list_init(&s->residents);
+    s->freezer.owner = getpid();
+    s->freezer.is_leader = runs_lead;
+    s->freezer.arg = s;
+    if (s->signal_fd < 0 || s->lease_fd < 0 || launcher_init(&s->launcher, &s->config) < 0) {
+        log_error("spawner: cannot start: %s", strerror(errno));
+        _exit(1);
+    }
+    s->launcher.freezer = &s->freezer;
+    loop(s);
+    strays_free(&s->strays);
+    watcher_free(&s->watcher);
+    strays_end_all(monotonic_us() + END_ALL_US);
+    if (s->freezer.ended_n > 0)
+        freezer_leftovers(getpid());
+    freezer_free(&s->freezer);
+    _exit(0);
+}
+
 void spawner_main(int fd, int listen_fd, const struct exec_config *c, const struct freezer *f)
 {
     struct spawner s = {.fd = fd,
@@ -533,30 +617,27 @@ void spawner_main(int fd, int listen_fd, const struct exec_config *c, const stru
                         .orphan_us = TIME_NEVER,
                         .lease_us = TIME_NEVER,
                         .greeted = true};
-    sigset_t child;
 
-    set_up_process(fd, listen_fd);
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    s.signal_fd = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
-    s.lease_fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
-    heap_init(&s.timers);
-    list_init(&s.freezing);
-    list_init(&s.residents);
-    s.freezer.owner = getpid();
-    s.freezer.is_leader = runs_lead;
-    s.freezer.arg = &s;
-    if (s.signal_fd < 0 || s.lease_fd < 0 || launcher_init(&s.launcher, c) < 0) {
-        log_error("spawner: cannot start: %s", strerror(errno));
+    run_spawner(&s);
+}
+
+void spawner_of_user(void)
+{
+    struct spawner s = {.fd = RUNNER_SOCKET_FD,
+                        .listen_fd = RUNNER_LISTEN_FD,
+                        .in.takes_fds = true,
+                        .sweep_us = TIME_NEVER,
+                        .orphan_us = monotonic_us() + HELLO_US,
+                        .lease_us = TIME_NEVER};
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (null < 0 || fcntl(s.fd, F_GETFD) < 0 || fcntl(s.listen_fd, F_GETFD) < 0) {
+        fprintf(stderr, "a worker's agent starts this: it is no command for people\n");
         _exit(1);
     }
-    s.launcher.freezer = &s.freezer;
-    loop(&s);
-    strays_free(&s.strays);
-    watcher_free(&s.watcher);
-    strays_end_all(monotonic_us() + END_ALL_US);
-    if (s.freezer.ended_n > 0)
-        freezer_leftovers(getpid());
-    freezer_free(&s.freezer);
-    _exit(0);
+    exec_config_init(&s.config, "", "/");
+    fcntl(s.fd, F_SETFD, FD_CLOEXEC);
+    fcntl(s.listen_fd, F_SETFD, FD_CLOEXEC);
+    dup2(null, STDERR_FILENO); /* until here the agent reads it */
+    run_spawner(&s);
 }

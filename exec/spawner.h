@@ -11,4 +11,9 @@
  * freezer_choose(). */
 noreturn void spawner_main(int fd, int listen_fd, const struct exec_config *c, const struct freezer *f);
 
+/* The descriptors of a user's runner. */
+enum { RUNNER_SOCKET_FD = 3, RUNNER_LISTEN_FD = 4 };
+/* Runs the spawner in the calling process, which is a user's runner (exec/user_runner.h). */
+noreturn void spawner_of_user(void);
+
 #endif

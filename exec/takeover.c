@@ -55,8 +55,7 @@ static void take_held(struct takeover *t, struct record *r)
     h->paths[1] = get_text(r);
 }
 
-/* Handles records up to WELCOME. Returns 1 when that has come, 0 when it has not yet, or an error. */
-static int take_records(struct takeover *t)
+int takeover_records(struct takeover *t)
 {
     struct record r;
     uint32_t freezer;
@@ -102,7 +101,7 @@ static int receive(struct takeover *t, int64_t deadline_us)
 
 /* ---- Our records ---- */
 
-static void put_hello(struct bytes *b, const struct exec_config *c)
+void takeover_hello(struct bytes *b, const struct exec_config *c, bool of_user)
 {
     size_t begun = record_begin(b, RECORD_HELLO);
 
@@ -113,6 +112,12 @@ static void put_hello(struct bytes *b, const struct exec_config *c)
     put_u64(b, c->output_free_min);
     put_u64(b, c->pause_free_mem);
     put_data(b, c->executors, c->executors ? strlen(c->executors) : 0);
+    if (of_user) {
+        put_data(b, c->worker, strlen(c->worker));
+        put_u64(b, c->incarnation);
+        put_u32(b, (uint32_t)c->freezer);
+        put_u64(b, c->soft_files);
+    }
     record_end(b, begun);
 }
 
@@ -122,13 +127,13 @@ static int greet(struct takeover *t, const struct exec_config *c)
     int64_t deadline_us = monotonic_us() + ANSWER_US;
     struct bytes out = {0};
 
-    put_hello(&out, c);
+    takeover_hello(&out, c, false);
     int got = bytes_send(&out, t->fd); /* a new socket's buffer takes all of it */
     bytes_free(&out);
     while (got == 0) {
         if (receive(t, deadline_us) <= 0)
             break;
-        got = take_records(t);
+        got = takeover_records(t);
     }
     if (got == 1)
         return 0;

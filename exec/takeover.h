@@ -32,6 +32,10 @@ struct takeover {
 HAWK_MUST_USE int takeover_begin(struct takeover *t, const struct exec_config *c);
 /* Tells a spawner that holds nothing to end, and waits for it. HAWK_EIO: it did not end. */
 HAWK_MUST_USE int takeover_end_idle(struct takeover *t);
+/* Writes the first record to a spawner that this process has not forked. of_user: to a user's runner. */
+void takeover_hello(struct bytes *b, const struct exec_config *c, bool of_user);
+/* Handles records in t->in up to WELCOME. Returns 1 when that has come, 0 when it has not yet, or an error. */
+HAWK_MUST_USE int takeover_records(struct takeover *t);
 /* Frees everything in t but the descriptor and `in`. */
 void takeover_forget(struct takeover *t);
 

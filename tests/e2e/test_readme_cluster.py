@@ -37,6 +37,9 @@ class Machine:
         self.holder = subprocess.Popen(["unshare", "--net", "--mount", "--uts", "sh", "-ec", script], stdout=subprocess.PIPE)
         assert self.holder.stdout.readline() == b"made\n", name
         self.addr = addr
+        os.makedirs(f"{self.dir}/etc/hawk")
+        with open(f"{self.dir}/etc/hawk/run-as.conf", "w", encoding="ascii") as f:
+            f.write(f"hawk {dir}/bin/hawk\n")
 
     def wire(self, other):
         """A cable between two."""
@@ -80,6 +83,10 @@ def run_them(d):
     os.makedirs(f"{d}/home/admin", 0o700)
     shutil.copy(HAWK, f"{d}/bin/hawk")
     os.chmod(f"{d}/bin/hawk", 0o755)
+    # As `make install` leaves it where there is no group hawk: these workers are root's.
+    os.makedirs(f"{d}/libexec")
+    shutil.copy(f"{os.path.dirname(HAWK)}/hawk-run-as", f"{d}/libexec/hawk-run-as")
+    os.chmod(f"{d}/libexec/hawk-run-as", 0o750)
     for user, uid in USERS.items():
         os.mkdir(f"{d}/home/{user}", 0o700)
         os.chown(f"{d}/home/{user}", uid, uid)
@@ -104,6 +111,8 @@ def run_them(d):
                 if who in USERS:
                     job = r.stdout.split()[0]
                     assert run(who, f"hawk cat {job}").stdout == "node1\n", said
+                    job = run(who, "hawk submit --wait -- id -un").stdout.split()[0]
+                    assert run(who, f"hawk cat {job}").stdout == f"{who}\n", said
         # Neither may touch the other's.
         jobs = {user: run(user, "hawk submit -- sleep 600").stdout.strip() for user in USERS}
         for user, other in (("ann", "bob"), ("bob", "ann")):

@@ -1,0 +1,107 @@
+/* Whose commands a worker runs: see run_as.h. */
+#include "daemon/run_as.h"
+
+#include "base/log.h"
+#include "exec/keeper.h"
+
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const names[] = {"unknown", "own", "any", "user"};
+static const char *const texts[] = {
+    "",
+    "commands of this worker's own user alone run here",
+    "everybody's commands run here, as this worker's user",
+    "everybody's commands run here, each as its user",
+};
+
+const char *run_as_name(enum run_as mode) { return names[mode]; }
+const char *run_as_text(enum run_as mode) { return texts[mode]; }
+const char *run_as_serves(const struct run_as_mode *m) { return m->mode == RUN_AS_OWN ? m->own.name : NULL; }
+
+/* As `make install` puts it: PREFIX/bin/hawk, and PREFIX/libexec/hawk-run-as. */
+static int find_helper(const struct config *c, char helper[PATH_MAX])
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+
+    if (*c->worker.run_as_helper)
+        return snprintf(helper, PATH_MAX, "%s", c->worker.run_as_helper) < PATH_MAX ? 0 : HAWK_ETOO_LARGE;
+    self[n > 0 ? n : 0] = '\0';
+    const char *dir = dirname(self);
+    return snprintf(helper, PATH_MAX, "%s/../libexec/hawk-run-as", dir) < PATH_MAX ? 0 : HAWK_ETOO_LARGE;
+}
+
+static bool helper_works(const struct config *c, struct run_as_mode *m, char why[EXEC_WHY_MAX])
+{
+    if (find_helper(c, m->helper) == 0)
+        return keeper_check(m->helper, why);
+    snprintf(why, EXEC_WHY_MAX, "its path is too long");
+    return false;
+}
+
+int run_as_choose(const struct process *p, bool runners, struct run_as_mode *m)
+{
+    const struct config *c = &p->config;
+    const char *told = c->worker.run_as;
+    bool automatic = strcmp(told, "auto") == 0, user = strcmp(told, "user") == 0;
+    bool known = c->cluster.local_users || p->tls;
+    char why[EXEC_WHY_MAX] = "";
+
+    *m = (struct run_as_mode){.mode =
+                                  strcmp(told, "any") == 0 || (automatic && !known) ? RUN_AS_ANY : RUN_AS_OWN,
+                              .own = caller_of_uid(geteuid())};
+    if (user && (!known || !runners)) {
+        log_error("worker.run_as: user: %s",
+                  runners ? "nobody knows whose a job is without cluster.local_users or TLS"
+                          : "`hawk up` runs commands as its own user alone");
+        return HAWK_EINVALID;
+    }
+    if (!runners || (!user && !(automatic && known)))
+        return 0;
+    if (helper_works(c, m, why)) {
+        m->mode = RUN_AS_USER;
+        return 0;
+    }
+    if (user)
+        log_error("worker.run_as: user: %s", why);
+    else if (access(m->helper, F_OK) == 0)
+        log_warn("commands cannot run as their users here: %s", why);
+    return user ? HAWK_EINVALID : 0;
+}
+
+/* ---- What is in force, for other processes ---- */
+
+static FILE *open_note(const char *state_dir, const char *mode)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/run_as", state_dir);
+
+    return n > 0 && n < (int)sizeof path ? fopen(path, mode) : NULL;
+}
+
+void run_as_note(const char *state_dir, enum run_as mode)
+{
+    FILE *f = open_note(state_dir, "we");
+
+    if (!f)
+        return;
+    fprintf(f, "%s\n", names[mode]);
+    fclose(f);
+}
+
+enum run_as run_as_noted(const char *state_dir)
+{
+    FILE *f = open_note(state_dir, "re");
+    char name[16] = "";
+    int n = f ? fscanf(f, "%15s", name) : 0;
+
+    if (f)
+        fclose(f);
+    for (int i = RUN_AS_OWN; n == 1 && i <= RUN_AS_USER; i++)
+        if (strcmp(name, names[i]) == 0)
+            return (enum run_as)i;
+    return RUN_AS_UNKNOWN;
+}

@@ -1,0 +1,695 @@
+/* One user's runner, as its agent sees it: see user_runner.h. */
+#include "exec/user_runner.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "exec/held_runs.h"
+#include "exec/keeper.h"
+#include "exec/own_output.h"
+#include "exec/sent.h"
+#include "exec/spawner_socket.h"
+#include "exec/takeover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uthash.h>
+
+#define RECORD_BYTES_MAX 65536u   /* of a record that a runner sends */
+#define READS_PER_TURN 16         /* a runner that sends without end holds up nobody else */
+#define START_US (30 * US_PER_S)  /* until it must have answered the hello */
+#define ENDING_US (10 * US_PER_S) /* until its keeper must have ended it */
+#define LEASE_LATE_US US_PER_S    /* after the lease's end */
+#define FORGOTTEN_MAX 65536u      /* ends that it may still have, though an agent has forgotten them */
+#define TEXT_MAX 4096u            /* bytes of a text for people */
+
+enum state {
+    GREETED, /* it has been told hello, and has not answered */
+    UP,
+    LEAVING, /* it has been told to end */
+    ENDING,  /* its keeper has been told to end it */
+};
+
+struct command {
+    UT_hash_handle hh;
+    uint32_t run;
+    struct held_run held;
+    struct sent_spec *spec; /* NULL: an earlier agent sent it */
+    bool started, pausing, paused;
+    enum outcome reason; /* why it was to end; OUTCOME_NONE: nobody wants that */
+    int64_t due_us;      /* when its end must have been reported */
+    int64_t left_us;     /* paused: what was left until then */
+    int64_t pause_due_us;
+};
+
+struct user_runner {
+    char *user, *dir;
+    const struct exec_config *config; /* of all runners */
+    enum state state;
+    int fd;     /* -1: closed */
+    int why_fd; /* what hawk-run-as says that could not start it; -1: it was started by an earlier agent */
+    struct keeper keeper;
+    struct bytes in, out;
+    struct command *commands;
+    struct sent sent;
+    struct held_runs held;
+    struct takeover taken;
+    int64_t lease_us;
+    int64_t answer_us; /* when it must have answered, or ended, as its state says; TIME_NEVER in UP */
+    int64_t due_us;    /* the earliest time at which something of a run is due, or earlier */
+};
+
+static void put_due(struct user_runner *u, int64_t at_us)
+{
+    if (at_us < u->due_us)
+        u->due_us = at_us;
+}
+
+static struct command *find_command(const struct user_runner *u, uint32_t run)
+{
+    struct command *c;
+
+    HASH_FIND(hh, u->commands, &run, sizeof run, c);
+    return c;
+}
+
+static struct command *add_command(struct user_runner *u, const struct held_run *r)
+{
+    struct command *c = xcalloc(1, sizeof *c);
+
+    c->run = r->run;
+    c->held = *r;
+    c->due_us = c->pause_due_us = TIME_NEVER;
+    HASH_ADD(hh, u->commands, run, sizeof c->run, c);
+    return c;
+}
+
+static void forget_command(struct user_runner *u, struct command *c)
+{
+    if (c->spec)
+        sent_release(&u->sent, u->fd >= 0 ? &u->out : NULL, c->spec);
+    HASH_DEL(u->commands, c); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
+    free(c);
+}
+
+/* ---- Ending ---- */
+
+static void close_socket(struct user_runner *u)
+{
+    if (u->fd >= 0)
+        close(u->fd);
+    u->fd = -1;
+    bytes_free(&u->in);
+    bytes_free(&u->out);
+}
+
+void user_runner_end(struct user_runner *u, int64_t now_us)
+{
+    if (u->state == ENDING)
+        return;
+    u->state = ENDING;
+    keeper_end(&u->keeper);
+    close_socket(u);
+    held_runs_close(&u->held); /* from here on the file is another runner's of this user */
+    u->answer_us = now_us + ENDING_US;
+}
+
+static void distrust(struct user_runner *u, int64_t now_us, const char *what)
+{
+    log_warn("the runner of user %s %s: ending all that it started", u->user, what);
+    user_runner_end(u, now_us);
+}
+
+void user_runner_stop(struct user_runner *u, int64_t now_us)
+{
+    if (u->state >= LEAVING)
+        return;
+    u->state = LEAVING;
+    held_runs_close(&u->held);
+    record_end(&u->out, record_begin(&u->out, RECORD_STOP));
+    u->answer_us = now_us + u->config->kill_grace_us + RUNNER_LATE_US;
+    user_runner_flush(u, now_us);
+}
+
+void user_runner_free(struct user_runner *u)
+{
+    struct command *c, *next;
+
+    HASH_ITER(hh, u->commands, c, next) {
+        c->spec = NULL;
+        forget_command(u, c);
+    }
+    close_socket(u);
+    sent_free(&u->sent);
+    takeover_forget(&u->taken);
+    held_runs_close(&u->held);
+    keeper_forget(&u->keeper);
+    if (u->why_fd >= 0)
+        close(u->why_fd);
+    free(u->user);
+    free(u->dir);
+    free(u);
+}
+
+/* What kept it from starting, as hawk-run-as or the system says it. */
+static void read_why(const struct user_runner *u, char *why, size_t size)
+{
+    ssize_t n = u->why_fd >= 0 ? read(u->why_fd, why, size - 1) : 0;
+
+    why[n > 0 ? n : 0] = '\0';
+    why[strcspn(why, "\n")] = '\0';
+    why[utf8_tame(why, strlen(why))] = '\0';
+    if (!*why)
+        snprintf(why, size, "it ended before it could be used");
+}
+
+/* Whatever a user's runner says of this machine, all his jobs count as one against it: he cannot put it out of
+ * service for others. */
+static void blame_user(const struct user_runner *u, struct msg_exec_exited *x)
+{
+    if (x->outcome != OUTCOME_LOST || x->code != HAWK_ECANNOT_START)
+        return;
+    blob_drop(x->place);
+    x->place = blob_str(u->dir);
+}
+
+static void report_end(const struct user_runner *u, const struct command *c, const char *why,
+                       exec_event_fn fn, void *arg)
+{
+    struct msg m = {.type = MSG_EXEC_EXITED};
+    struct msg_exec_exited *x = &m.exec_exited;
+    bool refused = strstr(why, "refused: ") != NULL;
+    char text[EXEC_WHY_MAX];
+
+    snprintf(text, sizeof text, "the runner of user %s %s%.300s", u->user,
+             *why ? "cannot be started: " : "has ended", why);
+    x->run = c->run;
+    x->outcome = OUTCOME_LOST;
+    if (c->reason != OUTCOME_NONE)
+        x->outcome = (uint8_t)c->reason;
+    else if (refused)
+        x->outcome = OUTCOME_NOT_STARTED;
+    x->code = x->outcome == OUTCOME_NOT_STARTED    ? 126
+              : x->outcome == OUTCOME_LOST && *why ? HAWK_ECANNOT_START
+                                                   : 0;
+    x->result = blob_str(text);
+    blame_user(u, x);
+    fn(arg, &m);
+    msg_drop(&m);
+}
+
+void user_runner_gone(struct user_runner *u, exec_event_fn fn, void *arg)
+{
+    char why[EXEC_WHY_MAX] = "";
+    struct command *c, *next;
+    bool never = u->why_fd >= 0;
+
+    if (never)
+        read_why(u, why, sizeof why);
+    if (never)
+        log_warn("the runner of user %s cannot be started: %s", u->user, why);
+    else if (u->commands)
+        log_warn("the runner of user %s has ended: what it ran is lost", u->user);
+    close_socket(u);
+    u->state = ENDING;
+    c = u->commands;
+    HASH_CLEAR(hh, u->commands);
+    for (; c; c = next) {
+        next = c->hh.next;
+        report_end(u, c, why, fn, arg);
+        free(c);
+    }
+}
+
+/* ---- Starting ---- */
+
+static struct user_runner *make(const struct exec_config *c, const char *user)
+{
+    struct user_runner *u = xcalloc(1, sizeof *u);
+    char dir[PATH_MAX];
+
+    snprintf(dir, sizeof dir, "%s/%s", c->state_dir, user);
+    u->user = xstrdup(user);
+    u->dir = xstrdup(dir);
+    u->config = c;
+    u->fd = u->why_fd = u->held.fd = u->keeper.fd = u->taken.fd = -1;
+    u->taken.lease_us = TIME_NEVER;
+    u->lease_us = u->due_us = u->answer_us = TIME_NEVER;
+    u->in.record_max = u->taken.in.record_max = RECORD_BYTES_MAX;
+    sent_init(&u->sent);
+    return u;
+}
+
+static int open_held(struct user_runner *u)
+{
+    int dir_fd = open(u->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int err = dir_fd < 0 ? HAWK_EIO : held_runs_open(&u->held, dir_fd);
+
+    if (dir_fd >= 0)
+        close(dir_fd);
+    return err;
+}
+
+struct user_runner *user_runner_start(const struct exec_config *c, const char *helper, const char *user,
+                                      int64_t now_us, char why[EXEC_WHY_MAX])
+{
+    struct user_runner *u = make(c, user);
+
+    if ((mkdir(u->dir, 0700) < 0 && errno != EEXIST) || open_held(u)) {
+        snprintf(why, EXEC_WHY_MAX, "%.300s: %s", u->dir, strerror(errno));
+        user_runner_free(u);
+        return NULL;
+    }
+    held_runs_clear(&u->held);
+    if (keeper_start(&u->keeper, helper, user, u->dir, &u->fd, &u->why_fd, why)) {
+        user_runner_free(u);
+        return NULL;
+    }
+    takeover_hello(&u->out, c, true);
+    u->state = GREETED;
+    u->answer_us = now_us + START_US;
+    return u;
+}
+
+/* ---- What an earlier agent left ---- */
+
+struct user_runner *user_runner_find(const struct exec_config *c, const char *user, int64_t now_us)
+{
+    struct user_runner *u = make(c, user);
+
+    if (keeper_find(&u->keeper, u->dir)) {
+        user_runner_free(u);
+        return NULL;
+    }
+    u->fd = open_held(u) ? -1 : spawner_socket_connect(u->dir);
+    u->state = GREETED;
+    if (u->fd < 0) {
+        distrust(u, now_us, "cannot be reached");
+        return u;
+    }
+    takeover_hello(&u->out, c, true);
+    user_runner_flush(u, now_us);
+    return u;
+}
+
+static void tame(struct blob **b)
+{
+    struct blob *was = *b;
+
+    if (!was)
+        return;
+    size_t len = was->len < TEXT_MAX ? was->len : TEXT_MAX;
+    char *text = xmemdup0(was->data, len);
+    *b = blob_new(text, utf8_tame(text, len));
+    blob_drop(was);
+    free(text);
+}
+
+static bool is_outcome(uint8_t outcome) { return outcome > OUTCOME_NONE && outcome < OUTCOME_COUNT; }
+
+static bool is_try(const struct held_run *r, const struct try_id *id)
+{
+    return r->job == id->job.v && r->task == id->task && r->epoch == id->epoch && r->attempt == id->attempt;
+}
+
+/* What the runner says that it has, if this agent's predecessors gave it that. */
+static bool take_held(struct user_runner *u, struct held *h, int64_t now_us)
+{
+    struct msg_exec_held *m = &h->m.exec_held;
+    const struct held_run *r = held_runs_claim(&u->held, m->run);
+    struct command *c;
+
+    free(h->paths[0]);
+    free(h->paths[1]);
+    h->paths[0] = h->paths[1] = NULL;
+    if (!r || !is_try(r, &m->id) || (m->outcome != OUTCOME_NONE && !is_outcome(m->outcome)))
+        return false;
+    m->owner.v = r->owner;
+    m->class = r->flags & RUN_LONG ? CLASS_LONG : CLASS_SHORT;
+    m->promotable = (r->flags & RUN_PROMOTABLE) != 0;
+    m->stolen = (r->flags & RUN_STOLEN) != 0;
+    m->run_us = m->run_us < 0 ? 0 : m->run_us;
+    tame(&m->result);
+    if (m->outcome != OUTCOME_NONE)
+        return true;
+    c = add_command(u, r);
+    c->started = true;
+    if (r->time_limit_us > 0 && m->run_us < r->time_limit_us)
+        c->due_us = now_us + r->time_limit_us - m->run_us + u->config->kill_grace_us + RUNNER_LATE_US;
+    put_due(u, c->due_us);
+    return true;
+}
+
+/* Reads its answer. 1: complete. 0: it ended, or the time is over. */
+static int read_welcome(struct user_runner *u, int64_t deadline_us)
+{
+    struct pollfd p = {.fd = u->fd, .events = POLLIN};
+    int got = 0;
+
+    while (got == 0) {
+        int64_t left_us = deadline_us - monotonic_us();
+
+        if (bytes_receive(&u->taken.in, u->fd) < 0)
+            return 0;
+        got = takeover_records(&u->taken);
+        if (got < 0 || u->taken.n > held_runs_count(&u->held) + FORGOTTEN_MAX)
+            return 0;
+        if (got == 0 && left_us <= 0)
+            return 0;
+        if (got == 0)
+            poll(&p, 1, (int)(left_us / US_PER_MS) + 1);
+    }
+    return got > 0;
+}
+
+void user_runner_greet(struct user_runner *u, int64_t now_us, int64_t deadline_us, bool kept)
+{
+    uint32_t kept_n = 0;
+    bool unknown = false;
+
+    if (u->state != GREETED)
+        return;
+    if (!kept || !read_welcome(u, deadline_us)) {
+        takeover_forget(&u->taken);
+        bytes_free(&u->taken.in);
+        distrust(u, now_us, kept ? "does not answer" : "is of an agent that this one does not follow");
+        return;
+    }
+    bytes_free(&u->in);
+    u->in = u->taken.in;
+    u->state = UP;
+    for (uint32_t i = 0; i < u->taken.n; i++) {
+        struct msg_exec_held *m = &u->taken.v[i].m.exec_held;
+
+        if (take_held(u, &u->taken.v[i], now_us)) {
+            u->taken.v[kept_n++] = u->taken.v[i];
+            continue;
+        }
+        unknown = unknown || m->outcome == OUTCOME_NONE;
+        put_number(&u->out, RECORD_FORGET, m->run);
+        msg_drop(&u->taken.v[i].m);
+    }
+    u->taken.n = kept_n;
+    if (unknown)
+        distrust(u, now_us, "runs what it was not given");
+}
+
+void user_runner_held(struct user_runner *u, exec_held_fn fn, void *arg, bool forget)
+{
+    const char *const none[2] = {NULL, NULL};
+
+    for (uint32_t i = 0; i < u->taken.n; i++)
+        fn(arg, &u->taken.v[i].m, none);
+    if (forget)
+        takeover_forget(&u->taken);
+}
+
+/* ---- Requests ---- */
+
+int user_runner_run(struct user_runner *u, int64_t now_us, const struct msg_exec_start *m, const char *worker,
+                    char why[EXEC_WHY_MAX])
+{
+    struct sent_spec *spec = NULL;
+    struct held_run r;
+    struct command *c;
+    uint32_t files;
+    int fds[2], err;
+
+    if (u->state >= LEAVING)
+        return HAWK_EUNAVAILABLE;
+    err = own_output_open(u->config, m, fds, &files, why);
+    if (err)
+        return err;
+    r = held_run_of(m, files);
+    if (held_runs_add(&u->held, &r)) {
+        snprintf(why, EXEC_WHY_MAX, "%.300s: %s", u->dir, strerror(errno));
+        err = HAWK_ECANNOT_START;
+    }
+    if (!err && (err = sent_run(&u->sent, &u->out, m, worker, files, &spec)))
+        held_runs_forget(&u->held, m->run);
+    for (int i = 0; i < 2; i++) {
+        if (fds[i] >= 0 && !err)
+            bytes_add_fd(&u->out, fds[i]);
+        else if (fds[i] >= 0)
+            close(fds[i]);
+    }
+    if (err)
+        return err;
+    c = add_command(u, &r);
+    c->spec = spec;
+    if (r.time_limit_us > 0)
+        c->due_us = now_us + r.time_limit_us + u->config->kill_grace_us + RUNNER_LATE_US;
+    put_due(u, c->due_us);
+    return 0;
+}
+
+bool user_runner_has(const struct user_runner *u, uint32_t run) { return find_command(u, run) != NULL; }
+
+void user_runner_kill(struct user_runner *u, int64_t now_us, uint32_t run, enum outcome outcome, bool force)
+{
+    struct command *c = find_command(u, run);
+    int64_t due_us = now_us + (force ? 0 : u->config->kill_grace_us) + RUNNER_LATE_US;
+
+    if (!c)
+        return;
+    if (c->reason == OUTCOME_NONE)
+        c->reason = outcome;
+    if (due_us < c->due_us)
+        c->due_us = due_us;
+    put_due(u, c->due_us);
+    if (u->fd < 0)
+        return;
+    size_t begun = record_begin(&u->out, RECORD_KILL);
+    put_u32(&u->out, run);
+    put_u32(&u->out, (uint32_t)outcome);
+    put_u32(&u->out, force);
+    record_end(&u->out, begun);
+}
+
+int user_runner_pause(struct user_runner *u, int64_t now_us, uint32_t run)
+{
+    struct command *c = find_command(u, run);
+
+    if (!c || u->fd < 0 || u->config->freezer == EXEC_FREEZER_OFF || c->pausing)
+        return HAWK_EUNSUPPORTED;
+    c->pausing = true;
+    c->pause_due_us = now_us + EXEC_CONFIRM_US + RUNNER_LATE_US;
+    put_due(u, c->pause_due_us);
+    put_number(&u->out, RECORD_PAUSE, run);
+    return 0;
+}
+
+void user_runner_resume(struct user_runner *u, int64_t now_us, uint32_t run)
+{
+    struct command *c = find_command(u, run);
+
+    if (!c || u->fd < 0)
+        return;
+    if (c->paused && c->left_us != TIME_NEVER && c->reason == OUTCOME_NONE)
+        c->due_us = now_us + c->left_us;
+    c->paused = false;
+    put_due(u, c->due_us);
+    put_number(&u->out, RECORD_RESUME, run);
+}
+
+bool user_runner_forget(struct user_runner *u, uint32_t run)
+{
+    if (!held_runs_find(&u->held, run) || find_command(u, run))
+        return false;
+    held_runs_forget(&u->held, run);
+    if (u->fd >= 0)
+        put_number(&u->out, RECORD_FORGET, run);
+    return true;
+}
+
+void user_runner_lease(struct user_runner *u, int64_t until_us)
+{
+    u->lease_us = until_us < TIME_NEVER - LEASE_LATE_US ? until_us : TIME_NEVER;
+    if (u->lease_us != TIME_NEVER)
+        put_due(u, u->lease_us + LEASE_LATE_US);
+    if (u->fd < 0)
+        return;
+    size_t begun = record_begin(&u->out, RECORD_LEASE);
+    put_u64(&u->out, (uint64_t)until_us);
+    record_end(&u->out, begun);
+}
+
+void user_runner_flush(struct user_runner *u, int64_t now_us)
+{
+    if (u->fd >= 0 && bytes_send(&u->out, u->fd) < 0)
+        user_runner_end(u, now_us);
+}
+
+/* ---- Reports ---- */
+
+static int on_started(struct user_runner *u, struct record *r, exec_event_fn fn, void *arg)
+{
+    struct msg m = {.type = MSG_EXEC_STARTED};
+    struct command *c = find_command(u, get_u32(r));
+    int32_t pid = (int32_t)get_u32(r);
+
+    if (r->bad || !c || c->started || pid <= 0)
+        return HAWK_EMALFORMED;
+    c->started = true;
+    m.exec_started.run = c->run;
+    m.exec_started.pid = pid; /* for people */
+    fn(arg, &m);
+    return 0;
+}
+
+static int on_exited(struct user_runner *u, struct record *r, exec_event_fn fn, void *arg)
+{
+    struct msg m = {.type = MSG_EXEC_EXITED};
+    struct msg_exec_exited *x = &m.exec_exited;
+    struct command *c;
+
+    x->run = get_u32(r);
+    uint32_t outcome = get_u32(r);
+    x->code = (int32_t)get_u32(r);
+    x->run_us = (int64_t)get_u64(r);
+    x->result = get_blob(r);
+    x->place = r->p < r->end ? get_blob(r) : NULL;
+    c = find_command(u, x->run);
+    if (r->bad || !c || outcome > UINT8_MAX || !is_outcome((uint8_t)outcome) || x->run_us < 0) {
+        msg_drop(&m);
+        return HAWK_EMALFORMED;
+    }
+    x->outcome = (uint8_t)outcome;
+    tame(&x->result);
+    blame_user(u, x);
+    own_output_ended(u->config, &c->held);
+    forget_command(u, c);
+    fn(arg, &m);
+    msg_drop(&m);
+    return 0;
+}
+
+static int on_paused(struct user_runner *u, struct record *r, int64_t now_us, exec_event_fn fn, void *arg)
+{
+    struct msg m = {.type = MSG_EXEC_PAUSED};
+    struct command *c = find_command(u, get_u32(r));
+    int32_t err = (int32_t)get_u32(r);
+
+    if (r->bad || !c || !c->pausing)
+        return HAWK_EMALFORMED;
+    c->pausing = false;
+    c->pause_due_us = TIME_NEVER;
+    c->paused = err == 0;
+    if (c->paused && c->reason == OUTCOME_NONE) {
+        c->left_us = c->due_us == TIME_NEVER ? TIME_NEVER : c->due_us - now_us;
+        c->due_us = TIME_NEVER;
+    }
+    m.exec_paused.run = c->run;
+    m.exec_paused.err = err == 0 || err == HAWK_EUNSUPPORTED ? err : HAWK_EBUSY;
+    fn(arg, &m);
+    return 0;
+}
+
+/* The first record of a new runner; what it says of itself is of no use. */
+static int on_welcome(struct user_runner *u)
+{
+    if (u->why_fd < 0)
+        return HAWK_EMALFORMED;
+    if (u->state == GREETED) {
+        u->state = UP;
+        u->answer_us = TIME_NEVER;
+    }
+    close(u->why_fd);
+    u->why_fd = -1;
+    return 0;
+}
+
+static int take_records(struct user_runner *u, int64_t now_us, exec_event_fn fn, void *arg)
+{
+    struct record r;
+    int got, err;
+
+    while ((got = record_next(&u->in, &r)) > 0) {
+        if (r.type == RECORD_WELCOME || u->why_fd >= 0)
+            err = r.type == RECORD_WELCOME ? on_welcome(u) : HAWK_EMALFORMED;
+        else
+            err = r.type == RECORD_STARTED  ? on_started(u, &r, fn, arg)
+                  : r.type == RECORD_EXITED ? on_exited(u, &r, fn, arg)
+                  : r.type == RECORD_PAUSED ? on_paused(u, &r, now_us, fn, arg)
+                                            : HAWK_EMALFORMED;
+        if (err)
+            return err;
+    }
+    return got;
+}
+
+void user_runner_on_ready(struct user_runner *u, int64_t now_us, exec_event_fn fn, void *arg)
+{
+    int got = 1, err = 0;
+
+    for (int i = 0; i < READS_PER_TURN && got > 0 && err == 0 && u->fd >= 0; i++) {
+        got = bytes_receive(&u->in, u->fd);
+        err = take_records(u, now_us, fn, arg);
+    }
+    if (err)
+        distrust(u, now_us, "says what makes no sense");
+    else if (got < 0)
+        user_runner_end(u, now_us);
+}
+
+/* ---- Time ---- */
+
+static const char *overdue(struct command *c, int64_t lease_us, int64_t now_us)
+{
+    if (c->due_us <= now_us && c->reason == OUTCOME_NONE)
+        c->reason = OUTCOME_TIME_LIMIT;
+    return c->due_us <= now_us         ? "has not ended a task in time"
+           : c->pause_due_us <= now_us ? "has not paused a task in time"
+           : c->held.flags & RUN_LEASED && lease_us != TIME_NEVER && lease_us + LEASE_LATE_US <= now_us
+               ? "has not ended a task whose lease is over"
+               : NULL;
+}
+
+bool user_runner_on_timeout(struct user_runner *u, int64_t now_us)
+{
+    if (now_us >= u->answer_us && u->state == ENDING) {
+        log_error("the runner of user %s cannot be ended: giving it up", u->user);
+        return true;
+    }
+    if (now_us >= u->answer_us)
+        distrust(u, now_us, u->state == LEAVING ? "does not end" : "does not answer");
+    if (now_us < u->due_us || u->state == ENDING)
+        return false;
+    u->due_us = TIME_NEVER;
+    for (struct command *c = u->commands; c; c = c->hh.next) {
+        const char *what = overdue(c, u->lease_us, now_us);
+
+        if (what) {
+            distrust(u, now_us, what);
+            return false;
+        }
+        put_due(u, c->due_us);
+        put_due(u, c->pause_due_us);
+        if (c->held.flags & RUN_LEASED && u->lease_us != TIME_NEVER)
+            put_due(u, u->lease_us + LEASE_LATE_US);
+    }
+    return false;
+}
+
+int64_t user_runner_next_timeout(const struct user_runner *u)
+{
+    return u->state == ENDING || u->answer_us < u->due_us ? u->answer_us : u->due_us;
+}
+
+/* ---- Asking ---- */
+
+const char *user_runner_name(const struct user_runner *u) { return u->user; }
+int user_runner_fd(const struct user_runner *u) { return u->fd; }
+int user_runner_keeper_fd(const struct user_runner *u) { return u->keeper.fd; }
+bool user_runner_wants_write(const struct user_runner *u) { return u->fd >= 0 && bytes_pending(&u->out) > 0; }
+bool user_runner_idle(const struct user_runner *u) { return !u->commands && held_runs_count(&u->held) == 0; }
+bool user_runner_ending(const struct user_runner *u) { return u->state >= LEAVING; }
+uint32_t user_runner_running(const struct user_runner *u) { return HASH_COUNT(u->commands); }

@@ -1,0 +1,38 @@
+/* The parts of hawk-run-as that need no privilege: its configuration, and its decision. */
+#ifndef HAWK_RUNAS_RUN_AS_H
+#define HAWK_RUNAS_RUN_AS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* The build names another path for tests; neither the environment nor an argument can. */
+#ifndef RUN_AS_CONF
+#define RUN_AS_CONF "/etc/hawk/run-as.conf"
+#endif
+
+#define RUN_AS_CONF_MAX 16384 /* bytes of the configuration */
+#define RUN_AS_CALLERS 16     /* names of callers in it */
+#define RUN_AS_NAME_MAX 256   /* bytes of a user's name, with its NUL */
+#define RUN_AS_WHY_MAX 512
+#define RUN_AS_OVERFLOW_UID 65534u /* stands for users of other user namespaces */
+
+struct run_as_config {
+    const char *hawk; /* the program that users' runners are; absolute */
+    const char *callers[RUN_AS_CALLERS];
+    unsigned callers_n;
+    uid_t lowest_uid;
+    bool allow_root;
+};
+
+/* Reads the configuration's text, which must have a NUL behind its len bytes, and is changed: c points into it. False:
+ * why says what is wrong, with the line. */
+bool run_as_parse(char *text, size_t len, struct run_as_config *c, char why[RUN_AS_WHY_MAX]);
+
+/* Whether this can be a user's name at all. */
+bool run_as_is_name(const char *name);
+
+/* Why tasks must not run as that user; NULL: they may. caller: the uid of who asks. */
+const char *run_as_refusal(const struct run_as_config *c, uid_t uid, gid_t gid, uid_t caller);
+
+#endif

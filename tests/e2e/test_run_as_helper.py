@@ -1,0 +1,228 @@
+"""hawk-run-as from outside: whom it becomes, whom and what it refuses, and that nothing a user does to his runner keeps its
+keeper from ending it. The program of the runners is a shell here, which runs the script `spawner` in the user's home."""
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+from hawktest import BOUND, alive, run_tests, wait_for
+from runastest import ACCOUNTS, ANN, BOB, HAWK_USER, LAB, enter_machine, install_helper
+
+MACHINE = enter_machine()
+REFUSED, FAILED, USAGE = 77, 70, 64
+SHELL = os.path.realpath("/bin/sh")
+
+
+class Started:
+    """hawk-run-as start USER, as its agent starts it."""
+
+    def __init__(self, helper, user, script=None, caller=HAWK_USER, env=None, args=None, listen=True, pairs=True, more=()):
+        if script is not None:
+            with open(f"{MACHINE}/{user}/spawner", "w", encoding="utf-8") as f:
+                f.write(script)
+        self.dir = tempfile.TemporaryDirectory()
+        self.ours, theirs = socket.socketpair()
+        accepts = socket.socket(socket.AF_UNIX)
+        accepts.bind(f"{self.dir.name}/s")
+        if listen:
+            accepts.listen()
+        fds = (theirs.fileno(), accepts.fileno())
+        moved = "3<&{} 4<&{}".format(*fds) if pairs else "3</dev/null 4</dev/null"
+        self.p = subprocess.Popen(["sh", "-c", f'exec "$@" {moved}', "sh", helper, *(args or ("start", user))], pass_fds=(*fds, *more),
+                                  user=caller, group=caller, extra_groups=[], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, env={"PATH": os.environ["PATH"], **(env or {})})
+        theirs.close()
+        accepts.close()
+        self.ours.settimeout(BOUND)
+
+    def said(self):
+        """Its runner's words, up to the first empty line."""
+        text = b""
+        while not text.endswith(b"\n\n"):
+            got = self.ours.recv(4096)
+            assert got, (text, self.p.stderr.read())
+            text += got
+        return text.decode().strip().splitlines()
+
+    def gone(self):
+        """Until all that was started is."""
+        while self.ours.recv(4096):
+            pass
+        return self.p.wait(timeout=BOUND)
+
+    def end(self):
+        """The code and the words of one that starts nothing."""
+        code = self.p.wait(timeout=BOUND)
+        return code, self.p.stderr.read().decode()
+
+
+def place():
+    d = tempfile.TemporaryDirectory()
+    os.chmod(d.name, 0o755)
+    return d
+
+
+def test_a_runner_is_its_users_and_nothing_is_left_of_the_caller():
+    with place() as d:
+        helper = install_helper(d, SHELL)
+        script = ("exec >&3; id -u; id -g; id -G; pwd; env | sort | tr '\\n' ' '; echo; ls /proc/self/fd | tr '\\n' ' '; echo;"
+                  "grep -E '^(CapPrm|CapEff|SigBlk|SigIgn|NoNewPrivs)' /proc/self/status | tr -d '\\n\\t'; echo; umask;"
+                  "setpriv --reuid=0 true 2>/dev/null && echo root || echo user; echo; read wait <&4")
+        other = os.open("/etc/shadow", os.O_RDONLY)
+        dirty = {"LD_PRELOAD": "/nowhere.so", "LD_LIBRARY_PATH": d, "GCONV_PATH": d, "IFS": "x", "ENV": f"{d}/env", "BASH_ENV": f"{d}/env",
+                 "HAWK_TOKEN": "secret", "TMPDIR": d}
+        s = Started(helper, "ann", script, env=dirty, more=(other,))
+        os.close(other)
+        uid, gid, groups, cwd, env, fds, status, umask, way_back = s.said()
+        assert (uid, gid, sorted(groups.split())) == (str(ANN), str(ANN), sorted([str(ANN), str(LAB)])), (uid, gid, groups)
+        assert cwd == f"{MACHINE}/ann"
+        names = {v.split("=")[0] for v in env.split()} - {"PWD", "OLDPWD", "_"}
+        assert names == {"HOME", "USER", "LOGNAME", "SHELL", "PATH"}, env
+        assert set(fds.split()) - {"5"} == {"0", "1", "2", "3", "4"} or set(fds.split()) == {"0", "1", "2", "3", "4", "10"}, fds
+        assert "CapPrm:0000000000000000CapEff:0000000000000000" in status and "SigIgn:0000000000000000" in status, status
+        assert (umask, way_back) == ("0022", "user")
+        s.p.send_signal(signal.SIGTERM)
+        assert s.gone() == 0
+
+
+def test_whom_it_refuses():
+    with place() as d:
+        helper = install_helper(d, SHELL)
+        for user, why in (("root", "allow_root"), ("toor", "allow_root"), ("low", "below lowest_uid"), ("hawk", "the worker runs as"),
+                          ("nobody", "other user namespaces"), ("nobody-at-all", "knows no user"), ("", "no user's name"),
+                          ("-x", "no user's name"), ("../ann", "no user's name"), ("a:b", "no user's name"), ("ann\n", "no user's name"),
+                          ("a" * 300, "no user's name"), (str(ANN), "knows no user")):
+            code, text = Started(helper, user).end()
+            assert code == REFUSED and why in text and text.startswith("hawk-run-as: refused: "), (user, code, text)
+        install_helper(d, SHELL, "lowest_uid 70000")
+        assert Started(helper, "ann").end()[0] == REFUSED
+        install_helper(d, SHELL, "allow_root yes")
+        s = Started(helper, "toor", "exec >&3; id -u; echo; read wait <&4")
+        assert s.said() == ["0"]
+        s.p.send_signal(signal.SIGTERM)
+        s.gone()
+
+
+def test_who_may_call_it():
+    with place() as d:
+        helper = install_helper(d, SHELL)
+        check = lambda uid: subprocess.run([helper, "check"], user=uid, group=uid, extra_groups=[], capture_output=True, check=False).returncode
+        assert check(HAWK_USER) == 0 and check(0) == 0
+        try:
+            check(BOB)
+            raise AssertionError("bob could execute it")
+        except PermissionError:
+            pass
+        os.chmod(helper, 0o4755)  # a mistake of its operator's
+        assert check(BOB) == REFUSED and check(65534) == REFUSED
+        code, text = Started(helper, "ann", caller=BOB).end()
+        assert code == REFUSED and "is no caller" in text, text
+        install_helper(d, SHELL, callers="caller bob\ncaller hawk")
+        assert check(BOB) == 0
+        os.chmod(helper, 0o755)
+        assert check(BOB) == FAILED
+
+
+def test_only_root_can_have_written_what_it_goes_by():
+    with place() as d:
+        helper = install_helper(d, SHELL)
+        conf = f"{d}/run-as.conf"
+
+        def refused(why):
+            code, text = Started(helper, "ann").end()
+            assert code == FAILED and why in text, (code, text)
+
+        os.chown(conf, HAWK_USER, 0)
+        refused("does not belong to root")
+        os.chown(conf, 0, 0)
+        for mode in (0o664, 0o646):
+            os.chmod(conf, mode)
+            refused("others than root may write")
+        os.rename(conf, f"{d}/elsewhere")
+        refused("No such file")
+        os.symlink(f"{d}/elsewhere", conf)
+        refused("symbolic links")
+        os.unlink(conf)
+        os.mkfifo(conf)
+        refused("no regular file")
+        os.unlink(conf)
+        for text, why in ((f"hawk {SHELL}\nlowest_uid 0", "line 2: lowest_uid"), (f"hawk {SHELL}\nlowest_uid -1", "line 2"), ("hawk bin/sh", "line 1: hawk"),
+                          (f"hawk {SHELL}\nlowest_uid 4294967296", "line 2"), ("", "does not name the program"), (f"hawk {SHELL}\nallow_root maybe", "allow_root"),
+                          (f"hawk {SHELL}\nallow-root yes", "no setting of this name"), (f"hawk {SHELL}\ncaller", "needs a value"),
+                          (f"hawk {SHELL}\0", "NUL"), ("#" * 20000, "larger")):
+            with open(conf, "w", encoding="utf-8") as f:
+                f.write(text)
+            os.chmod(conf, 0o644)
+            refused(why)
+        program = f"{d}/program"
+        with open(SHELL, "rb") as source, open(program, "wb") as copy:
+            copy.write(source.read())
+        install_helper(d, program)
+        os.chmod(program, 0o775)
+        refused("others than root may write")
+        os.chmod(program, 0o755)
+        os.chown(program, ANN, 0)
+        refused("does not belong to root")
+        os.chown(program, 0, 0)
+        s = Started(helper, "ann", "exec >&3; id -u; echo")
+        assert s.said() == [str(ANN)] and s.gone() == 0
+
+
+def test_it_takes_nothing_but_what_belongs_there():
+    with place() as d:
+        helper = install_helper(d, SHELL)
+        for args in ((), ("start",), ("start", "ann", "more"), ("check", "ann"), ("--help",), ("stop", "ann")):
+            p = subprocess.run([helper, *args], user=HAWK_USER, group=HAWK_USER, extra_groups=[], capture_output=True, text=True, check=False)
+            assert p.returncode == USAGE, (args, p)
+        assert Started(helper, "ann", pairs=False).end()[0] == USAGE
+        assert Started(helper, "ann", listen=False).end()[0] == USAGE
+
+
+TREE = ("exec >&3; (setsid env -i sh -c '(sleep 1000 & echo $!) 2>&-' & ); setsid sh -c 'echo $$; exec sleep 1000' & sleep 0.1; echo $$; echo;"
+        "read wait <&4; sleep 1000")
+
+
+def test_what_a_user_does_to_his_runner_keeps_nothing_alive():
+    with place() as d:
+        helper = install_helper(d, SHELL)
+        for harm, ended_by_user in ((signal.SIGKILL, True), (signal.SIGSTOP, False)):
+            s = Started(helper, "ann", TREE)
+            pids = [int(line) for line in s.said()]
+            assert len(pids) == 3 and all(map(alive, pids)), pids
+            runner = pids[-1]
+            keeper = s.p.pid
+            # Neither he nor anybody else can do that to its keeper.
+            for uid in (ANN, BOB):
+                for what in (f"kill -9 {keeper}", f"kill -STOP {keeper}", f"prlimit --pid {keeper} --core=0", f"cat /proc/{keeper}/environ",
+                             f"taskset -p 1 {keeper}", f"renice 19 -p {keeper}"):
+                    assert subprocess.run(["sh", "-c", what], user=uid, group=uid, extra_groups=[], capture_output=True, check=False).returncode, what
+            subprocess.run(["sh", "-c", f"kill -{int(harm)} {runner}"], user=ANN, group=ANN, extra_groups=[], check=True)
+            if not ended_by_user:
+                subprocess.run(["sh", "-c", f"kill {keeper}"], user=HAWK_USER, group=HAWK_USER, extra_groups=[], check=True)
+            s.gone()
+            wait_for("all to be gone", lambda gone=pids: not any(map(alive, gone)))
+
+
+def test_a_keeper_has_no_privilege_but_to_end_tasks():
+    with place() as d:
+        helper = install_helper(d, SHELL)
+        s = Started(helper, "ann", "exec >&3; echo up; echo; read wait <&4")
+        s.said()
+
+        def status():
+            with open(f"/proc/{s.p.pid}/status", encoding="utf-8") as f:
+                return dict(line.rstrip("\n").split(":\t", 1) for line in f)
+
+        wait_for("the keeper", lambda: status()["Name"] == "hawk-keeper")
+        now = status()
+        assert now["Uid"].split() == [str(HAWK_USER)] * 4 and now["Gid"].split() == [str(HAWK_USER)] * 4 and now["Groups"].strip() == "", now
+        assert int(now["CapEff"], 16) == int(now["CapPrm"], 16) == 1 << 5, now
+        assert os.listdir(f"/proc/{s.p.pid}/fd") == ["3"]
+        s.p.send_signal(signal.SIGTERM)
+        assert s.gone() == 0
+
+
+assert set(ACCOUNTS) == {"hawk", "ann", "bob", "low", "toor"}
+run_tests(sys.modules[__name__])

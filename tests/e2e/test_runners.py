@@ -1,0 +1,266 @@
+"""Tasks run as their users (worker.run_as: user), from outside: the daemons are an unprivileged user's, hawk-run-as starts the
+users' runners, and what a user does to his own harms his own tasks alone."""
+import glob
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+from hawktest import BOUND, HAWK, Daemon, alive, run_tests, wait_for
+from runastest import ANN, BOB, HAWK_USER, LAB, LOW, enter_machine, install_helper
+from userstest import UserCluster
+
+MACHINE = enter_machine()
+
+
+class RunAsCluster(UserCluster):
+    """Its daemons are the user hawk's."""
+
+    def __init__(self, *args, settings=(), **more):
+        super().__init__(*args, **more)
+        os.chmod(self.dir, 0o755)
+        for part in ("run", "state", "out-w1", "central", "d1"):
+            os.mkdir(f"{self.dir}/{part}", 0o755 if part == "run" else 0o700)
+            os.chown(f"{self.dir}/{part}", HAWK_USER, HAWK_USER)
+        shutil.copy(HAWK, f"{self.dir}/hawk")
+        os.chmod(f"{self.dir}/hawk", 0o755)
+        self.helper = install_helper(self.dir, f"{self.dir}/hawk", *settings)
+
+    def daemon(self, role, name, *flags):
+        return Daemon(argv=["setpriv", f"--reuid={HAWK_USER}", f"--regid={HAWK_USER}", "--clear-groups", HAWK, role, "--local-users", "--listen",
+                            f"unix:{self.dir}/run/{name}.sock", *map(str, flags)], env={"HOME": "/nonexistent"})
+
+    def start_central(self, listen):
+        self.central = self.daemon("central", "central", "--state-dir", f"{self.dir}/central", *self.central_flags)
+        self.central_addr = self.central.ready()
+
+    def start_dist(self, name, wait=True):
+        d = self.daemon("dist", name, "--name", name, "--central", self.central_addr, "--state-dir", f"{self.dir}/{name}", *self.dist_flags)
+        self.dists.append(d)
+        self.dist_addrs.append(d.ready())
+        return d
+
+    def start_worker(self, name, wait=True, slots=None, flags=()):
+        w = self.daemon("worker", name, "--name", name, "--central", self.central_addr, "--slots", slots or self.slots, "--output-dir",
+                        f"{self.dir}/out-{name}", "--state-dir", f"{self.dir}/state", "--agent-grace", "10s", "--kill-grace", "200ms", "--run-as", "user",
+                        "--run-as-helper", self.helper, *self.worker_flags, *flags)
+        self.workers.append(w)
+        if wait:
+            w.ready()
+        return w
+
+    def tree(self, user):
+        """pids of the processes whose real user that is, in this cluster: keepers are hawk's."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+                    if f"\nUid:\t{user}\t" in f.read() and alive(int(pid)):
+                        found.append(int(pid))
+            except OSError:
+                continue
+        return found
+
+    def runner(self, user):
+        """The pid of the user's runner."""
+        def look():
+            for pid in self.tree(user):
+                try:
+                    with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
+                        if f.read() == "hawk-spawner\n":
+                            return pid
+                except OSError:
+                    pass
+            return None
+        return wait_for(f"a runner of {user}", look)
+
+    def submit_as(self, uid, *args):
+        return self.as_user(uid, "submit", *args).stdout.strip()
+
+    def cat(self, uid, job, *more):
+        return self.as_user(uid, "cat", job, *more).stdout
+
+    def task(self, uid, job):
+        return json.loads(self.as_user(uid, "job", job, "--output", "json").stdout)["jobs"][0]["task_list"][0]
+
+    def up(self, uid, *args):
+        """Submits what says that it is up, and waits until it has."""
+        job = self.submit_as(uid, *args)
+        wait_for(f"{job} to be up", lambda: "up\n" in self.as_user(uid, "cat", job, check=None).stdout)
+        return job
+
+
+def state(c, uid, job):
+    return json.loads(c.as_user(uid, "job", job, "--output", "json").stdout)["jobs"][0]["state"]
+
+
+def test_each_task_is_its_users():
+    with RunAsCluster(workers=1, slots=2) as c:
+        assert "worker.run_as is user" in wait_for("the log", lambda: "worker.run_as" in c.workers[0].text() and c.workers[0].text())
+        assert [n["serves"] for n in c.json("nodes")["nodes"] if n["role"] == "worker"] == [None]
+        for uid, groups in ((ANN, {ANN, LAB}), (BOB, {BOB})):
+            for more in ((), ("--class", "long")):
+                job = c.submit_as(uid, "--wait", *more, "--", "sh", "-c", "id -u; id -g; id -G; echo $HAWK_TASK_INDEX; echo for stderr >/dev/stderr")
+                who, group, all_groups, index = c.cat(uid, job).splitlines()
+                assert (int(who), int(group), set(map(int, all_groups.split())), index) == (uid, uid, groups, "0")
+                assert c.cat(uid, job, "stderr") == "for stderr\n"
+        # The user's own file is opened as him.
+        file = f"{MACHINE}/ann/of-ann"
+        c.submit_as(ANN, "--wait", "--stdout", file, "--", "echo", "mine")
+        with open(file, encoding="ascii") as f:
+            assert f.read() == "mine\n" and os.stat(file).st_uid == ANN
+        r = c.as_user(BOB, "submit", "--wait", "--stdout", f"{MACHINE}/ann/of-bob", "--retries", "0", "--", "true", check=None)
+        assert r.returncode and not os.path.exists(f"{MACHINE}/ann/of-bob"), r
+        assert "run_as in force, since the worker was started last, is user" in c.hawk(
+            "config", "show", "worker", "--set", f"worker.state_dir={c.dir}/state", "--set", "worker.name=w1").stdout
+
+
+def test_whose_tasks_do_not_run():
+    with RunAsCluster(workers=1) as c:
+        for uid, why in ((0, "allow_root"), (LOW, "below lowest_uid"), (HAWK_USER, "the worker runs as"), (61999, "knows no user 61999")):
+            r = c.as_user(uid, "submit", "--wait", "--", "id", check=None)
+            job = r.stdout.strip().splitlines()[0]
+            assert r.returncode and why in c.as_user(uid, "job", job).stdout + r.stderr, (uid, r, c.as_user(uid, "job", job).stdout)
+        c.submit_as(ANN, "--wait", "--", "true")
+    with RunAsCluster(workers=1, settings=("allow_root yes",)) as c:
+        assert c.cat(0, c.submit_as(0, "--wait", "--", "id", "-u")) == "0\n"
+
+
+def test_neither_touches_the_others():
+    with RunAsCluster(workers=1, slots=2) as c:
+        job = c.up(ANN, "--env", "SECRET=of-ann", "--", "sh", "-c", "echo $$; echo up; exec sleep 1000")
+        pid = int(c.cat(ANN, job).split()[0])
+        output = glob.glob(f"{c.dir}/out-w1/{job}/*.out")[0]
+        users = f"{c.dir}/state/w1/users/ann"
+        script = (f"kill {pid} && echo killed; kill -9 {c.runner(ANN)} && echo killed; cat /proc/{pid}/environ && echo read; cat {output} && echo read;"
+                  f"ls {users} && echo read; echo x >>{output} && echo wrote; for s in {users}/*.sock; do test -S $s && echo found; done; id -u")
+        tried = c.submit_as(BOB, "--wait", "--", "sh", "-c", script)
+        assert c.cat(BOB, tried) == f"{BOB}\n", c.cat(BOB, tried)
+        assert alive(pid) and os.stat(output).st_uid == HAWK_USER
+        assert c.as_user(BOB, "cat", job, check=None).returncode
+        c.as_user(ANN, "cancel", job)
+        wait_for("its end", lambda: not alive(pid))
+
+
+def test_hawk_cat_reads_nothing_that_the_agent_alone_may_read():
+    with RunAsCluster(workers=1) as c:
+        secret = f"{c.dir}/state/secret"
+        with open(secret, "w", encoding="ascii") as f:
+            f.write("of the agent\n")
+        os.chown(secret, HAWK_USER, HAWK_USER)
+        os.symlink(secret, f"{MACHINE}/ann/link")
+        job = c.submit_as(ANN, "--stdout", f"{MACHINE}/ann/link", "--retries", "0", "--", "true")
+        c.as_user(ANN, "wait", job, check=None)
+        r = c.as_user(ANN, "cat", job, check=None)
+        assert "of the agent" not in r.stdout + r.stderr, r
+        os.unlink(f"{MACHINE}/ann/link")
+
+
+def test_who_kills_his_runner_ends_his_own_tasks():
+    with RunAsCluster(workers=1, slots=4) as c:
+        of_bob = c.up(BOB, "--", "sh", "-c", "echo $$; echo up; exec sleep 1000")
+        pid_of_bob = int(c.cat(BOB, of_bob).split()[0])
+        # It has wiped its environment, left its group, and lost its parent.
+        escaped = f"{MACHINE}/ann/escaped"
+        job = c.up(ANN, "--retries", "0", "--", "sh", "-c", f"(setsid env -i sh -c 'echo $$ >{escaped}; exec sleep 1000' &); echo up; exec sleep 1000")
+        wait_for("the stray", lambda: os.path.exists(escaped) and os.path.getsize(escaped))
+        with open(escaped, encoding="ascii") as f:
+            stray = int(f.read())
+        runner = c.runner(ANN)
+        subprocess.run(["kill", "-9", str(runner)], user=ANN, group=ANN, extra_groups=[], check=True)
+        wait_for("all of his to be gone", lambda: not alive(stray) and not alive(runner))
+        wait_for("its loss to be known", lambda: "the runner of user ann has ended" in c.workers[0].text())
+        # Where it goes on, if it does, that is by another runner.
+        c.as_user(ANN, "cancel", job, check=None)
+        c.submit_as(ANN, "--wait", "--", "true")
+        assert alive(pid_of_bob) and state(c, BOB, of_bob) == "running"
+        c.as_user(BOB, "cancel", of_bob)
+        os.unlink(escaped)
+
+
+def test_who_stops_his_runner_cannot_go_on_beyond_his_limits():
+    with RunAsCluster(workers=1, slots=4) as c:
+        of_bob = c.up(BOB, "--", "sh", "-c", "echo $$; echo up; exec sleep 1000")
+        for limit in ((), ("--time-limit", "1s")):
+            job = c.up(ANN, *limit, "--retries", "0", "--", "sh", "-c", "echo $$; echo up; exec sleep 1000")
+            pid = int(c.cat(ANN, job).split()[0])
+            os.kill(c.runner(ANN), signal.SIGSTOP)
+            if not limit:
+                c.as_user(ANN, "cancel", job)
+            wait_for("its end", lambda p=pid: not alive(p))
+            wait_for("the job's end", lambda j=job: state(c, ANN, j) not in ("running", "queued"))
+            outcome = c.task(ANN, job)["outcome"]
+            assert outcome == ("time-limit" if limit else "cancelled"), c.task(ANN, job)
+        assert state(c, BOB, of_bob) == "running"
+        c.as_user(BOB, "cancel", of_bob)
+
+
+def test_another_agent_takes_the_runners_over():
+    with RunAsCluster(workers=1, slots=4) as c:
+        go = {uid: f"{MACHINE}/{name}/go" for uid, name in ((ANN, "ann"), (BOB, "bob"))}
+        jobs = {uid: c.up(uid, *more, "--", "sh", "-c", f"echo $$; echo up; until test -e {go[uid]}; do sleep 0.05; done; echo done; exit 3")
+                for uid, more in ((ANN, ()), (BOB, ("--class", "long")))}
+        pids = {uid: int(c.cat(uid, job).split()[0]) for uid, job in jobs.items()}
+        runners = {uid: c.runner(uid) for uid in jobs}
+        c.workers.pop().kill()
+        w = c.start_worker("w1")
+        assert "2 running tasks of an earlier agent taken over" in w.text(), w.text()
+        assert all(map(alive, pids.values())) and {uid: c.runner(uid) for uid in jobs} == runners
+        # Limits go on as well.
+        for uid, job in jobs.items():
+            with open(go[uid], "w", encoding="ascii"):
+                pass
+            c.as_user(uid, "wait", job, check=None)
+            assert c.cat(uid, job).split()[1:] == ["up", "done"] and c.task(uid, job)["code"] == 3, c.task(uid, job)
+            os.unlink(go[uid])
+        # A stopped one is given up, soon, and its tasks with it; it keeps nobody's agent from starting.
+        job = c.up(ANN, "--", "sh", "-c", "echo $$; echo up; exec sleep 1000")
+        pid, of_bob = int(c.cat(ANN, job).split()[0]), c.up(BOB, "--", "sh", "-c", "echo up; exec sleep 1000")
+        os.kill(c.runner(ANN), signal.SIGSTOP)
+        c.workers.pop().kill()
+        w = c.start_worker("w1")
+        wait_for("the stopped one to be ended", lambda: not alive(pid))
+        assert "the runner of user ann does not answer" in w.text() and state(c, BOB, of_bob) == "running", w.text()
+        for uid, j in ((ANN, job), (BOB, of_bob)):
+            c.as_user(uid, "cancel", j)
+
+
+def test_an_idle_runner_leaves_and_its_output_stays():
+    with RunAsCluster(workers=1, worker=("--run-as-idle", "100ms")) as c:
+        job = c.submit_as(ANN, "--wait", "--", "sh", "-c", "echo kept; (setsid env -i sleep 1000 &)")
+        wait_for("the runner to leave", lambda: not c.tree(ANN))
+        assert c.cat(ANN, job) == "kept\n"
+        c.submit_as(ANN, "--wait", "--", "true")
+
+
+def test_upgrade_and_stop_reach_every_runner():
+    with RunAsCluster(workers=1, slots=2) as c:
+        jobs = {uid: c.up(uid, "--class", "long", "--", "sh", "-c", "echo $$; echo up; exec sleep 1000") for uid in (ANN, BOB)}
+        pids = {uid: int(c.cat(uid, job).split()[0]) for uid, job in jobs.items()}
+        w = c.workers.pop()
+        w.p.send_signal(signal.SIGUSR2)
+        assert w.wait() == 0 and "leaving 2 tasks" in w.text(), w.text()
+        w = c.start_worker("w1")
+        assert all(map(alive, pids.values())) and "2 running tasks" in w.text()
+        w.p.send_signal(signal.SIGTERM)
+        w.p.send_signal(signal.SIGTERM)
+        w.wait(BOUND)
+        c.workers.pop()
+        wait_for("all to be gone", lambda: not c.tree(ANN) and not c.tree(BOB))
+
+
+def test_without_a_helper_that_works_it_does_not_start():
+    with RunAsCluster(workers=0) as c:
+        os.chmod(c.helper, 0o750)
+        w = c.start_worker("w1", wait=False)
+        assert w.wait() == 1 and "is not installed setuid root" in w.text(), w.text()
+        c.workers.pop()
+        # With auto it serves its own user alone, and says why.
+        w = c.start_worker("w1", flags=("--run-as", "auto"))
+        wait_for("its user to be known", lambda: [n["serves"] for n in c.json("nodes")["nodes"] if n["role"] == "worker"] == ["hawk"])
+        assert "commands cannot run as their users here" in w.text()
+
+
+run_tests(sys.modules[__name__])

@@ -1,0 +1,407 @@
+/* exec/runners: runners of several users, honest ones and imitations. hawk-run-as is a script here, which makes this
+ * program the runner: all run as this user, and what is told apart is the name. */
+#include "exec/runners.h"
+
+#include "base/clock.h"
+#include "exec/spawner.h"
+#include "exec/user_runner.h"
+#include "tests/lib/exec_fixture.h"
+
+#include <sys/socket.h>
+
+#define HONEST "ann"
+#define IMITATION "eve"
+#define EVE 100 /* her runs have such numbers */
+#define HER_JOB 18
+
+struct users {
+    struct fixture *f;
+    struct runners *rs;
+    char helper[300], state[300];
+    int64_t ahead_us; /* so far the agent's clock is ahead of the real one */
+};
+
+static struct users u;
+
+static int64_t clock_now(void) { return clock_us(CLOCK_BOOTTIME) + u.ahead_us; }
+
+/* ---- The runners ---- */
+
+static void say(struct bytes *b)
+{
+    assert_int_equal(bytes_send(b, RUNNER_SOCKET_FD), 0);
+    bytes_free(b);
+}
+
+static void put_exit(struct bytes *b, uint32_t run, enum outcome outcome)
+{
+    size_t begun = record_begin(b, RECORD_EXITED);
+
+    put_u32(b, run);
+    put_u32(b, (uint32_t)outcome);
+    put_u32(b, 0);
+    put_u64(b, 1);
+    put_data(b, NULL, 0);
+    put_data(b, NULL, 0);
+    record_end(b, begun);
+}
+
+static void put_two(struct bytes *b, enum record_type type, uint32_t first, uint32_t second)
+{
+    size_t begun = record_begin(b, type);
+
+    put_u32(b, first);
+    put_u32(b, second);
+    record_end(b, begun);
+}
+
+static void put_welcome(struct bytes *b)
+{
+    size_t begun = record_begin(b, RECORD_WELCOME);
+
+    put_u32(b, 1);
+    put_u64(b, 1);
+    put_u64(b, 1);
+    record_end(b, begun);
+}
+
+/* Tells the agent what no spawner says; mode: what. */
+static void imitate(const char *mode)
+{
+    struct bytes b = {0};
+
+    if (strcmp(mode, "silent") != 0)
+        put_welcome(&b);
+    if (strcmp(mode, "ends-anothers") == 0)
+        put_exit(&b, 1, OUTCOME_EXITED);
+    if (strcmp(mode, "starts-anothers") == 0)
+        put_two(&b, RECORD_STARTED, 1, 1);
+    if (strcmp(mode, "starts-twice") == 0)
+        for (int i = 0; i < 2; i++)
+            put_two(&b, RECORD_STARTED, EVE, 1);
+    if (strcmp(mode, "pauses-unasked") == 0)
+        put_two(&b, RECORD_PAUSED, EVE, 0);
+    if (strcmp(mode, "bad-outcome") == 0)
+        put_exit(&b, EVE, OUTCOME_COUNT);
+    if (strcmp(mode, "no-outcome") == 0)
+        put_exit(&b, EVE, OUTCOME_NONE);
+    if (strcmp(mode, "checks-unasked") == 0)
+        record_end(&b, record_begin(&b, RECORD_CHECKED));
+    if (strcmp(mode, "welcomes-twice") == 0)
+        put_welcome(&b);
+    if (strcmp(mode, "garbage") == 0)
+        bytes_add(&b, "GET / HTTP/1.0\r\n\r\n", 18);
+    if (strcmp(mode, "large") == 0)
+        bytes_add(&b, (const uint32_t[]){1u << 20, RECORD_CHECKED | RECORD_VERSION << 16}, 8);
+    if (b.len)
+        say(&b);
+    for (;;)
+        pause();
+}
+
+/* argv: PROGRAM --runner MODE */
+static int be_runner(const char *mode)
+{
+    if (strcmp(mode, "honest") == 0)
+        spawner_of_user();
+    imitate(mode);
+    return 1;
+}
+
+/* ---- The agent ---- */
+
+/* hawk-run-as start USER: the keeper is a shell. */
+static void write_helper(struct fixture *f, const char *mode)
+{
+    char self[200], text[1200];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+
+    assert_true(n > 0);
+    self[n] = '\0';
+    snprintf(text, sizeof text,
+             "#!/bin/sh\n"
+             "mode=%s; [ \"$2\" != " HONEST " ] || mode=honest\n"
+             "[ $mode != refused ] || { echo 'hawk-run-as: refused: for a test' >&2; exit 77; }\n"
+             "trap 'kill -9 $(cat /proc/$!/task/$!/children) $!; exit 0' TERM\n"
+             "'%s' --runner $mode & exec 3>&- 4>&- 2>&-; wait $!\n",
+             mode, self);
+    write_file(f, "helper", text, 0700);
+    snprintf(u.helper, sizeof u.helper, "%s/helper", f->dir);
+}
+
+static void begin(struct fixture *f, bool kept)
+{
+    f->config.state_dir = u.state;
+    f->config.as_users = true;
+    f->config.kill_grace_us = 100 * US_PER_MS;
+    f->config.orphan_grace_us = BOUND_US;
+    f->config.freezer = EXEC_FREEZER_SIGNAL;
+    assert_int_equal(runners_start(&u.rs, &f->config, u.helper, BOUND_US, clock_now(), kept), 0);
+}
+
+static void set_up_users(struct fixture *f, const char *mode)
+{
+    u = (struct users){.f = f};
+    snprintf(u.state, sizeof u.state, "%s/state", f->dir);
+    assert_int_equal(mkdir(u.state, 0700), 0);
+    write_helper(f, mode);
+    begin(f, true);
+}
+
+static void end_users(void)
+{
+    runners_stop(u.rs);
+    u.rs = NULL;
+}
+
+static void turn_until(struct fixture *f, const bool *what)
+{
+    int64_t deadline = now_us() + BOUND_US;
+
+    while (!*what) {
+        struct pollfd p = {.fd = runners_fd(u.rs), .events = POLLIN};
+
+        assert_true(now_us() < deadline);
+        runners_flush(u.rs, clock_now());
+        poll(&p, 1, 20);
+        runners_on_ready(u.rs, clock_now(), on_event, f);
+        runners_on_timeout(u.rs, clock_now(), on_event, f);
+    }
+}
+
+static void ask_user(struct fixture *f, const char *user, uint32_t run, struct job_desc *d)
+{
+    struct try_id id = try_of(run);
+    char why[EXEC_WHY_MAX];
+
+    if (strcmp(user, HONEST) != 0)
+        id.job = job_id_make((node_id_t){3}, HER_JOB);
+    set_blob(&d->user, user);
+    f->v[run].outcome = UINT8_MAX;
+    assert_int_equal(
+        runners_run(u.rs, clock_now(), &(struct msg_exec_start){.run = run, .id = id, .desc = d}, NULL, why),
+        0);
+    job_desc_drop(d);
+}
+
+static void test_runs_of_two_users(void **state)
+{
+    struct fixture *f = *state;
+    char path[300];
+
+    set_up_users(f, "honest");
+    ask_user(f, HONEST, 1, SHELL("echo one; echo to stderr >&2; echo again >>/dev/stderr"));
+    ask_user(f, IMITATION, 2, SHELL("echo two; exit 3"));
+    struct job_desc *d = SHELL("echo three");
+    snprintf(path, sizeof path, "%s/named", f->dir);
+    set_blob(&d->stdout_pattern, path);
+    ask_user(f, HONEST, 3, d);
+    for (uint32_t run = 1; run <= 3; run++)
+        turn_until(f, &f->v[run].exited);
+    assert_exited(&f->v[1], 0);
+    assert_exited(&f->v[2], 3);
+    assert_exited(&f->v[3], 0);
+    assert_output(f, 1, "one\n");
+    assert_file("two\n", "%s/out/3.%d/2.out", f->dir, HER_JOB);
+    assert_file("to stderr\nagain\n", "%s/out/3.%d/1.err", f->dir, JOB_SEQ);
+    assert_file("three\n", "%s/named", f->dir);
+    assert_int_equal(runners_running(u.rs), 0);
+    end_users();
+}
+
+static void test_kill_limit_and_pause_reach_the_run(void **state)
+{
+    struct fixture *f = *state;
+    int err = -1;
+
+    set_up_users(f, "honest");
+    ask_user(f, HONEST, 1, SHELL("sleep 1000"));
+    struct job_desc *d = SHELL("sleep 1000");
+    d->time_limit_us = 50 * US_PER_MS;
+    ask_user(f, HONEST, 2, d);
+    ask_user(f, IMITATION, 3, SHELL("sleep 1000"));
+    turn_until(f, &f->v[2].exited);
+    assert_int_equal(f->v[2].outcome, OUTCOME_TIME_LIMIT);
+    turn_until(f, &f->v[1].started);
+    assert_true(runners_pause(u.rs, clock_now(), 1, &err));
+    assert_int_equal(err, 0);
+    turn_until(f, &f->v[1].paused);
+    assert_int_equal(f->v[1].pause_err, 0);
+    assert_true(runners_resume(u.rs, clock_now(), 1));
+    for (uint32_t run = 1; run <= 3; run += 2) {
+        assert_true(runners_kill(u.rs, clock_now(), run, OUTCOME_CANCELLED, false));
+        turn_until(f, &f->v[run].exited);
+        assert_int_equal(f->v[run].outcome, OUTCOME_CANCELLED);
+    }
+    assert_false(runners_kill(u.rs, clock_now(), 4711, OUTCOME_CANCELLED, false));
+    end_users();
+}
+
+/* Eve's runner says what it may not. It is ended, her run is lost, and ann's goes on. */
+static void test_an_imitation_is_ended(void **state)
+{
+    static const char *const modes[] = {
+        "ends-anothers", "starts-anothers", "starts-twice",   "pauses-unasked", "bad-outcome",
+        "no-outcome",    "checks-unasked",  "welcomes-twice", "garbage",        "large"};
+    struct fixture *f = *state;
+
+    set_up_users(f, modes[0]);
+    ask_user(f, HONEST, 1, SHELL("until test -e go; do sleep 0.01; done"));
+    turn_until(f, &f->v[1].started);
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        write_helper(f, modes[i]);
+        f->v[EVE] = (struct result){0};
+        ask_user(f, IMITATION, EVE, SHELL("true"));
+        turn_until(f, &f->v[EVE].exited);
+        if (f->v[EVE].outcome != OUTCOME_LOST)
+            fail_msg("%s: %s", modes[i], outcome_text(f->v[EVE].outcome));
+    }
+    assert_false(f->v[1].exited);
+    assert_true(runners_kill(u.rs, clock_now(), 1, OUTCOME_CANCELLED, true));
+    turn_until(f, &f->v[1].exited);
+    end_users();
+}
+
+/* It takes its requests, and does nothing. The agent's clock is put forward. */
+static void test_a_runner_that_does_nothing_is_ended_from_outside(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("true");
+    int err;
+
+    set_up_users(f, "welcome");
+    ask_user(f, IMITATION, EVE, SHELL("true"));
+    assert_true(runners_kill(u.rs, clock_now(), EVE, OUTCOME_CANCELLED, true));
+    u.ahead_us += RUNNER_LATE_US + US_PER_S;
+    turn_until(f, &f->v[EVE].exited);
+    assert_int_equal(f->v[EVE].outcome, OUTCOME_CANCELLED);
+
+    d->time_limit_us = US_PER_S;
+    ask_user(f, IMITATION, EVE + 1, d);
+    u.ahead_us += US_PER_S + RUNNER_LATE_US + US_PER_S;
+    turn_until(f, &f->v[EVE + 1].exited);
+    assert_int_equal(f->v[EVE + 1].outcome, OUTCOME_TIME_LIMIT);
+
+    ask_user(f, IMITATION, EVE + 2, SHELL("true"));
+    assert_true(runners_pause(u.rs, clock_now(), EVE + 2, &err));
+    u.ahead_us += RUNNER_LATE_US + US_PER_S;
+    turn_until(f, &f->v[EVE + 2].exited);
+    assert_int_equal(f->v[EVE + 2].outcome, OUTCOME_LOST);
+
+    write_helper(f, "silent");
+    ask_user(f, IMITATION, EVE + 3, SHELL("true"));
+    u.ahead_us += 60 * US_PER_S;
+    turn_until(f, &f->v[EVE + 3].exited);
+    assert_int_equal(f->v[EVE + 3].outcome, OUTCOME_LOST);
+    end_users();
+}
+
+static void test_what_the_helper_refuses_is_said(void **state)
+{
+    struct fixture *f = *state;
+
+    set_up_users(f, "refused");
+    ask_user(f, IMITATION, EVE, SHELL("true"));
+    turn_until(f, &f->v[EVE].exited);
+    assert_int_equal(f->v[EVE].outcome, OUTCOME_NOT_STARTED);
+    assert_non_null(strstr(f->v[EVE].why, "refused: for a test"));
+    end_users();
+}
+
+/* Names that would lead elsewhere are no directories. */
+static void test_a_name_leads_nowhere_else(void **state)
+{
+    static const char *const names[] = {"", "..", ".hidden", "a/b", "/etc", "-x"};
+    struct fixture *f = *state;
+    char why[EXEC_WHY_MAX];
+
+    set_up_users(f, "honest");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct job_desc *d = SHELL("true");
+        struct msg_exec_start m = {.run = 1, .id = try_of(1), .desc = d};
+
+        set_blob(&d->user, names[i]);
+        assert_int_equal(runners_run(u.rs, clock_now(), &m, NULL, why), HAWK_EINVALID);
+        job_desc_drop(d);
+    }
+    end_users();
+}
+
+/* ---- Another agent ---- */
+
+static uint32_t held_runs[8], held_n;
+
+static void note_held(void *arg, const struct msg *m, const char *const paths[2])
+{
+    assert_null(paths[0]);
+    assert_null(paths[1]);
+    assert_true(held_n < 8);
+    held_runs[held_n++] = m->exec_held.run;
+}
+
+static void come_back(struct fixture *f, bool kept)
+{
+    held_n = 0;
+    runners_leave(u.rs);
+    begin(f, kept);
+    runners_take_over(u.rs, note_held, NULL);
+}
+
+static void test_another_agent_takes_over_what_it_gave(void **state)
+{
+    struct fixture *f = *state;
+    char path[400];
+
+    set_up_users(f, "honest");
+    ask_user(f, HONEST, 1, SHELL("sleep 1000"));
+    ask_user(f, IMITATION, 2, SHELL("exit 4"));
+    ask_user(f, HONEST, 3, SHELL("exit 4"));
+    turn_until(f, &f->v[1].started);
+    turn_until(f, &f->v[2].exited);
+    turn_until(f, &f->v[3].exited);
+    assert_true(runners_forget(u.rs, 3));
+    runners_flush(u.rs, clock_now());
+    come_back(f, true);
+    assert_int_equal(held_n, 2);
+    assert_int_equal(held_runs[0] + held_runs[1], 3);
+    assert_int_equal(runners_running(u.rs), 1);
+
+    /* Of a run that no agent gave to eve's runner she says nothing that counts. */
+    snprintf(path, sizeof path, "%s/users/" IMITATION "/runs", u.state);
+    assert_int_equal(truncate(path, 0), 0);
+    come_back(f, true);
+    assert_int_equal(held_n, 1);
+    assert_int_equal(held_runs[0], 1);
+
+    /* One that is no successor ends what it finds. */
+    come_back(f, false);
+    assert_int_equal(held_n, 0);
+    assert_int_equal(runners_running(u.rs), 0);
+    end_users();
+}
+
+static int tear_down_users(void **state)
+{
+    runners_stop(u.rs);
+    u.rs = NULL;
+    return tear_down(state);
+}
+
+#define USERS(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down_users)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        USERS(test_runs_of_two_users),
+        USERS(test_kill_limit_and_pause_reach_the_run),
+        USERS(test_an_imitation_is_ended),
+        USERS(test_a_runner_that_does_nothing_is_ended_from_outside),
+        USERS(test_what_the_helper_refuses_is_said),
+        USERS(test_a_name_leads_nowhere_else),
+        USERS(test_another_agent_takes_over_what_it_gave),
+    };
+
+    if (argc == 3 && strcmp(argv[1], "--runner") == 0)
+        return be_runner(argv[2]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
