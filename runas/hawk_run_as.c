@@ -245,9 +245,9 @@ static void drop_to_keeper(void)
         fail(EXIT_FAILED, "cannot become the caller: %s", strerror(errno));
     set_capabilities(1u << CAP_KILL);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    prctl(PR_SET_NAME, "hawk-keeper", 0, 0, 0);
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
         close(fd);
+    prctl(PR_SET_NAME, "hawk-keeper", 0, 0, 0);
 }
 
 /* They are ours, and not reaped: their numbers name no other processes. */

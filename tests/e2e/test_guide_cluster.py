@@ -24,7 +24,8 @@ class Machine(Daemon):
     def __init__(self, net, name, command, dir):
         argv = ["ip", "netns", "exec", net, "unshare", "--uts", "sh", "-c",
                 f"hostname {name}; exec {HAWK} {command} --state-dir {dir}/{name}-{command.split()[0]}"
-                + (f" --output-dir {dir}/{name}/out" if "worker" in command else "")]
+                # The guide's machines have hawk-run-as, and a worker that serves everybody.
+                + (f" --output-dir {dir}/{name}/out --run-as any" if "worker" in command else "")]
         super().__init__(env={"HAWK_CONFIG": f"{dir}/hawk.yaml"}, argv=argv)
 
 

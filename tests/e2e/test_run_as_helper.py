@@ -69,7 +69,7 @@ def test_a_runner_is_its_users_and_nothing_is_left_of_the_caller():
         helper = install_helper(d, SHELL)
         script = ("exec >&3; id -u; id -g; id -G; pwd; env | sort | tr '\\n' ' '; echo; ls /proc/self/fd | tr '\\n' ' '; echo;"
                   "grep -E '^(CapPrm|CapEff|SigBlk|SigIgn|NoNewPrivs)' /proc/self/status | tr -d '\\n\\t'; echo; umask;"
-                  "setpriv --reuid=0 true 2>/dev/null && echo root || echo user; echo; read wait <&4")
+                  "setpriv --reuid=0 true 2>/dev/null && echo root || echo user; echo; exec sleep 1000")
         other = os.open("/etc/shadow", os.O_RDONLY)
         dirty = {"LD_PRELOAD": "/nowhere.so", "LD_LIBRARY_PATH": d, "GCONV_PATH": d, "IFS": "x", "ENV": f"{d}/env", "BASH_ENV": f"{d}/env",
                  "HAWK_TOKEN": "secret", "TMPDIR": d}
@@ -99,7 +99,7 @@ def test_whom_it_refuses():
         install_helper(d, SHELL, "lowest_uid 70000")
         assert Started(helper, "ann").end()[0] == REFUSED
         install_helper(d, SHELL, "allow_root yes")
-        s = Started(helper, "toor", "exec >&3; id -u; echo; read wait <&4")
+        s = Started(helper, "toor", "exec >&3; id -u; echo; exec sleep 1000")
         assert s.said() == ["0"]
         s.p.send_signal(signal.SIGTERM)
         s.gone()
@@ -181,7 +181,7 @@ def test_it_takes_nothing_but_what_belongs_there():
 
 
 TREE = ("exec >&3; (setsid env -i sh -c '(sleep 1000 & echo $!) 2>&-' & ); setsid sh -c 'echo $$; exec sleep 1000' & sleep 0.1; echo $$; echo;"
-        "read wait <&4; sleep 1000")
+        "sleep 1000")
 
 
 def test_what_a_user_does_to_his_runner_keeps_nothing_alive():
@@ -208,7 +208,7 @@ def test_what_a_user_does_to_his_runner_keeps_nothing_alive():
 def test_a_keeper_has_no_privilege_but_to_end_tasks():
     with place() as d:
         helper = install_helper(d, SHELL)
-        s = Started(helper, "ann", "exec >&3; echo up; echo; read wait <&4")
+        s = Started(helper, "ann", "exec >&3; echo up; echo; exec sleep 1000")
         s.said()
 
         def status():
