@@ -322,6 +322,7 @@ class Executor(concurrent.futures.Executor):
         def on_end(job, error):
             with self._lock:
                 self._jobs.discard(job)
+                self._lock.notify_all()
             for call in left.values():
                 self._fail(call, HawkError(error) if error else WorkerError("the call was cancelled by the cluster"))
             left.clear()

@@ -347,6 +347,27 @@ def test_somebody_elses_bytes_are_not_unpickled():
         assert "a packet that this executor did not make" in over[0].message, over
 
 
+def test_a_dist_tells_the_last_result_and_the_end_of_its_job_apart():
+    before, _executor.LEAVE_SECONDS = _executor.LEAVE_SECONDS, 3 * BOUND
+    try:
+        with p.up():
+            ex = hawk.Executor()
+            end = ex._session._end
+
+            def late(tag, error):
+                if ex._session.jobs[tag] in ex._jobs:
+                    wait_for("the executor to end", lambda: ex._broken)
+                end(tag, error)
+            ex._session._end = late
+            assert ex.submit(p.square, 2).result(BOUND) == 4
+            over = threading.Thread(target=ex.shutdown, daemon=True)
+            over.start()
+            over.join(BOUND)
+            assert not over.is_alive(), "its end waits for something that has happened"
+    finally:
+        _executor.LEAVE_SECONDS = before
+
+
 def test_run_and_submit():
     with p.cluster(workers=2) as c, tempfile.TemporaryDirectory() as d:
         job = hawk.run(["sh", "-c", "echo {} squared is $(({} * {}))"], inputs=[1, 2, 3], stdout=f"{d}/%t")
