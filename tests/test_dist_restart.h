@@ -5,8 +5,8 @@
 #include "tests/test_dist.h"
 
 /* As the store does it. */
-static void journal_job(struct talk *t, uint64_t seq, struct job_desc *desc, uint16_t life, uint16_t handed,
-                        struct task_set *tasks)
+static inline void journal_job(struct talk *t, uint64_t seq, struct job_desc *desc, uint16_t life,
+                               uint16_t handed, struct task_set *tasks)
 {
     desc->flags |= JOB_DETACHED;
     HEAR(t, 0, JOURNAL_JOB, journal_job, .job = J(seq), .desc = desc, .tasks = tasks, .epoch = 1,
@@ -14,14 +14,14 @@ static void journal_job(struct talk *t, uint64_t seq, struct job_desc *desc, uin
     job_desc_drop(desc);
 }
 
-static void journal_task(struct talk *t, uint64_t seq, uint32_t task, enum task_state state)
+static inline void journal_task(struct talk *t, uint64_t seq, uint32_t task, enum task_state state)
 {
     HEAR(t, 0, JOURNAL_TASK, journal_task, .id = try_of(seq, task, 1, 1), .state = state, .run_us = 50,
          .worker = {101}, .code = state == TASK_FAILED, .outcome = OUTCOME_EXITED);
 }
 
 /* In the life after the first one, before it has joined. */
-static struct talk *talk_again(void)
+static inline struct talk *talk_again(void)
 {
     struct talk *t = talk_new("hawk");
 
@@ -32,16 +32,16 @@ static struct talk *talk_again(void)
     return t;
 }
 
-static void held(struct talk *t, uint32_t worker, struct try_id id, enum task_state state)
+static inline void held(struct talk *t, uint32_t worker, struct try_id id, enum task_state state)
 {
     HEAR(t, worker, TASK_HELD, task_held, .id = id, .state = state, .run_us = 1000);
 }
 
-static void held_end(struct talk *t, uint32_t worker) { HEAR(t, worker, HELD_END, held_end, 0); }
+static inline void held_end(struct talk *t, uint32_t worker) { HEAR(t, worker, HELD_END, held_end, 0); }
 
 /* ---- At most once ---- */
 
-static void journal_launch(struct talk *t, uint64_t seq, uint32_t task)
+static inline void journal_launch(struct talk *t, uint64_t seq, uint32_t task)
 {
     HEAR(t, 0, JOURNAL_TASK, journal_task, .id = try_of(seq, task, 1, 1), .state = TASK_LAUNCHED,
          .worker = {101});

@@ -1,0 +1,134 @@
+/* Jobs that their users hold: docs/protocol.md 14, central's side. */
+#include "tests/test_central.h"
+
+static void long_hold(struct cluster *c, uint64_t seq, uint16_t owner, bool on)
+{
+    tell(&c->t, LONG_HOLD, long_hold, c->d, .job = JOB(c->d, seq), .epoch = 1, .owner = owner, .on = on);
+}
+
+static bool held_on_record(struct cluster *c) { return expect(&c->t, JOURNAL_WAITS, journal_waits, 0)->held; }
+
+static void what_waits_at_a_worker_is_called_back(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    submit(&c.t, c.d, 1, 3, 9 * S);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    long_hold(&c, 1, 1, true);
+    assert_true(held_on_record(&c));
+    for (uint32_t task = 1; task < 3; task++)
+        assert_int_equal(expect(&c.t, TASK_RECALL, task_recall, c.w[0])->id.task, task);
+    expect_none(&c.t, TASK_RECALL, c.w[0]);
+    expect_none(&c.t, TASK_CANCEL, c.w[0]); /* what runs goes on */
+    for (uint32_t task = 1; task < 3; task++) {
+        tell(&c.t, TASK_RETURNED, task_returned, c.w[0], .id = try_of(c.d, 1, task, 1));
+        expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    }
+    /* Whoever comes gets nothing of it. */
+    c.w[1] = add_worker(&c.t, "w1", 1);
+    pass(&c.t, 10 * S);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[1]);
+    long_hold(&c, 1, 1, true); /* said again: nothing new */
+    expect_nothing_else(&c.t);
+    long_hold(&c, 1, 1, false);
+    assert_false(held_on_record(&c));
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 2);
+    end(&c);
+}
+
+static void another_job_is_placed_meanwhile(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 0);
+    submit(&c.t, c.d, 1, 1, 9 * S);
+    submit(&c.t, c.d, 2, 1, 9 * S);
+    long_hold(&c, 1, 1, true);
+    c.w[0] = add_worker(&c.t, "w0", 1);
+    pass(&c.t, 1 * S);
+    assert_int_equal(view_of(&c, 1).waiting, 1);
+    assert_int_equal(view_of(&c, 2).waiting, 0);
+    end(&c);
+}
+
+/* The dist that held it is gone; the next one says at once whether it holds it. */
+static void a_new_owner_ends_the_hold(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    submit(&c.t, c.d, 1, 1, 9 * S);
+    long_hold(&c, 1, 1, true);
+    tell(&c.t, TASK_RETURNED, task_returned, c.w[0], .id = try_of(c.d, 1, 0, 1));
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(c.d, 1), .epoch = 1, .owner = 3);
+    assert_false(held_on_record(&c));
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    long_hold(&c, 1, 1, true); /* the old one's, late */
+    expect_none(&c.t, JOURNAL_WAITS, 0);
+    long_hold(&c, 1, 3, true);
+    assert_true(held_on_record(&c));
+    end(&c);
+}
+
+static void a_new_owner_that_holds_it_too(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    submit(&c.t, c.d, 1, 1, 9 * S);
+    long_hold(&c, 1, 1, true);
+    long_hold(&c, 1, 3, true);
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(c.d, 1), .epoch = 1, .owner = 3);
+    expect_none(&c.t, JOURNAL_WAITS, 0);
+    end(&c);
+}
+
+static void clients_hold_what_no_dist_owns(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    submit(&c.t, c.d, 1, 2, 9 * S);
+    tell(&c.t, HOLD, hold, 0, .job = JOB(c.d, 1), .client = 6, .on = 1);
+    assert_int_equal(expect(&c.t, HOLD_SET, hold_set, 0)->err, 0);
+    assert_true(held_on_record(&c));
+    assert_int_equal(count_out(&c.t, MSG_TASK_RECALL), 2);
+    tell(&c.t, HOLD, hold, 0, .job = JOB(c.d, 7), .client = 6, .on = 1);
+    assert_int_equal(expect(&c.t, HOLD_SET, hold_set, 0)->err, HAWK_ENOT_FOUND);
+    end(&c);
+}
+
+static void a_hold_is_read_back(void **state)
+{
+    struct cluster c = {0};
+    struct job_desc *d = desc_of("", 1);
+
+    talk_config(&c.t);
+    talk_start(&c.t);
+    tell(&c.t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 1), .desc = d, .epoch = 1, .estimate_us = 9 * S);
+    tell(&c.t, JOURNAL_WAITS, journal_waits, 0, .job = JOB(1, 1), .epoch = 1, .held = 1);
+    job_desc_drop(d);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    c.w[0] = add_worker(&c.t, "w0", 1);
+    pass(&c.t, 100 * S);
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 0);
+    tell(&c.t, HOLD, hold, 0, .job = JOB(1, 1), .client = 6, .on = 0);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    end(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_waits_at_a_worker_is_called_back),
+        cmocka_unit_test(another_job_is_placed_meanwhile),
+        cmocka_unit_test(a_new_owner_ends_the_hold),
+        cmocka_unit_test(a_new_owner_that_holds_it_too),
+        cmocka_unit_test(clients_hold_what_no_dist_owns),
+        cmocka_unit_test(a_hold_is_read_back),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

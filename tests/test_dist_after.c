@@ -1,0 +1,372 @@
+/* Jobs that wait for jobs, and jobs that are held: docs/protocol.md 14, the dist's side. */
+#include "tests/test_dist_restart.h"
+
+#include "msg/after.h"
+
+static void after(struct job_desc *desc, const char *text) { after_add(&desc->after, text, strlen(text)); }
+
+/* A job with these predecessors, and no more to say of it than that it was accepted. */
+static void submit_after(struct talk *t, uint32_t tasks, uint32_t flags, const char *first,
+                         const char *second)
+{
+    struct job_desc *desc = desc_new(tasks, "next");
+
+    desc->flags |= flags;
+    after(desc, first);
+    if (second)
+        after(desc, second);
+    submit(t, desc);
+}
+
+/* The job's only task runs at 101, by its request of this number, and ends with this code. */
+static void run_one(struct talk *t, uint64_t seq, uint32_t number, int32_t code)
+{
+    request(t, 101, seq, number);
+    ignore(t);
+    finished(t, 101, try_of(seq, 0, 1, 1), code, 50);
+}
+
+static void hold(struct talk *t, uint64_t seq, bool on)
+{
+    HEAR(t, 0, HOLD, hold, .job = J(seq), .client = 4, .on = on);
+}
+
+/* What is on record up to here, and whatever follows from it. */
+static void journalled(struct talk *t, uint64_t token)
+{
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = token);
+    ignore(t);
+}
+
+/* ---- Predecessors ---- */
+
+static void test_begins_when_its_predecessor_is_done(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit(t, desc_new(1, ""));
+    ignore(t);
+    submit_after(t, 1, 0, "3.1", NULL);
+    says(t, "- SUBMITTED job=3.2 client=9 err=0");
+    assert_int_equal(job_view_of(t, 2).state, JOB_BLOCKED);
+    assert_int_equal(block_of(t, 2), DIST_BLOCK_AFTER);
+    run_one(t, 1, 1, 0);
+    says(t, "101 FINISH_ACK id=3.1/0@1.1");
+    says(t, "101 PROBE job=3.2 estimate_us=0 count=2");
+    says(t, "central JOB_REPORT name=\"\"");
+    says(t, "- JOB_EVENT job=3.1 done=1 failed=0 state=3");
+    assert_int_equal(job_view_of(t, 2).state, JOB_WAITING);
+    talk_end(t);
+}
+
+static void test_waits_for_the_last_of_several(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit(t, desc_new(1, ""));
+    ignore(t);
+    submit(t, desc_new(1, ""));
+    ignore(t);
+    submit_after(t, 1, 0, "3.1", "3.2");
+    ignore(t);
+    run_one(t, 2, 1, 0);
+    ignore(t);
+    assert_int_equal(job_view_of(t, 3).state, JOB_BLOCKED);
+    run_one(t, 1, 2, 0);
+    says(t, "101 FINISH_ACK");
+    says(t, "101 PROBE job=3.3");
+    ignore(t);
+    talk_end(t);
+}
+
+static void test_a_predecessor_that_fails_cancels_what_waits_in_turn(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit(t, desc_new(1, ""));
+    ignore(t);
+    submit_after(t, 2, 0, "3.1", NULL);
+    ignore(t);
+    submit_after(t, 1, 0, "3.2:any", NULL);
+    ignore(t);
+    submit_after(t, 1, 0, "3.2", NULL);
+    ignore(t);
+    submit_after(t, 1, 0, "3.1:failed", NULL);
+    ignore(t);
+    run_one(t, 1, 1, 7);
+    ignore(t);
+    assert_int_equal(job_view_of(t, 2).state, JOB_CANCELLED);
+    assert_int_equal(job_view_of(t, 2).cause.v, J(1).v);
+    assert_int_equal(job_view_of(t, 3).state, JOB_WAITING);
+    assert_int_equal(job_view_of(t, 4).state, JOB_CANCELLED);
+    assert_int_equal(job_view_of(t, 4).cause.v, J(2).v);
+    assert_int_equal(job_view_of(t, 5).state, JOB_WAITING);
+    talk_end(t);
+}
+
+static void test_tasks_wait_for_tasks(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit(t, desc_new(2, ""));
+    ignore(t);
+    submit_after(t, 2, 0, "3.1", NULL);
+    says(t, "- SUBMITTED job=3.2");
+    request(t, 101, 1, 1);
+    says(t, "101 TASK_LAUNCH id=3.1/0@1.1");
+    request(t, 101, 1, 2);
+    ignore(t);
+    finished(t, 101, try_of(1, 1, 1, 1), 0, 50);
+    says(t, "101 FINISH_ACK");
+    says(t, "101 PROBE job=3.2 estimate_us=0 count=2");
+    ignore(t);
+    request(t, 101, 2, 3);
+    says(t, "101 TASK_LAUNCH id=3.2/1@1.1"); /* and not its first, which waits still */
+    ignore(t);
+    /* The first one's predecessor fails. */
+    finished(t, 101, try_of(1, 0, 1, 1), 3, 50);
+    ignore(t);
+    assert_int_equal(task_view_of(t, 2, 0).state, TASK_CANCELLED);
+    assert_int_equal(task_view_of(t, 2, 1).state, TASK_LAUNCHED);
+    assert_int_equal(job_view_of(t, 2).cause.v, J(1).v);
+    talk_end(t);
+}
+
+static void test_as_a_whole_when_it_says_so(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit(t, desc_new(2, ""));
+    ignore(t);
+    submit_after(t, 2, JOB_AFTER_WHOLE, "3.1", NULL);
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    finished(t, 101, try_of(1, 0, 1, 1), 0, 50);
+    says(t, "101 FINISH_ACK");
+    assert_int_equal(job_view_of(t, 2).state, JOB_BLOCKED);
+    talk_end(t);
+}
+
+static void test_whoever_is_not_known_here_is_refused(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(1, "");
+
+    blob_drop(desc->user);
+    desc->user = blob_str("ann");
+    submit(t, desc);
+    ignore(t);
+    submit_after(t, 1, 0, "3.7", NULL);
+    says(t, "- SUBMITTED job=- client=9 err=-5");
+    submit_after(t, 1, 0, "3.1", NULL); /* another user's */
+    says(t, "- SUBMITTED job=- client=9 err=-5");
+    talk_end(t);
+}
+
+static void test_a_long_job_is_handed_over_when_it_may_begin(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(1, "big");
+
+    submit(t, desc_new(1, ""));
+    ignore(t);
+    desc->tag = TAG_LONG;
+    after(desc, "3.1:any");
+    submit(t, desc);
+    says(t, "- SUBMITTED job=3.2");
+    run_one(t, 1, 1, 1);
+    says(t, "central LONG_SUBMIT job=3.2");
+    ignore(t);
+    talk_end(t);
+}
+
+/* ---- On record ---- */
+
+static void test_what_ended_as_asked_is_on_record_before_it_is_forgotten(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit(t, desc_new(1, ""));
+    ignore(t);
+    submit_after(t, 1, JOB_DETACHED, "3.1", NULL);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    says(t, "- SUBMITTED job=3.2");
+    run_one(t, 1, 1, 0);
+    says(t, "- JOB_EVENT job=3.1");
+    says(t, "- JOURNAL_WAITS job=3.2 token=2 cause=- met=1 epoch=1 held=0");
+    ignore(t);
+    talk_end(t);
+}
+
+static void journal_after(struct talk *t, uint64_t seq, const char *pred)
+{
+    struct job_desc *desc = desc_new(1, "");
+
+    after(desc, pred);
+    journal_job(t, seq, desc, 1, 0, NULL);
+}
+
+static void test_read_back_it_waits_for_whom_it_waited_for(void **state)
+{
+    struct talk *t = talk_again();
+
+    journal_job(t, 7, desc_new(1, ""), 1, 0, NULL);
+    journal_after(t, 8, "3.7");
+    journal_after(t, 9, "3.5"); /* met, and forgotten since */
+    HEAR(t, 0, JOURNAL_WAITS, journal_waits, .job = J(9), .epoch = 1, .met = 1);
+    journal_after(t, 10, "3.5"); /* in no journal */
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    ignore(t);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    ignore(t);
+    held_end(t, 101);
+    ignore(t);
+    wait_timer(t, 50000);
+    says(t, "101 PROBE job=3.7");
+    says(t, "101 PROBE job=3.9");
+    ignore(t);
+    assert_int_equal(job_view_of(t, 8).state, JOB_BLOCKED);
+    assert_int_equal(job_view_of(t, 10).state, JOB_CANCELLED);
+    assert_int_equal(job_view_of(t, 10).cause.v, J(5).v);
+    talk_end(t);
+}
+
+/* ---- Holding ---- */
+
+static void test_held_nothing_of_it_starts(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit(t, desc_new(2, ""));
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    hold(t, 1, true);
+    says(t, "101 PROBE_CANCEL job=3.1");
+    says(t, "- HOLD_SET job=3.1 client=4 err=0");
+    ignore(t);
+    request(t, 101, 1, 2);
+    says(t, "101 NO_TASK");
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_HELD);
+    /* What runs goes on. */
+    finished(t, 101, try_of(1, 0, 1, 1), 0, 50);
+    says(t, "101 FINISH_ACK");
+    hold(t, 1, false);
+    says(t, "101 PROBE job=3.1 estimate_us=0 count=2");
+    says(t, "- HOLD_SET job=3.1 client=4 err=0");
+    talk_end(t);
+}
+
+static void test_held_before_anything_started(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit(t, desc_new(1, ""));
+    ignore(t);
+    hold(t, 1, true);
+    ignore(t);
+    assert_int_equal(job_view_of(t, 1).state, JOB_HELD);
+    hold(t, 7, true);
+    says(t, "- HOLD_SET job=3.7 client=4 err=-5");
+    talk_end(t);
+}
+
+static void test_a_hold_is_on_record_before_it_is_confirmed(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(1, "");
+
+    desc->flags = JOB_DETACHED;
+    submit(t, desc);
+    journalled(t, 1);
+    hold(t, 1, true);
+    says(t, "101 PROBE_CANCEL");
+    says(t, "- JOURNAL_WAITS job=3.1 token=2 cause=- met=0 epoch=1 held=1");
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    says(t, "- HOLD_SET job=3.1 client=4 err=0");
+    talk_end(t);
+}
+
+static void test_a_hold_is_read_back(void **state)
+{
+    struct talk *t = talk_again();
+
+    journal_job(t, 7, desc_new(1, ""), 1, 0, NULL);
+    HEAR(t, 0, JOURNAL_WAITS, journal_waits, .job = J(7), .epoch = 1, .held = 1);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    ignore(t);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    ignore(t);
+    held_end(t, 101);
+    ignore(t);
+    wait_timer(t, 50000);
+    assert_int_equal(job_view_of(t, 7).state, JOB_HELD);
+    ignore(t);
+    hold(t, 7, false);
+    says(t, "101 PROBE job=3.7");
+    ignore(t);
+    talk_end(t);
+}
+
+static void test_central_hears_of_a_hold_when_it_is_on_record(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(1, "big");
+
+    desc->flags = JOB_DETACHED;
+    desc->tag = TAG_LONG;
+    submit(t, desc);
+    journalled(t, 1);
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
+    ignore(t);
+    hold(t, 1, true);
+    says(t, "- JOURNAL_WAITS job=3.1");
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    says(t, "central LONG_HOLD job=3.1 epoch=1 owner=1 on=1");
+    says(t, "- HOLD_SET job=3.1 client=4 err=0");
+    hold(t, 1, false);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3);
+    says(t, "central LONG_HOLD job=3.1 epoch=1 owner=1 on=0");
+    ignore(t);
+    /* A central that comes back hears it again, before anything else about the job. */
+    hold(t, 1, true);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 4);
+    ignore(t);
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    central_joins(t);
+    says(t, "central LONG_HOLD job=3.1 epoch=1 owner=1 on=1");
+    says(t, "central LONG_WATCH job=3.1 epoch=1");
+    ignore(t);
+    talk_end(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_begins_when_its_predecessor_is_done),
+        cmocka_unit_test(test_waits_for_the_last_of_several),
+        cmocka_unit_test(test_a_predecessor_that_fails_cancels_what_waits_in_turn),
+        cmocka_unit_test(test_tasks_wait_for_tasks),
+        cmocka_unit_test(test_as_a_whole_when_it_says_so),
+        cmocka_unit_test(test_whoever_is_not_known_here_is_refused),
+        cmocka_unit_test(test_a_long_job_is_handed_over_when_it_may_begin),
+        cmocka_unit_test(test_what_ended_as_asked_is_on_record_before_it_is_forgotten),
+        cmocka_unit_test(test_read_back_it_waits_for_whom_it_waited_for),
+        cmocka_unit_test(test_held_nothing_of_it_starts),
+        cmocka_unit_test(test_held_before_anything_started),
+        cmocka_unit_test(test_a_hold_is_on_record_before_it_is_confirmed),
+        cmocka_unit_test(test_a_hold_is_read_back),
+        cmocka_unit_test(test_central_hears_of_a_hold_when_it_is_on_record),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
