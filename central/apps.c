@@ -204,6 +204,7 @@ void central_node_forget_user(struct central *c, struct node *n) { set_user(c, n
 void central_on_serves(struct central *c, const struct msg *in)
 {
     set_user(c, c->from, in->serves.user);
+    central_partition_balance(c);
     central_members_changed(c, c->from);
 }
 

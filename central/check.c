@@ -43,6 +43,7 @@ static void check_nodes(const struct central *c)
         general += n->general;
         slots += n->slots;
         reserved += n->general ? 0 : n->slots;
+        CHECK(n->general || central_partition_settles(c) || central_partition_keeps(c, n));
     }
     for (int s = 0; s < NODE_STATE_COUNT; s++)
         listed += list_length(&c->by_state[s]);
@@ -54,7 +55,6 @@ static void check_nodes(const struct central *c)
     CHECK(general == c->n_general);
     CHECK(slots == c->slots);
     CHECK(reserved == c->slots_reserved);
-    CHECK(workers == 0 || general > 0 || c->settle_us != TIME_NEVER);
     CHECK(reserved <= slots * c->policy.short_share_ppm / 1000000 || c->settle_us != TIME_NEVER);
     central_pairing_check(c);
 }

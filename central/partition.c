@@ -55,13 +55,28 @@ static void move(struct central *c, struct node *n, bool general)
     central_members_changed(c, n);
 }
 
+/* Long jobs keep at least one worker, and so do those of a user whose workers run his commands alone. With such
+ * workers O(workers). */
+bool central_partition_keeps(const struct central *c, const struct node *n)
+{
+    if (list_empty(&c->owned))
+        return c->n_general > (uint32_t)is_general(n);
+    for (uint32_t id = 1; id < c->nodes_end; id++) {
+        const struct node *other = c->nodes[id];
+
+        if (other != n && is_general(other) && !other->serves == !n->serves && other->user == n->user)
+            return true;
+    }
+    return false;
+}
+
 /* Of the general workers with at most so many slots, the one with the lowest id; NULL: none. */
 static struct node *next_to_reserve(struct central *c, uint64_t slots)
 {
     uint32_t fit = 0;
 
     if (c->n_general < 2)
-        return NULL; /* long jobs keep at least one worker */
+        return NULL;
     for (uint32_t s = 1; s <= LIMIT_SLOTS && s <= slots; s++)
         fit += c->general_with[s];
     if (!fit)
@@ -69,7 +84,7 @@ static struct node *next_to_reserve(struct central *c, uint64_t slots)
     while (!is_general(c->nodes[c->general_first]))
         c->general_first++;
     for (uint32_t id = c->general_first; id < c->nodes_end; id++)
-        if (is_general(c->nodes[id]) && c->nodes[id]->slots <= slots)
+        if (is_general(c->nodes[id]) && c->nodes[id]->slots <= slots && central_partition_keeps(c, c->nodes[id]))
             return c->nodes[id];
     return NULL;
 }
@@ -89,11 +104,15 @@ void central_partition_balance(struct central *c)
 
     if (central_partition_settles(c))
         return;
-    while (c->n_workers > 0 && (c->slots_reserved > target || c->n_general == 0)) {
+    while (c->slots_reserved > target) {
         n = next_to_release(c);
         CHECK(n);
         move(c, n, true);
     }
+    if (c->n_general == 0 || !list_empty(&c->owned))
+        for (uint32_t id = c->reserved_last; id > 0; id--)
+            if (is_reserved(c->nodes[id]) && !central_partition_keeps(c, c->nodes[id]))
+                move(c, c->nodes[id], true);
     while (c->slots_reserved < target && (n = next_to_reserve(c, target - c->slots_reserved)))
         move(c, n, false);
 }

@@ -496,11 +496,11 @@ void central_members_run(struct central *c);
 void central_partition_count(struct central *c, struct node *n, bool counted); /* in its partition's slots */
 /* Moves as few workers as needed between the partitions. */
 void central_partition_balance(struct central *c);
+/* Whether another general worker serves whom n serves. */
+bool central_partition_keeps(const struct central *c, const struct node *n);
 void central_partition_tell(struct central *c, struct node *n);
-/* Tells workers their partition, unless it is too early after a restart. */
-void central_partition_flush(struct central *c);
-/* Whether central, after a restart, waits for workers that were there before. */
-bool central_partition_settles(const struct central *c);
+void central_partition_flush(struct central *c); /* tells workers, unless it is too early after a restart */
+bool central_partition_settles(const struct central *c); /* too early: workers that were there may come back */
 /* Whether placement waits: after a restart the worker that answers first would get all tasks. */
 bool central_partition_holds(const struct central *c);
 int64_t central_partition_due_us(const struct central *c);

@@ -64,6 +64,40 @@ static void long_tasks_go_where_their_user_is_served(void **state)
     end(&c);
 }
 
+/* Each worker acknowledges what it was told last. */
+static bool is_general(struct talk *t, uint32_t worker)
+{
+    for (uint32_t epoch = 1; epoch < 16; epoch++)
+        tell(t, PARTITION_ACK, partition_ack, worker, .epoch = epoch);
+    return general(t, worker);
+}
+
+static void each_user_keeps_a_general_worker(void **state)
+{
+    struct talk t;
+    struct central_summary s;
+    uint32_t w[5];
+
+    talk_config(&t);
+    t.config.history.share_ppm = 1000000;
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    for (uint32_t i = 0; i < 5; i++)
+        w[i] = add_worker(&t, (char[]){'w', (char)('0' + i), 0}, 1);
+    central_view_summary(t.c, &s);
+    assert_int_equal(s.workers_reserved, 4);
+    serves(&t, w[0], "ann");
+    assert_true(is_general(&t, w[0])); /* her only one */
+    serves(&t, w[1], "ann");
+    serves(&t, w[2], "bob");
+    central_view_summary(t.c, &s);
+    assert_int_equal(s.workers_reserved, 2);
+    assert_int_equal(is_general(&t, w[0]) + is_general(&t, w[1]), 1);
+    assert_true(is_general(&t, w[2]));
+    assert_int_equal(is_general(&t, w[3]) + is_general(&t, w[4]), 1); /* everybody's */
+    talk_end(&t);
+}
+
 static void tasks_that_nobody_may_run_wait(void **state)
 {
     struct cluster c;
@@ -100,6 +134,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dists_hear_whom_a_worker_serves),
         cmocka_unit_test(long_tasks_go_where_their_user_is_served),
+        cmocka_unit_test(each_user_keeps_a_general_worker),
         cmocka_unit_test(tasks_that_nobody_may_run_wait),
         cmocka_unit_test(its_thieves_get_no_hints),
     };
