@@ -84,7 +84,8 @@ static struct node *next_to_reserve(struct central *c, uint64_t slots)
     while (!is_general(c->nodes[c->general_first]))
         c->general_first++;
     for (uint32_t id = c->general_first; id < c->nodes_end; id++)
-        if (is_general(c->nodes[id]) && c->nodes[id]->slots <= slots && central_partition_keeps(c, c->nodes[id]))
+        if (is_general(c->nodes[id]) && c->nodes[id]->slots <= slots &&
+            central_partition_keeps(c, c->nodes[id]))
             return c->nodes[id];
     return NULL;
 }

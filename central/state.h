@@ -500,7 +500,7 @@ void central_partition_balance(struct central *c);
 bool central_partition_keeps(const struct central *c, const struct node *n);
 void central_partition_tell(struct central *c, struct node *n);
 void central_partition_flush(struct central *c); /* tells workers, unless it is too early after a restart */
-bool central_partition_settles(const struct central *c); /* too early: workers that were there may come back */
+bool central_partition_settles(const struct central *c); /* too early: workers may come back */
 /* Whether placement waits: after a restart the worker that answers first would get all tasks. */
 bool central_partition_holds(const struct central *c);
 int64_t central_partition_due_us(const struct central *c);
