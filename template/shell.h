@@ -44,6 +44,7 @@ enum words_stage {
     WORDS_NONE,      /* no such program yet */
     WORDS_NAMED,     /* its options come */
     WORDS_CODE_NEXT, /* the next word is code (a shell's: the next that is no option) */
+    WORDS_CODE_HERE, /* the next word is code, although it may look like an option: it stands behind `--` */
     WORDS_CODE_ALL   /* all further words are code */
 };
 

@@ -55,13 +55,17 @@ static const struct reader *reader_find(const char *word)
     return NULL;
 }
 
-static bool is_option(const char *word) { return (*word == '-' || *word == '+') && word[1]; }
+/* A shell takes a bare `+` for an option as well. */
+static bool is_option(const char *word) { return *word == '-' || *word == '+'; }
+static bool ends_options(const char *word) { return strcmp(word, "--") == 0 || strcmp(word, "-") == 0; }
 
 /* An option of a shell. Letters stand together: -eo pipefail, -ec. */
 static void shell_option(struct command_words *c, const char *word)
 {
-    if (strcmp(word, "--") == 0 && c->stage == WORDS_NAMED)
-        c->stage = WORDS_NONE; /* the name of a script follows */
+    if (ends_options(word)) { /* the text follows, or the name of a script */
+        c->stage = c->stage == WORDS_CODE_NEXT ? WORDS_CODE_HERE : WORDS_NONE;
+        return;
+    }
     if (strncmp(word, "--", 2) == 0) {
         c->takes = strcmp(word, "--rcfile") == 0 || strcmp(word, "--init-file") == 0;
         return;
@@ -90,7 +94,7 @@ static bool take_word(struct command_words *c, const char *word)
     }
     if (c->stage == WORDS_CODE_ALL)
         return true;
-    if (c->stage == WORDS_CODE_NEXT && (!c->shell || !is_option(word))) {
+    if (c->stage == WORDS_CODE_HERE || (c->stage == WORDS_CODE_NEXT && (!c->shell || !is_option(word)))) {
         c->stage = c->shell ? WORDS_NONE : WORDS_NAMED;
         return true;
     }
@@ -184,12 +188,10 @@ int shell_text_of(uint32_t argc, const char *const *argv)
         i = behind(i, argc, argv, name);
     }
     for (; i < argc; i++) {
-        bool text = words.stage == WORDS_CODE_NEXT && !words.takes && !is_option(argv[i]);
+        bool next = words.stage == WORDS_CODE_NEXT && !words.takes && !is_option(argv[i]);
 
-        if (text)
+        if (next || words.stage == WORDS_CODE_HERE)
             return (int)i;
-        if (words.stage == WORDS_CODE_NEXT && strcmp(argv[i], "--") == 0)
-            return i + 1 < argc ? (int)i + 1 : -1;
         command_words_add(&words, argv[i]);
         if (words.stage == WORDS_NONE)
             return -1;

@@ -360,6 +360,11 @@ static void test_which_word(void **state)
         {{"dash", "-ec", "{}"}, 2},
         {{"bash", "-c", "-e", "{}"}, 3},
         {{"sh", "-c", "--", "{}"}, 3},
+        {{"sh", "-c", "--", "-{}"}, 3},
+        {{"sh", "-c", "-", "-{}"}, 3},
+        {{"sh", "-c", "+", "{}"}, 3},
+        {{"sh", "-c", "-e", "-", "--", "{}"}, 4},
+        {{"sh", "-", "-c", "{}"}, -1},
         {{"zsh", "-f", "-c", "{}"}, 3},
         {{"ksh", "+x", "-c", "{}"}, 3},
         {{"env", "A=1", "B={}", "sh", "-c", "{}"}, 5},
@@ -402,19 +407,14 @@ static void test_readers(void **state)
         const char *argv[6];
         const char *reader;
     } cases[] = {
-        {{"ssh", "-p", "22", "host", "ls {}"}, "ssh"},
-        {{"ssh", "{}", "uptime"}, NULL},
-        {{"python3.11", "-c", "print('{}')"}, "python -c"},
-        {{"python3", "x.py", "{}"}, NULL},
-        {{"python3", "-c", "import sys", "{}"}, NULL},
-        {{"perl", "-ne", "print '{}'"}, "perl -e"},
-        {{"sudo", "sh", "-c", "echo {}"}, "sh -c"},
-        {{"sh", "-c", "eval \"echo {}\""}, "eval"},
-        {{"sh", "-c", "ssh h 'echo {}'"}, "ssh"},
-        {{"sh", "-c", "ssh {} uptime; echo {}"}, NULL},
-        {{"sh", "-c", "x=$(eval {})"}, "eval"},
-        {{"sh", "-c", "trap 'rm {}' EXIT"}, "trap"},
-        {{"echo", "{}"}, NULL},
+        {{"ssh", "-p", "22", "host", "ls {}"}, "ssh"},      {{"ssh", "{}", "uptime"}, NULL},
+        {{"python3.11", "-c", "print('{}')"}, "python -c"}, {{"python3", "x.py", "{}"}, NULL},
+        {{"python3", "-c", "import sys", "{}"}, NULL},      {{"perl", "-ne", "print '{}'"}, "perl -e"},
+        {{"sudo", "sh", "-c", "echo {}"}, "sh -c"},         {{"sh", "-c", "eval \"echo {}\""}, "eval"},
+        {{"sh", "-c", "sh -c -- '-x; echo {}'"}, "sh -c"},  {{"sh", "-c", "sh -c - '-x; echo {}'"}, "sh -c"},
+        {{"sh", "-c", "sh - -c 'echo {}'"}, NULL},          {{"sh", "-c", "ssh h 'echo {}'"}, "ssh"},
+        {{"sh", "-c", "ssh {} uptime; echo {}"}, NULL},     {{"sh", "-c", "x=$(eval {})"}, "eval"},
+        {{"sh", "-c", "trap 'rm {}' EXIT"}, "trap"},        {{"echo", "{}"}, NULL},
     };
 
     for (size_t i = 0; i < COUNT(cases); i++) {
