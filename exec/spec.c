@@ -73,7 +73,7 @@ static struct job_desc *get_desc(struct record *r)
         blob_drop(d->user);
         d->user = user;
     }
-    if (r->bad || d->argv.n == 0) {
+    if (r->bad || d->argv.n == 0 || d->columns > LIMIT_COLUMNS) {
         job_desc_drop(d);
         return NULL;
     }

@@ -81,6 +81,8 @@ static int next_drawn_job(void *arg, struct trace_job *job)
         return 0;
     if (g->made++ > 0)
         g->submit_us += generate_scale(g->table.gap_us, generate_exponential(&g->rng), TRACE_TIME_US_MAX);
+    if (g->submit_us > TRACE_TIME_US_MAX)
+        g->submit_us = TRACE_TIME_US_MAX;
     c = draw_cluster(g);
     *job = (struct trace_job){
         .line = g->made, .submit_us = g->submit_us, .tasks = draw_tasks(g, c), .tag = c->tag};
