@@ -298,14 +298,16 @@ static void restate(struct dist *d, struct dist_job *job)
 
 void dist_after_settle(struct dist *d, struct dist_job *job)
 {
-    if ((!job->after && !job->held && job->wait != WAIT_KEPT && !job->waits_news) || job->journalling)
+    bool news = job->waits_news;
+
+    if ((!job->after && !job->held && job->wait != WAIT_KEPT && !news) || job->journalling)
         return;
     while (job->blocked != TASK_NIL && job->tasks[job->blocked].run_us == TASK_DOOMED)
         dist_task_finish(d, job, job->blocked, OUTCOME_CANCELLED, 0, 0);
     if (job->doomed && !job->cancelling)
         dist_job_cancel_rest(d, job);
     /* After the ends that follow from it: read back, no task may seem to wait no longer that was to be cancelled. */
-    if (job->waits_news)
+    if (news)
         dist_journal_waits(d, job);
     job->waits_news = false;
     if (job->cancelling || dist_job_unfinished_tasks(job) == 0)
@@ -314,6 +316,8 @@ void dist_after_settle(struct dist *d, struct dist_job *job)
         dist_job_keep(d, job);
     else if (job->wait == WAIT_KEPT)
         start_kept(d, job);
+    else if (news) /* it was held and released while workers said what they have of it */
+        offer_released(d, job);
     restate(d, job);
 }
 

@@ -314,6 +314,33 @@ static void test_a_hold_is_read_back(void **state)
     talk_end(t);
 }
 
+/* Central has lost its state, and the job is held and released before all workers have said what they have of it. */
+static void test_released_while_workers_are_asked(void **state)
+{
+    struct talk *t = talk_again();
+    struct job_desc *desc = desc_new(1, "big");
+
+    desc->tag = TAG_LONG;
+    journal_job(t, 7, desc, 1, 1, NULL);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    ignore(t);
+    central_joins(t);
+    says(t, "central LONG_WATCH job=3.7");
+    ignore(t);
+    worker_up(t, 101, 1, true);
+    ignore(t);
+    hold(t, 7, true);
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(7), .epoch = 1, .err = HAWK_ENOT_FOUND);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 99);
+    ignore(t);
+    hold(t, 7, false);
+    says(t, "central LONG_SUBMIT job=3.7");
+    ignore(t);
+    talk_end(t);
+}
+
 static void test_central_hears_of_a_hold_when_it_is_on_record(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
@@ -365,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_held_before_anything_started),
         cmocka_unit_test(test_a_hold_is_on_record_before_it_is_confirmed),
         cmocka_unit_test(test_a_hold_is_read_back),
+        cmocka_unit_test(test_released_while_workers_are_asked),
         cmocka_unit_test(test_central_hears_of_a_hold_when_it_is_on_record),
     };
 

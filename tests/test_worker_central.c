@@ -162,6 +162,25 @@ static void the_lease_counts_from_when_the_heartbeat_was_sent(void **state)
     talk_end(&t);
 }
 
+/* The machine stood still, and what central says comes before the timer. */
+static void a_lease_that_is_over_is_not_renewed(void **state)
+{
+    struct talk t;
+    uint32_t run;
+
+    talk_with_heartbeats(&t, 1);
+    run = long_runs(&t, 1);
+    tell(&t, PEER_LOST, peer_lost, CENTRAL, ROLE_CENTRAL);
+    t.now_us += 100 * US_PER_S;
+    tell(&t, PEER_UP, peer_up, CENTRAL, ROLE_CENTRAL);
+    expect(&t, JOIN, join, CENTRAL, whatever);
+    tell(&t, JOINED, joined, CENTRAL, .node = {SELF}, .heartbeat_us = 500 * MS, .lease_us = 60 * US_PER_S);
+    expect(&t, EXEC_KILL, exec_kill, 0, m->run == run && m->force);
+    expect(&t, TASK_HELD, task_held, CENTRAL, m->id.task == 0);
+    expect(&t, HELD_END, held_end, CENTRAL, whatever);
+    talk_end(&t);
+}
+
 /* Central let us in some time after we asked, and counts from when it did or later. */
 static void the_first_lease_counts_from_when_joining_was_asked(void **state)
 {
@@ -607,6 +626,7 @@ int main(void)
         cmocka_unit_test(refused),
         cmocka_unit_test(heartbeats_carry_what_changed),
         cmocka_unit_test(the_lease_counts_from_when_the_heartbeat_was_sent),
+        cmocka_unit_test(a_lease_that_is_over_is_not_renewed),
         cmocka_unit_test(the_first_lease_counts_from_when_joining_was_asked),
         cmocka_unit_test(short_tasks_have_no_lease),
         cmocka_unit_test(a_central_that_does_not_answer),

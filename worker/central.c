@@ -52,6 +52,7 @@ static void lease_renewed(struct worker *w, int64_t sent_us)
 {
     bool runs_out = w->config.heartbeats && w->heartbeat_us > 0 && w->lease_us > 0;
 
+    worker_lease_due(w); /* on a machine that stood still, central's answer may come before the timer */
     w->lease_end_us = runs_out ? time_after(sent_us, lease_of(w)) : TIME_NEVER;
     w->lease_over = false;
 }
