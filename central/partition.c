@@ -60,7 +60,7 @@ static void move(struct central *c, struct node *n, bool general)
 bool central_partition_keeps(const struct central *c, const struct node *n)
 {
     if (list_empty(&c->owned))
-        return c->n_general > (uint32_t)is_general(n);
+        return c->n_general > (n->counted && n->general);
     for (uint32_t id = 1; id < c->nodes_end; id++) {
         const struct node *other = c->nodes[id];
 
@@ -83,10 +83,12 @@ static struct node *next_to_reserve(struct central *c, uint64_t slots)
         return NULL;
     while (!is_general(c->nodes[c->general_first]))
         c->general_first++;
-    for (uint32_t id = c->general_first; id < c->nodes_end; id++)
-        if (is_general(c->nodes[id]) && c->nodes[id]->slots <= slots &&
-            central_partition_keeps(c, c->nodes[id]))
-            return c->nodes[id];
+    for (uint32_t id = c->general_first; id < c->nodes_end; id++) {
+        struct node *n = c->nodes[id];
+
+        if (is_general(n) && n->slots <= slots && central_partition_keeps(c, n))
+            return n;
+    }
     return NULL;
 }
 
@@ -112,8 +114,8 @@ void central_partition_balance(struct central *c)
     }
     if (c->n_general == 0 || !list_empty(&c->owned))
         for (uint32_t id = c->reserved_last; id > 0; id--)
-            if (is_reserved(c->nodes[id]) && !central_partition_keeps(c, c->nodes[id]))
-                move(c, c->nodes[id], true);
+            if (is_reserved(n = c->nodes[id]) && !central_partition_keeps(c, n))
+                move(c, n, true);
     while (c->slots_reserved < target && (n = next_to_reserve(c, target - c->slots_reserved)))
         move(c, n, false);
 }

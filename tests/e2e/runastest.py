@@ -1,6 +1,7 @@
 """What tests of hawk-run-as share: a machine with accounts of its own (a mount namespace), and the helper, installed setuid
 root in a directory of the test's and built for a configuration that lies beside it."""
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -43,7 +44,7 @@ def install_helper(dir, hawk, *settings, callers="caller hawk"):
         f.write("\n".join(["# for a test", f"hawk {hawk}", callers, *settings, ""]))
     os.chmod(conf, 0o644)
     if not os.path.exists(helper):
-        subprocess.run([os.environ.get("CC", "gcc"), "-std=gnu11", "-D_GNU_SOURCE", f"-I{ROOT}", f'-DRUN_AS_CONF="{conf}"', "-o", helper,
+        subprocess.run([*shlex.split(os.environ.get("CC", "gcc")), "-std=gnu11", "-D_GNU_SOURCE", f"-I{ROOT}", f'-DRUN_AS_CONF="{conf}"', "-o", helper,
                         f"{ROOT}/runas/hawk_run_as.c", f"{ROOT}/runas/config.c"], check=True)
         os.chown(helper, 0, HAWK_USER)
         os.chmod(helper, 0o4750)

@@ -177,6 +177,7 @@ def test_failures_run_again():
 
 
 def test_signals_end_a_run_that_waits():
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup the run would ignore it
     for signo in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         p = start("-l", "-", "--", "echo", "{}")
         say(p, "a")
