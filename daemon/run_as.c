@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "exec/keeper.h"
+#include "exec/note.h"
 
 #include <libgen.h>
 #include <stdio.h>
@@ -74,33 +75,17 @@ int run_as_choose(const struct process *p, bool runners, struct run_as_mode *m)
 
 /* ---- What is in force, for other processes ---- */
 
-static FILE *open_note(const char *state_dir, const char *mode)
-{
-    char path[PATH_MAX];
-    int n = snprintf(path, sizeof path, "%s/run_as", state_dir);
-
-    return n > 0 && n < (int)sizeof path ? fopen(path, mode) : NULL;
-}
-
 void run_as_note(const char *state_dir, enum run_as mode)
 {
-    FILE *f = open_note(state_dir, "we");
-
-    if (!f)
-        return;
-    fprintf(f, "%s\n", names[mode]);
-    fclose(f);
+    (void)!note_write(state_dir, "run_as", names[mode]);
 }
 
 enum run_as run_as_noted(const char *state_dir)
 {
-    FILE *f = open_note(state_dir, "re");
-    char name[16] = "";
-    int n = f ? fscanf(f, "%15s", name) : 0;
+    char name[NOTE_MAX];
+    bool noted = note_read(state_dir, "run_as", name);
 
-    if (f)
-        fclose(f);
-    for (int i = RUN_AS_OWN; n == 1 && i <= RUN_AS_USER; i++)
+    for (int i = RUN_AS_OWN; noted && i <= RUN_AS_USER; i++)
         if (strcmp(name, names[i]) == 0)
             return (enum run_as)i;
     return RUN_AS_UNKNOWN;

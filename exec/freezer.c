@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "exec/cgroup.h"
+#include "exec/note.h"
 #include "exec/procs.h"
 #include "exec/strays.h"
 
@@ -310,33 +311,16 @@ void freezer_choose(struct freezer *f, enum exec_freezer wish)
 
 /* ---- What is in force, for other processes ---- */
 
-static FILE *open_note(const char *state_dir, const char *mode)
-{
-    char path[PATH_MAX];
-    int n = snprintf(path, sizeof path, "%s/freezer", state_dir);
-
-    return n > 0 && n < (int)sizeof path ? fopen(path, mode) : NULL;
-}
-
 void exec_freezer_note(const char *state_dir, enum exec_freezer m)
 {
-    FILE *f = open_note(state_dir, "we");
-
-    if (!f)
-        return;
-    fprintf(f, "%s\n", exec_freezer_name(m));
-    fclose(f);
+    (void)!note_write(state_dir, "freezer", exec_freezer_name(m));
 }
 
 enum exec_freezer exec_freezer_noted(const char *state_dir)
 {
-    FILE *f = open_note(state_dir, "re");
-    char name[16] = "";
-    int n = f ? fscanf(f, "%15s", name) : 0;
+    char name[NOTE_MAX];
 
-    if (f)
-        fclose(f);
-    return n == 1 ? exec_freezer_of(name) : EXEC_FREEZER_AUTO;
+    return note_read(state_dir, "freezer", name) ? exec_freezer_of(name) : EXEC_FREEZER_AUTO;
 }
 
 uint64_t memory_available(void)

@@ -2,21 +2,22 @@
 #include "exec/keeper.h"
 
 #include "base/utf8.h"
+#include "exec/note.h"
+#include "exec/procs.h"
 #include "exec/spawner.h"
 #include "exec/spawner_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,67 +25,37 @@
 #define FIRST_FD 10 /* above those that the runner gets */
 #define CHECK_MS 10000
 
-static int pidfd_of(pid_t pid)
+/* When the process started: with its number that names it for good. 0: there is none. */
+static int64_t start_of(pid_t pid)
 {
-    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct process p;
 
-    if (fd >= 0)
-        fcntl(fd, F_SETFD, FD_CLOEXEC);
-    return fd;
-}
-
-/* When the process started, in the kernel's ticks: with its number that names it for good. 0: there is none. */
-static uint64_t start_of(pid_t pid)
-{
-    char path[64], text[1024];
-    uint64_t start = 0;
-    const char *p;
-    int fd;
-
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    p = strrchr(text, ')');
-    for (int field = 2; p && field < 22; field++)
-        p = strchr(p + 1, ' ');
-    if (p)
-        start = strtoull(p, NULL, 10);
-    return start;
+    return look_at(pid, &p) ? p.start_us : 0;
 }
 
 /* ---- Where later agents find it ---- */
 
 static int write_note(const struct keeper *k, const char *dir)
 {
-    char path[PATH_MAX];
-    int fd, n = snprintf(path, sizeof path, "%s/" NOTE, dir);
+    char text[NOTE_MAX];
 
-    fd = n < (int)sizeof path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
-    if (fd < 0)
-        return HAWK_EIO;
-    n = dprintf(fd, "%d %" PRIu64 "\n", (int)k->pid, start_of(k->pid));
-    close(fd);
-    return n > 0 ? 0 : HAWK_EIO;
+    snprintf(text, sizeof text, "%d %" PRId64, (int)k->pid, start_of(k->pid));
+    return note_write(dir, NOTE, text);
 }
 
 int keeper_find(struct keeper *k, const char *dir)
 {
-    char path[PATH_MAX];
-    uint64_t start = 0;
-    int pid = 0, n = snprintf(path, sizeof path, "%s/" NOTE, dir);
-    FILE *f = n < (int)sizeof path ? fopen(path, "re") : NULL;
+    char text[NOTE_MAX];
+    int64_t start = 0;
+    int pid = 0;
 
     *k = (struct keeper){.fd = -1};
-    n = f ? fscanf(f, "%d %" SCNu64, &pid, &start) : 0; /* NOLINT(cert-err34-c): start_of() decides */
-    if (f)
-        fclose(f);
-    if (n != 2 || pid <= 1 || start == 0)
+    if (!note_read(dir, NOTE, text) ||
+        sscanf(text, "%d %" SCNd64, &pid, &start) != 2 || /* NOLINT(cert-err34-c): start_of() decides */
+        pid <= 1 || start == 0)
         return HAWK_ENOT_FOUND;
     k->pid = (pid_t)pid;
-    k->fd = pidfd_of(k->pid);
+    k->fd = pidfd_open(k->pid, 0);
     if (k->fd >= 0 && start_of(k->pid) == start)
         return 0;
     keeper_forget(k);
@@ -182,7 +153,7 @@ int keeper_start(struct keeper *k, const char *helper, const char *user, const c
         return HAWK_EIO;
     }
     k->child = true;
-    k->fd = pidfd_of(k->pid);
+    k->fd = pidfd_open(k->pid, 0);
     *fd = e.ours;
     *why_fd = e.why_read;
     if (k->fd >= 0 && write_note(k, dir) == 0)
@@ -195,7 +166,7 @@ int keeper_start(struct keeper *k, const char *helper, const char *user, const c
 void keeper_end(const struct keeper *k)
 {
     if (k->fd >= 0)
-        syscall(SYS_pidfd_send_signal, k->fd, SIGTERM, NULL, 0);
+        pidfd_send_signal(k->fd, SIGTERM, NULL, 0);
 }
 
 void keeper_forget(struct keeper *k)

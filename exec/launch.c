@@ -309,17 +309,13 @@ static int check_directory(const char *cwd, struct launched *out)
  * writes fail. */
 static int check_room(const struct launcher *l, const struct job_desc *d, struct launched *out)
 {
-    const char *dir = l->config.output_dir;
+    const struct exec_config *c = &l->config;
+    char why[LAUNCH_WHY_MAX];
 
-    if (l->config.output_free_min == 0 ||
-        (!output_is_default(d, OUTPUT_STDOUT) && !output_is_default(d, OUTPUT_STDERR)))
+    if ((!output_is_default(d, OUTPUT_STDOUT) && !output_is_default(d, OUTPUT_STDERR)) ||
+        output_has_room(c->output_dir, c->output_free_min, why, sizeof why))
         return 0;
-    uint64_t room = output_room(dir);
-    return room >= l->config.output_free_min
-               ? 0
-               : cannot(out, LAUNCH_NOT_HERE,
-                        "%" PRIu64 " bytes are free on the disk of %s, less than worker.output_free_min",
-                        room, dir);
+    return cannot(out, LAUNCH_NOT_HERE, "%s", why);
 }
 
 static int output_path(const struct launcher *l, const struct spec *s, const struct task *t,

@@ -312,4 +312,14 @@ uint64_t output_room(const char *dir)
     return (uint64_t)(geteuid() == 0 ? fs.f_bfree : fs.f_bavail) * fs.f_frsize;
 }
 
+bool output_has_room(const char *dir, uint64_t least, char *why, size_t size)
+{
+    uint64_t room = least ? output_room(dir) : UINT64_MAX;
+
+    if (room < least)
+        snprintf(why, size, "%" PRIu64 " bytes are free on the disk of %s, less than worker.output_free_min",
+                 room, dir);
+    return room >= least;
+}
+
 bool exec_disk_full(const char *dir) { return output_room(dir) <= DISK_FULL; }

@@ -19,6 +19,8 @@ bool output_is_own(const struct job_desc *d, enum output which);
 bool output_is_default(const struct job_desc *d, enum output which);
 /* Bytes of room on dir's disk; UINT64_MAX: unknown. */
 uint64_t output_room(const char *dir);
+/* Whether dir's disk has so many bytes of room (worker.output_free_min); why: the reason if not. */
+bool output_has_room(const char *dir, uint64_t least, char *why, size_t size);
 /* The permissions of new files and directories. */
 struct output_mode {
     mode_t file, dir;

@@ -5,7 +5,6 @@
 #include "exec/record.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -59,7 +58,6 @@ static int open_one(const struct exec_config *c, const struct msg_exec_start *m,
 int own_output_open(const struct exec_config *c, const struct msg_exec_start *m, int fds[2], uint32_t *files,
                     char why[EXEC_WHY_MAX])
 {
-    uint64_t room;
     int err = 0;
 
     fds[0] = fds[1] = -1;
@@ -67,13 +65,8 @@ int own_output_open(const struct exec_config *c, const struct msg_exec_start *m,
     for (int i = 0; i < 2; i++)
         if (output_is_default(m->desc, (enum output)(OUTPUT_STDOUT + i)))
             *files |= RUN_STDOUT << i;
-    room = *files && c->output_free_min ? output_room(c->output_dir) : UINT64_MAX;
-    if (room < c->output_free_min) {
-        snprintf(why, EXEC_WHY_MAX,
-                 "%" PRIu64 " bytes are free on the disk of %.300s, less than worker.output_free_min", room,
-                 c->output_dir);
+    if (*files && !output_has_room(c->output_dir, c->output_free_min, why, EXEC_WHY_MAX))
         return HAWK_ECANNOT_START;
-    }
     for (int i = 0; i < 2 && !err; i++)
         if (*files & (RUN_STDOUT << i))
             err = open_one(c, m, (enum output)(OUTPUT_STDOUT + i), &fds[i], why);

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <uthash.h>
@@ -93,21 +93,19 @@ static struct stray *note(struct strays *s, const struct process *p, int64_t sin
     return x;
 }
 
-static void send_signal(int pidfd, int sig) { syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0); }
-
 /* Signals a descendant that is not our child. It may die, and its number may be reused, at any time. A pidfd
  * prevents that while it is open, and a process with the same start and parent is the one that we saw. */
 static void signal_descendant(pid_t pid, const struct process *seen, bool force)
 {
-    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    int fd = pidfd_open(pid, 0);
     struct process p;
 
     if (fd < 0)
         return;
     if (look_at(pid, &p) && p.start_us == seen->start_us && p.parent == seen->parent) {
-        send_signal(fd, force ? SIGKILL : SIGTERM);
+        pidfd_send_signal(fd, force ? SIGKILL : SIGTERM, NULL, 0);
         if (!force)
-            send_signal(fd, SIGCONT); /* a stopped process would not see it */
+            pidfd_send_signal(fd, SIGCONT, NULL, 0); /* a stopped process would not see it */
     }
     close(fd);
 }
@@ -224,13 +222,13 @@ static bool shares_pid_namespace(pid_t pid)
 /* Kills pid if it descends from a run of this spawner. */
 static bool kill_descendant(pid_t pid, pid_t spawner)
 {
-    int fd = (int)syscall(SYS_pidfd_open, pid, 0); /* first: from here on its number names no other process */
+    int fd = pidfd_open(pid, 0); /* first: from here on its number names no other process */
     bool ours = false;
 
     if (fd < 0)
         return false;
     if (run_number_of(pid, spawner, &ours) && ours && shares_pid_namespace(pid))
-        send_signal(fd, SIGKILL);
+        pidfd_send_signal(fd, SIGKILL, NULL, 0);
     else
         ours = false;
     close(fd);
