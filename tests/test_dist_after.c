@@ -5,6 +5,12 @@
 
 static void after(struct job_desc *desc, const char *text) { after_add(&desc->after, text, strlen(text)); }
 
+static void submit_one(struct talk *t)
+{
+    submit(t, desc_new(1, ""));
+    ignore(t);
+}
+
 /* A job with these predecessors, and no more to say of it than that it was accepted. */
 static void submit_after(struct talk *t, uint32_t tasks, uint32_t flags, const char *first,
                          const char *second)
@@ -45,8 +51,7 @@ static void test_begins_when_its_predecessor_is_done(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
 
-    submit(t, desc_new(1, ""));
-    ignore(t);
+    submit_one(t);
     submit_after(t, 1, 0, "3.1", NULL);
     says(t, "- SUBMITTED job=3.2 client=9 err=0");
     assert_int_equal(job_view_of(t, 2).state, JOB_BLOCKED);
@@ -64,10 +69,8 @@ static void test_waits_for_the_last_of_several(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
 
-    submit(t, desc_new(1, ""));
-    ignore(t);
-    submit(t, desc_new(1, ""));
-    ignore(t);
+    submit_one(t);
+    submit_one(t);
     submit_after(t, 1, 0, "3.1", "3.2");
     ignore(t);
     run_one(t, 2, 1, 0);
@@ -84,8 +87,7 @@ static void test_a_predecessor_that_fails_cancels_what_waits_in_turn(void **stat
 {
     struct talk *t = talk_joined("hawk", 1);
 
-    submit(t, desc_new(1, ""));
-    ignore(t);
+    submit_one(t);
     submit_after(t, 2, 0, "3.1", NULL);
     ignore(t);
     submit_after(t, 1, 0, "3.2:any", NULL);
@@ -170,8 +172,7 @@ static void test_a_long_job_is_handed_over_when_it_may_begin(void **state)
     struct talk *t = talk_joined("hawk", 1);
     struct job_desc *desc = desc_new(1, "big");
 
-    submit(t, desc_new(1, ""));
-    ignore(t);
+    submit_one(t);
     desc->tag = TAG_LONG;
     after(desc, "3.1:any");
     submit(t, desc);
@@ -188,8 +189,7 @@ static void test_what_ended_as_asked_is_on_record_before_it_is_forgotten(void **
 {
     struct talk *t = talk_joined("hawk", 1);
 
-    submit(t, desc_new(1, ""));
-    ignore(t);
+    submit_one(t);
     submit_after(t, 1, JOB_DETACHED, "3.1", NULL);
     ignore(t);
     HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
@@ -265,8 +265,7 @@ static void test_held_before_anything_started(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
 
-    submit(t, desc_new(1, ""));
-    ignore(t);
+    submit_one(t);
     hold(t, 1, true);
     ignore(t);
     assert_int_equal(job_view_of(t, 1).state, JOB_HELD);

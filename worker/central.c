@@ -107,7 +107,7 @@ void worker_drain_step(struct worker *w)
         tell_drained(w);
 }
 
-/* Output: at most 2 messages per task of central's, 1 per application, and 4; and 2 that waited for a
+/* Output: at most 3 messages per task of central's, 1 per application, and 4; and 2 that waited for a
  * central. */
 void worker_on_joined(struct worker *w, const struct msg *in)
 {
@@ -201,8 +201,8 @@ void worker_heartbeat_due(struct worker *w)
     }
 }
 
-/* No output. The lease counts from the time when the acknowledged heartbeat was sent (DESIGN 3.9). Central
- * got it then or later, so central's own clock started no earlier. */
+/* Output: none, or what worker_lease_due() says. The lease counts from the time when the acknowledged heartbeat was
+ * sent (DESIGN 3.9). Central got it then or later, so central's own clock started no earlier. */
 void worker_on_heartbeat_ack(struct worker *w, const struct msg *in)
 {
     uint32_t seq = in->heartbeat_ack.seq;
