@@ -219,6 +219,7 @@ void central_on_long_submit(struct central *c, const struct msg *in)
     j = central_job_new(c, m->job, m->epoch, m->desc, m->tasks);
     j->estimate_us = estimate_of(c, m->desc, m->estimate_us);
     j->why = m->why;
+    j->inherited = central_is_young(c);
     central_journal_put(c, RECORD_JOB, j);
     release_first(c, j);
     watch_job(c, j, dist, m->owner);
@@ -297,9 +298,9 @@ void central_on_long_cancel(struct central *c, const struct msg *in)
     if (j->cancel)
         return;
     /* The client may have moved the job to a dist that cannot claim it now, or that has not claimed it since
-     * central restarted. So the job becomes an orphan. The sender gives it up by the LONG_WATCH that
+     * central restarted or lost its state. So the job becomes an orphan. The sender gives it up by the LONG_WATCH that
      * follows. */
-    if (m->abandoned && (c->dists_suspect > 0 || j->recovered)) {
+    if (m->abandoned && (c->dists_suspect > 0 || j->inherited)) {
         j->owner = m->owner;
         central_orphans_look(c, j);
         return;
@@ -433,7 +434,7 @@ void central_on_journal_job(struct central *c, const struct msg *in)
     j = central_job_new(c, m->job, m->epoch, m->desc, m->tasks);
     j->estimate_us = m->estimate_us > 0 ? m->estimate_us : c->policy.cutoff_us;
     j->why = m->why;
-    j->recovered = true;
+    j->inherited = true;
     /* All tasks may have been sent, unless another record says otherwise. */
     j->released = j->releasing = j->n;
     central_job_watch(j, job_id_node(m->job));

@@ -425,8 +425,7 @@ static void accept_completion(struct central *c, struct node *n, struct long_tas
     t->worker = n->id;
     t->outcome = m->outcome;
     t->code = m->code;
-    /* A job from the journal has no known beginning. */
-    t->run_us = t->job->recovered ? m->run_us : run_us_credible(m->run_us, c->now_us - t->job->since_us);
+    t->run_us = t->job->inherited ? m->run_us : run_us_credible(m->run_us, c->now_us - t->job->since_us);
     t->reported = true;
     if (owner_message_of_end(&t->job->messages, central_task_index(t), t->job->app != NULL, m) &&
         !central_result_keep(c, t, m->result))

@@ -189,6 +189,35 @@ static void what_may_run_is_not_placed_for_a_lease(void **state)
     end(&c);
 }
 
+/* It cannot know how long the job has been there, nor which dist its client moved it to. */
+static void what_a_dist_offers_again_may_be_older_and_elsewhere(void **state)
+{
+    struct cluster c;
+    uint32_t other;
+    const struct msg_journal_task *end_of_task;
+
+    begin_empty(&c.t);
+    c.d = come_back(&c.t, "d1", 1, ROLE_DIST);
+    c.w[0] = come_back(&c.t, "w1", 2, ROLE_WORKER);
+    ack_partition(&c.t, c.w[0]);
+    submit(&c.t, c.d, 1, 1, 5 * S);
+    tell(&c.t, TASK_HELD, task_held, c.w[0], .id = try_of(c.d, 1, 0, 1), .run_us = 500 * S,
+         .state = TASK_RUNNING);
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(1, 1), .epoch = 1, .owner = 1, .abandoned = 1);
+    expect_none(&c.t, JOURNAL_CANCEL, 0);
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1);
+    other = come_back(&c.t, "d2", 3, ROLE_DIST);
+    tell(&c.t, LONG_WATCH, long_watch, other, .job = JOB(1, 1), .epoch = 1, .owner = 3);
+    pass(&c.t, 60 * S);
+    expect_none(&c.t, JOB_ABANDONED, 0);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 600 * S);
+    end_of_task = expect(&c.t, JOURNAL_TASK, journal_task, 0);
+    assert_int_equal(end_of_task->outcome, OUTCOME_EXITED);
+    assert_int_equal(end_of_task->run_us, 600 * S);
+    end(&c);
+}
+
 /* Its predecessor's tasks may run on however often it restarts itself. */
 static void a_restart_does_not_end_the_wait(void **state)
 {
@@ -328,6 +357,7 @@ int main(void)
         cmocka_unit_test(nobody_is_called_something_else),
         cmocka_unit_test(a_successor_stays_one),
         cmocka_unit_test(what_may_run_is_not_placed_for_a_lease),
+        cmocka_unit_test(what_a_dist_offers_again_may_be_older_and_elsewhere),
         cmocka_unit_test(a_restart_does_not_end_the_wait),
         cmocka_unit_test(a_dist_is_told_its_job_numbers),
         cmocka_unit_test(job_numbers_outlive_central),
