@@ -225,7 +225,7 @@ static void give_run(struct apps *a, struct executor *x, struct run *r, int64_t 
 {
     struct job_desc *d = r->desc;
     struct blob *payload = job_desc_payload(d, r->arg);
-    struct app_task t = {.id = r->id, .try = r->try, .desc = d, .payload = payload};
+    struct app_task t = {.id = r->id, .run = r->run, .try = r->try, .desc = d, .payload = payload};
     struct msg m = {.type = MSG_EXEC_STARTED, .exec_started = {.run = r->run}};
 
     CHECK(d);

@@ -31,7 +31,8 @@ struct executor;
 
 /* A run as its executor sees it. Borrowed. */
 struct app_task {
-    uint64_t id; /* apps_result() names the task by it */
+    uint64_t id;  /* apps_result() names the task by it */
+    uint32_t run; /* the worker's number for it */
     struct try_id try;
     const struct job_desc *desc;
     const struct blob *payload; /* NULL: none */

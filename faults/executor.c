@@ -20,20 +20,12 @@ static struct cluster_run *run_of_id(const struct cluster_worker *w, uint64_t id
     return NULL;
 }
 
-static struct cluster_run *run_of_try(const struct cluster_worker *w, const struct try_id *id)
-{
-    for (uint32_t i = 0; i < w->runs_n; i++)
-        if (try_eq(&w->runs[i].held.id, id))
-            return &w->runs[i];
-    return NULL;
-}
-
 /* ---- What an executor is told ---- */
 
 static void on_task(void *user, const struct app_task *t)
 {
     struct cluster_worker *w = user;
-    struct cluster_run *r = run_of_try(w, &t->try);
+    struct cluster_run *r = cluster_run_of(w, t->run);
     struct cluster *c = w->cluster;
 
     r->app_id = t->id;
