@@ -209,7 +209,7 @@ struct long_job {
     uint32_t released, releasing;
     int64_t estimate_us;
     int64_t since_us; /* when central got it */
-    bool inherited;   /* from the journal, or offered to a young central: its age is unknown, and others may have it */
+    bool inherited;   /* from the journal, or offered to a young central: its age is not known */
     struct job_desc *desc;
     struct central_app *app;      /* NULL: it needs none */
     struct kept_user *user;       /* whose it is */

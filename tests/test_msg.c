@@ -456,7 +456,7 @@ static char page[1 << 20];
 
 static void read_page(void)
 {
-    const char *const pages[] = {"docs/protocol.md", "docs/protocol-lives.md"};
+    const char *const pages[] = {"docs/protocol.md", "docs/protocol-lives.md", "docs/protocol-access.md"};
     size_t n = 0;
 
     for (unsigned i = 0; i < sizeof pages / sizeof *pages; i++) {
