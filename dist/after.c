@@ -255,7 +255,7 @@ void dist_job_keep(struct dist *d, struct dist_job *job)
 static bool is_centrals(const struct dist_job *job)
 {
     return job->class == CLASS_LONG && job->policy_flags & POLICY_CENTRAL_LONG && job->hand == HAND_NONE &&
-           !job->promoted && job->unlaunched == job->desc->tasks;
+           job->state != JOB_RUNNING && !job->promoted && job->unlaunched == job->desc->tasks;
 }
 
 /* Offers to central what was not offered while the job was held. */

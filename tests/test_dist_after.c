@@ -261,6 +261,45 @@ static void test_held_nothing_of_it_starts(void **state)
     talk_end(t);
 }
 
+/* Its tasks start one after the other, so it is probed for. That stays so when its only task that ran is lost. */
+static void test_what_has_run_stays_here(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(2, "big");
+
+    submit(t, desc_new(2, ""));
+    ignore(t);
+    desc->retries = 1;
+    desc->tag = TAG_LONG;
+    after(desc, "3.1");
+    submit(t, desc);
+    ignore(t);
+    for (uint32_t i = 0; i < 2; i++) {
+        request(t, 101, 1, 1 + i);
+        ignore(t);
+    }
+    finished(t, 101, try_of(1, 0, 1, 1), 0, 50);
+    ignore(t);
+    request(t, 101, 2, 3);
+    says(t, "101 TASK_LAUNCH id=3.2/0@1.1");
+    ignore(t);
+    HEAR(t, 101, TASK_STARTED, task_started, .id = try_of(2, 0, 1, 1));
+    ignore(t);
+    hold(t, 2, true);
+    ignore(t);
+    finished(t, 101, try_of(1, 1, 1, 1), 0, 50);
+    ignore(t);
+    HEAR(t, 101, PEER_LOST, peer_lost, 0);
+    worker_member(t, 101, 1, MEMBER_GONE, true);
+    worker_up(t, 102, 1, true);
+    ignore(t);
+    hold(t, 2, false);
+    says(t, "102 PROBE job=3.2 estimate_us=0 count=4 class=1");
+    ignore(t);
+    assert_int_equal(job_view_of(t, 2).state, JOB_RUNNING);
+    talk_end(t);
+}
+
 static void test_held_before_anything_started(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
@@ -388,6 +427,7 @@ int main(void)
         cmocka_unit_test(test_what_ended_as_asked_is_on_record_before_it_is_forgotten),
         cmocka_unit_test(test_read_back_it_waits_for_whom_it_waited_for),
         cmocka_unit_test(test_held_nothing_of_it_starts),
+        cmocka_unit_test(test_what_has_run_stays_here),
         cmocka_unit_test(test_held_before_anything_started),
         cmocka_unit_test(test_a_hold_is_on_record_before_it_is_confirmed),
         cmocka_unit_test(test_a_hold_is_read_back),
