@@ -44,6 +44,7 @@ void api_hold_set(struct api *a, const struct msg_hold_set *m)
         api_fail(w->call, m->err, "job %s: %s", job_id_format(id, m->job), hawk_strerror(m->err));
     else
         api_reply(w->call, API_HOLD, &(struct api_hold_reply){.already_ended = false});
+    api_watch_job(a, m->job); /* of a job that runs, nothing else tells who waits for it */
     api_waiting_free(w);
 }
 

@@ -378,6 +378,7 @@ void api_set_central(struct api *a, const struct central *c, const char *standby
     a->roles.central = c;
     free(a->standby);
     a->standby = standby ? xstrdup(standby) : NULL;
+    api_health_changed(a);
 }
 
 void api_free_all(struct api *a)
@@ -390,6 +391,7 @@ void api_free_all(struct api *a)
     api_watch_free(a);
     api_session_free(a);
     api_output_free(a);
+    api_health_free(a);
     api_users_free(a);
     free(a->standby);
     free(a);

@@ -54,7 +54,8 @@ struct api {
         struct loop_timer cancel_timer;
         size_t bytes; /* of entries that their clients have not taken */
     } sessions;
-    struct list tails; /* output that is followed */
+    struct list health; /* calls that watch it */
+    struct list tails;  /* output that is followed */
     struct loop_timer tail_timer;
     struct readers *readers; /* NULL until output is asked for */
     struct loop_hook flush;
@@ -178,5 +179,8 @@ void api_waiting_free(struct api_waiting *w);
 
 /* api/health.c */
 void api_health_init(struct api *a, struct server *s);
+/* Tells watchers, if the answer is another one now. */
+void api_health_changed(struct api *a);
+void api_health_free(struct api *a);
 
 #endif

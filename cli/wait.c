@@ -17,6 +17,7 @@
 #define INTERRUPTED 1    /* the tick's value that ends the watching; errors are negative */
 #define GAVE_UP 2        /* likewise */
 #define FAILURES_SHOWN 5 /* kinds of failures, of one job */
+#define WAITING_SHOWN 5  /* jobs of which it says what they wait for */
 #define PENDING_TOLD_US (2 * US_PER_S)
 
 static volatile sig_atomic_t interrupted;
@@ -32,7 +33,8 @@ struct progress {
     bool shown;   /* the progress line is shown */
     bool printed; /* one is on the screen */
     bool warned;
-    bool pending_told;
+    uint8_t *told;    /* by job: the state in which it said what the job waits for */
+    uint32_t told_n;  /* jobs of which it said so */
     int64_t start_us; /* monotonic_us() */
 };
 
@@ -85,20 +87,62 @@ static void print_progress(struct progress *p)
     p->printed = true;
 }
 
-/* Says so when a job stays pending: every long job starts in that state. */
-static void tell_pending(struct progress *p)
+/* What keeps a job from going on. A job of which some tasks run may be held. JOB_WAITING: nothing but want of slots. */
+static uint32_t waits_as(const struct api_job *j)
 {
-    if (p->pending_told || monotonic_us() - p->start_us < PENDING_TOLD_US)
-        return;
-    for (uint32_t i = 0; i < p->n && !p->pending_told; i++) {
-        if (p->jobs[i].state != JOB_PENDING || !p->jobs[i].name)
+    if (!j->name || job_state_final(j->state))
+        return JOB_WAITING;
+    return j->held ? JOB_HELD : j->state;
+}
+
+/* Whether it is time to say what this job waits for: once for each time it begins to. */
+static bool waits_untold(struct progress *p, uint32_t i)
+{
+    uint32_t state = waits_as(&p->jobs[i]);
+    if (state != JOB_HELD && state != JOB_BLOCKED && state != JOB_PENDING)
+        p->told[i] = 0;
+    else if (p->told[i] != state + 1 &&
+             /* Every long job starts pending. */
+             (state != JOB_PENDING || monotonic_us() - p->start_us >= PENDING_TOLD_US)) {
+        p->told[i] = (uint8_t)(state + 1);
+        return true;
+    }
+    return false;
+}
+
+static void say_predecessors(struct session *s, const char *id, job_id_t job)
+{
+    struct api_get_job_request r = {.job = job};
+    struct api_get_job_reply reply;
+    char text[LIMIT_NAME_BYTES + 256];
+    if (client_get_job(s->client, &r, &reply))
+        return; /* the watch says why */
+    if (reply.job.state == JOB_BLOCKED && *reply.blocked)
+        say_warning(s->command, "job %s %s", id, clean_text(text, sizeof text, reply.blocked));
+    api_free(&api_get_job_reply_type, &reply);
+}
+
+/* Says what jobs wait for that something else than a free slot keeps from starting. */
+static void tell_waiting(struct progress *p)
+{
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct api_job *j = &p->jobs[i];
+        if (!waits_untold(p, i) || p->told_n > WAITING_SHOWN)
             continue;
-        p->pending_told = true;
+        const char *id = JOB_TEXT(j->job);
         fputs(p->printed ? "\r\033[K" : "", stderr);
-        say_warning(
-            p->session->command,
-            "job %s is pending: central has not taken it yet, and will when it can (`hawk explain %s`)",
-            JOB_TEXT(p->jobs[i].job), JOB_TEXT(p->jobs[i].job));
+        if (++p->told_n > WAITING_SHOWN)
+            say_warning(p->session->command,
+                        "more jobs wait: `hawk jobs --state held,blocked,pending` lists them");
+        else if (j->held)
+            say_warning(p->session->command, "job %s is held: it goes on after `hawk release %s`", id, id);
+        else if (j->state == JOB_BLOCKED)
+            say_predecessors(p->session, id, j->job);
+        else
+            say_warning(
+                p->session->command,
+                "job %s is pending: central has not taken it yet, and will when it can (`hawk explain %s`)",
+                id, id);
     }
 }
 
@@ -106,7 +150,7 @@ static void tell_pending(struct progress *p)
 static int on_tick(void *ctx)
 {
     struct progress *p = ctx;
-    tell_pending(p);
+    tell_waiting(p);
     if (!p->warned && *client_warning(p->session->client)) {
         p->warned = true;
         fputs(p->printed ? "\r\033[K" : "", stderr);
@@ -179,14 +223,22 @@ static void explain_stop(const struct progress *p, const struct selection *jobs,
 {
     const char *what = jobs->n == 1 ? JOB_TEXT(jobs->jobs[0]) : "ID...";
     char who[JOB_ID_TEXT + 32];
-    uint32_t unfinished = 0, attended = 0;
+    uint32_t unfinished = 0, attended = 0, held = 0;
     for (uint32_t i = 0; i < p->n; i++) {
         const struct api_job *j = &p->jobs[i];
         if (job_state_final(j->state))
             continue;
         unfinished++;
+        held += j->held;
         if ((j->attended || p->how->attended) && attended++ == 0)
             snprintf(who, sizeof who, "job %s is", JOB_TEXT(j->job));
+    }
+    if (attended == 0 && held == unfinished && held > 0) {
+        say_error(NULL,
+                  "no longer waiting%s; %s held: `hawk release %s` lets %s go on, `hawk wait %s` waits again",
+                  after, jobs->n == 1 ? "the job stays" : "the jobs stay", what, jobs->n == 1 ? "it" : "them",
+                  what);
+        return;
     }
     if (attended == 0) {
         say_error(NULL, "no longer waiting%s; %s: `hawk wait %s` waits again, `hawk cancel %s` cancels",
@@ -270,6 +322,7 @@ int wait_jobs(struct session *s, const struct selection *jobs, const struct wait
     /* The first Ctrl-C stops the waiting; a second one ends whatever still hangs. */
     struct sigaction act = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, old;
     p.jobs = xcalloc(p.n ? p.n : 1, sizeof *p.jobs);
+    p.told = xcalloc(p.n ? p.n : 1, sizeof *p.told);
     for (uint32_t i = 0; i < p.n; i++)
         p.jobs[i] = (struct api_job){.job = jobs->jobs[i]};
     qsort(p.jobs, p.n, sizeof *p.jobs, by_id);
@@ -305,6 +358,7 @@ int wait_jobs(struct session *s, const struct selection *jobs, const struct wait
     for (uint32_t i = 0; i < p.n; i++)
         api_free(&api_job_type, &p.jobs[i]);
     free(p.jobs);
+    free(p.told);
     results_keep_free(p.kept);
     return exit_code;
 }

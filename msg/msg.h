@@ -226,6 +226,7 @@ enum route {
     X("/hawk.v1.Hawk/ReadOutput", USER_WORKER, SCOPE_READ)                                                   \
     X("/hawk.v1.Executors/Attach", USER_WORKER, SCOPE_OPERATE)                                               \
     X("/grpc.health.v1.Health/Check", USER_ANY, SCOPE_READ)                                                  \
+    X("/grpc.health.v1.Health/Watch", USER_ANY, SCOPE_READ)                                                  \
     X("/hawk.v1.Nodes/Join", GUEST_CENTRAL, SCOPE_NONE)                                                      \
     X("/hawk.v1.Nodes/Renew", DIST_CENTRAL | WORKER_CENTRAL, SCOPE_NONE)
 

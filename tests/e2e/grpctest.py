@@ -14,11 +14,21 @@ gen = tempfile.TemporaryDirectory()
 sys.path.insert(0, gen.name)
 
 
-def generated(name):
-    """The messages of protos/NAME.proto."""
-    subprocess.run(["protoc", f"-I{ROOT}/protos", f"--python_out={gen.name}", f"{ROOT}/protos/{name}.proto"], check=True)
+def generated(name, directory="protos"):
+    """The messages of DIRECTORY/NAME.proto."""
+    d = f"{ROOT}/{directory}"
+    subprocess.run(["protoc", f"-I{d}", f"--python_out={gen.name}", f"{d}/{name}.proto"], check=True)
     importlib.invalidate_caches()
     return importlib.import_module(f"{name}_pb2")
+
+
+def generated_stubs(name, directory):
+    """The stubs of its services, as grpcio's own generator makes them."""
+    d = f"{ROOT}/{directory}"
+    subprocess.run(["/usr/bin/python3", "-m", "grpc_tools.protoc", f"-I{d}", f"--grpc_python_out={gen.name}",
+                    f"{d}/{name}.proto"], check=True)
+    importlib.invalidate_caches()
+    return importlib.import_module(f"{name}_pb2_grpc")
 
 
 pb = generated("hawk")
@@ -46,13 +56,23 @@ class Caller:
         return call(requests, timeout=BOUND, metadata=self.metadata)
 
 
-SERVING, NOT_SERVING = b"\x08\x01", b"\x08\x02"
+health_pb = generated("health", "tests/data")
+SERVING, NOT_SERVING, SERVICE_UNKNOWN = (
+    health_pb.HealthCheckResponse.SERVING, health_pb.HealthCheckResponse.NOT_SERVING,
+    health_pb.HealthCheckResponse.SERVICE_UNKNOWN)
+HealthStub = generated_stubs("health", "tests/data").HealthStub
 
 
-def health(addr, service=None):
-    """What gRPC's own health check answers; its messages are made by hand."""
-    request = b"" if service is None else b"\n" + bytes([len(service)]) + service.encode()
-    return grpc.insecure_channel(addr).unary_unary("/grpc.health.v1.Health/Check")(request, timeout=BOUND)
+def health(addr, service=""):
+    """What gRPC's own health check answers."""
+    request = health_pb.HealthCheckRequest(service=service)
+    return HealthStub(grpc.insecure_channel(addr)).Check(request, timeout=BOUND).status
+
+
+def health_watch(addr, service=""):
+    """A stream of answers: next() waits for one."""
+    call = HealthStub(grpc.insecure_channel(addr)).Watch(health_pb.HealthCheckRequest(service=service), timeout=2 * BOUND)
+    return (reply.status for reply in call)
 
 
 def refused(code, call):

@@ -1,7 +1,10 @@
 """Jobs with predecessors (--after), jobs that are held, and jobs that are submitted again."""
+import signal
+import subprocess
 import sys
+import threading
 
-from hawktest import Cluster, run_tests, wait_for
+from hawktest import BOUND, HAWK, Cluster, run_tests, wait_for
 
 
 def lines(path):
@@ -159,6 +162,85 @@ def test_failed_tasks_run_again():
         assert len(lines(f"{c.dir}/ran")) == 7
         r = c.hawk("resubmit", again, check=None)
         assert r.returncode and "all its tasks are done" in r.stderr, r.stderr
+
+
+class Waiting:
+    """A `hawk wait` that goes on meanwhile."""
+
+    def __init__(self, c, *args):
+        self.p = subprocess.Popen([HAWK, "wait", "--dist", ",".join(c.dist_addrs), *args], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.err, self.reader = [], threading.Thread(target=lambda: self.err.extend(self.p.stderr), daemon=True)
+
+    def __enter__(self):
+        self.reader.start()
+        return self
+
+    def __exit__(self, *_):
+        self.p.kill()
+        self.p.wait()
+        self.reader.join()
+        self.p.stdout.close()
+        self.p.stderr.close()
+
+    def hears(self, text):
+        wait_for(text, lambda: any(text in line for line in list(self.err)))
+
+    def ends(self, code):
+        assert self.p.wait(BOUND) == code, (self.p.returncode, self.err)
+        self.reader.join(BOUND)
+        return "".join(self.err)
+
+
+def test_wait_says_what_it_waits_for():
+    with Cluster(workers=1) as c:
+        first = c.submit("--class", "short", "--", *gate(c, "first", "go"))
+        wait_for("it to run", lambda: lines(f"{c.dir}/first"))
+        held, after = c.submit("--", "true"), c.submit("--after", first, "--", "true")
+        c.hawk("hold", held)
+        with Waiting(c, held, after) as w:
+            w.hears(f"job {held} is held: it goes on after `hawk release {held}`")
+            w.hears(f"job {after} waits for the end of {first}")
+            c.hawk("release", held)
+            touch(c, "go")
+            assert w.ends(0).count("job ") == 2, w.err
+        # A job of which some tasks run is held; and a job that is held meanwhile.
+        some = c.submit("--class", "short", "--array", "1-2", "--", *gate(c, "some", "on"))
+        wait_for("it to run", lambda: lines(f"{c.dir}/some"))
+        with Waiting(c, some) as w:
+            c.hawk("hold", some)
+            w.hears(f"job {some} is held")
+            c.hawk("release", some)
+            touch(c, "on")
+            w.ends(0)
+        # Ctrl-C and --for say how to go on.
+        busy = c.submit("--class", "short", "--", *gate(c, "busy", "end"))
+        wait_for("it to run", lambda: lines(f"{c.dir}/busy"))
+        held = c.submit("--", "true")
+        c.hawk("hold", held)
+        r = c.hawk("wait", held, "--for", "200ms", check=4)
+        assert f"the job stays held: `hawk release {held}` lets it go on" in r.stderr, r.stderr
+        with Waiting(c, held) as w:
+            w.hears("is held")
+            w.p.send_signal(signal.SIGINT)
+            assert f"no longer waiting; the job stays held: `hawk release {held}`" in w.ends(130), w.err
+        with Waiting(c, held) as w:
+            w.hears("is held")
+            c.hawk("cancel", held)
+            assert f"job {held} was cancelled" in w.ends(1), w.err
+        touch(c, "end")
+        c.hawk("wait", busy)
+
+
+def test_wait_names_a_few():
+    with Cluster(workers=1) as c:
+        go = c.submit("--class", "short", "--", *gate(c, "first", "go"))
+        wait_for("it to run", lambda: lines(f"{c.dir}/first"))
+        jobs = [c.submit("--after", go, "--", "true") for _ in range(8)]
+        with Waiting(c, *jobs) as w:
+            w.hears("more jobs wait: `hawk jobs --state held,blocked,pending` lists them")
+            touch(c, "go")
+            assert w.ends(0).count("waits for the end of") == 5, w.err
 
 
 run_tests(sys.modules[__name__])

@@ -15,7 +15,7 @@ from collections import Counter
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import hawktest as t
 from etcdtest import Cluster, Etcd
-from grpctest import NOT_SERVING, SERVING, health
+from grpctest import NOT_SERVING, SERVING, health, health_watch
 from hawktest import BOUND, HAWK, Daemon, run_tests, wait_for
 
 # The lease of long tasks is what a new central waits before it places what nobody reported: queued tasks wait for it.
@@ -84,11 +84,14 @@ def test_who_stands_by_says_who_is_active():
             r = c.hawk(*command, dist=standby.addr, check=None)
             assert r.returncode != 0 and f"the active one is at {active.addr}" in r.stderr, r
         assert (health(active.addr), health(standby.addr)) == (SERVING, NOT_SERVING)
+        watch = health_watch(standby.addr)
+        assert next(watch) == NOT_SERVING
         # A policy is set where the active one is, whom ever one asks; the next one has it, too.
         c.hawk("policy", "set", "sparrow", "--cutoff", "77s")
         assert c.json("policy")["cutoff_us"] == 77000000
         active.kill()
         c.active(other_than=active)
+        assert next(watch) == SERVING  # it serves now
         p = c.json("policy")
         assert (p["name"], p["cutoff_us"], p["origins"]["cutoff_us"]) == ("sparrow", 77000000, "set"), p
 

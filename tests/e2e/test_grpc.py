@@ -6,7 +6,7 @@ import tempfile
 
 import grpc
 
-from grpctest import SERVING, Caller, health, pb, refused
+from grpctest import NOT_SERVING, SERVICE_UNKNOWN, SERVING, Caller, health, health_watch, pb, refused
 from hawktest import Cluster, Daemon, run_tests, wait_for
 
 KEY = 4711
@@ -132,9 +132,18 @@ def test_health():
     with Cluster(workers=1) as c:
         worker = next(n["address"] for n in c.json("nodes")["nodes"] if n["role"] == "worker")
         for addr in (c.central_addr, c.dist_addrs[0], worker):
-            for service in (None, "", "hawk.v1.Hawk"):
+            for service in ("", "hawk.v1.Hawk"):
                 assert health(addr, service) == SERVING, (addr, service)
+                assert next(health_watch(addr, service)) == SERVING, (addr, service)
             refused(grpc.StatusCode.NOT_FOUND, lambda a=addr: health(a, "other.Service"))
+            assert next(health_watch(addr, "other.Service")) == SERVICE_UNKNOWN
+        # A daemon that goes says so to those that watch it.
+        watching = [health_watch(c.dist_addrs[0], service) for service in ("", "hawk.v1.Hawk", "other.Service")]
+        assert [next(w) for w in watching] == [SERVING, SERVING, SERVICE_UNKNOWN]
+        c.dists[0].stop()
+        assert [next(w) for w in watching[:2]] == [NOT_SERVING] * 2
+        for w in watching:
+            refused(grpc.StatusCode.UNAVAILABLE, lambda w=w: next(w))
 
 
 run_tests(sys.modules[__name__])
