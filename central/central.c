@@ -195,9 +195,12 @@ void central_step(struct central *c, const struct event *e, struct out *out)
 {
     if (c->stopped)
         return;
-    CHECK(e->now_us >= c->now_us);
+    int64_t before_us = c->now_us;
+
+    CHECK(e->now_us >= before_us);
     c->now_us = e->now_us;
     c->out = out;
+    central_orphans_step(c, before_us);
     if (handlers[e->m.type].handle && may_come(c, &e->m))
         handlers[e->m.type].handle(c, &e->m);
     run_timers(c);

@@ -4,7 +4,8 @@
  * since a living client would have moved the job long ago.
  *
  * The lease is measured by a clock that stands still while no dist is up: then central itself may be cut off.
- * A job's deadline is a time of that clock, so that central.orphans stays in order. */
+ * It also stands still while central's process does: what the dists said meanwhile is still to be read. A
+ * job's deadline is a time of that clock, so that central.orphans stays in order. */
 #include "central/state.h"
 
 bool central_job_claimed(const struct central *c, const struct long_job *j)
@@ -46,6 +47,13 @@ void central_orphans_count_dist(struct central *c, bool was_up, bool is_up)
     c->orphan_clock_us = clock_us(c);
     c->orphan_since_us = c->now_us;
     c->dists_up += (uint32_t)is_up - (uint32_t)was_up;
+}
+
+/* While a dist is up, its silence has a limit, so a running central has a step within that time. */
+void central_orphans_step(struct central *c, int64_t before_us)
+{
+    if (c->cfg.heartbeats && c->dists_up > 0 && c->now_us - before_us > c->cfg.suspect_us)
+        c->orphan_since_us += c->now_us - before_us;
 }
 
 void central_orphans_look(struct central *c, struct long_job *j)

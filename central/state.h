@@ -375,8 +375,7 @@ struct central {
     bool unwanted;       /* some of these were cancelled, and end when all workers have reported */
     struct list touched; /* jobs that reached max_fails: cancelled at the end of this step */
     struct list orphans; /* active jobs that nobody waits for, by orphan_us */
-    int64_t orphan_clock_us,
-        orphan_since_us; /* the orphans' clock, and when it was read; it runs while a dist is up */
+    int64_t orphan_clock_us, orphan_since_us; /* their clock, and when it was read; orphans.c */
     uint32_t dists_up, dists_suspect;
     uint32_t n_reporting; /* workers that were let in and have not reported the long tasks that they hold */
 
@@ -593,6 +592,7 @@ bool central_job_shown(const struct central *c, const struct long_job *j);
 void central_orphans_look(struct central *c, struct long_job *j);
 void central_orphans_look_all(struct central *c);
 void central_orphans_count_dist(struct central *c, bool was_up, bool is_up);
+void central_orphans_step(struct central *c, int64_t before_us); /* a step begins; the one before began then */
 /* The time until j is cancelled, if a dist stays up; -1: it will not be. */
 int64_t central_orphan_left_us(const struct central *c, const struct long_job *j);
 int64_t central_orphans_due_us(const struct central *c);

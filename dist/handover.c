@@ -454,6 +454,7 @@ static void has_part(struct dist *d, struct dist_job *job)
 static void accepted(struct dist *d, struct dist_job *job)
 {
     bool held_back = job->hand == HAND_HELD_BACK;
+    bool offered = job->hand == HAND_OFFERED || job->hand == HAND_UNSURE;
 
     if (!dist_handover_pending(job))
         return;
@@ -465,6 +466,8 @@ static void accepted(struct dist *d, struct dist_job *job)
     if (job->state == JOB_PENDING)
         dist_job_set_state(d, job, JOB_WAITING);
     has_part(d, job);
+    if (!offered)
+        put_watch(d, job); /* central has not heard of this dist, which has not heard of all tasks */
     dist_job_try_accept(d, job);
 }
 

@@ -116,4 +116,7 @@ void faults_random_limits(struct cluster_config *c, struct rng *r)
     c->queue_limit = rng_below(r, 2) ? c->slots + (uint32_t)rng_below(r, 20) : 0;
     c->finished_kept = rng_below(r, 2) ? 1 + (uint32_t)rng_below(r, 3) : 0;
     c->nodes_max = rng_below(r, 2) ? c->workers + c->dists + (uint32_t)rng_below(r, 3) : 0;
+    /* A new worker could take the place of the only one that runs some user's commands. */
+    if (c->own_workers)
+        c->nodes_max = 0;
 }

@@ -162,6 +162,33 @@ static void without_any_dist_central_may_be_the_one_who_is_cut_off(void **state)
     end(&c);
 }
 
+/* Its process stood still: it has yet to read that the dist is there, and has the job. */
+static void while_central_stands_still_its_clock_does(void **state)
+{
+    struct cluster c = {0};
+    struct job_desc *d = desc_of("", 1);
+
+    talk_config(&c.t);
+    c.t.config.heartbeats = true;
+    talk_start(&c.t);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    c.d = add_dist(&c.t, "d1");
+    tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(1, 1), .desc = d, .estimate_us = 9 * S, .epoch = 1,
+         .owner = 1);
+    job_desc_drop(d);
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1); /* gives it up */
+    c.t.now_us += 1000 * S;
+    tell(&c.t, HEARTBEAT, heartbeat, c.d, .seq = 1);
+    expect_none(&c.t, JOB_ABANDONED, 0);
+    for (int i = 0; i < 60; i++) {
+        expect_none(&c.t, JOB_ABANDONED, 0);
+        c.t.now_us += 1 * S;
+        tell(&c.t, HEARTBEAT, heartbeat, c.d, .seq = 2);
+    }
+    expect(&c.t, JOB_ABANDONED, job_abandoned, 0);
+    end(&c);
+}
+
 static void a_detached_job_needs_nobody(void **state)
 {
     struct cluster c;
@@ -260,6 +287,7 @@ int main(void)
         cmocka_unit_test(a_job_without_a_client_here_may_have_one_elsewhere),
         cmocka_unit_test(a_job_without_any_client_ends_a_lease_later),
         cmocka_unit_test(without_any_dist_central_may_be_the_one_who_is_cut_off),
+        cmocka_unit_test(while_central_stands_still_its_clock_does),
         cmocka_unit_test(a_detached_job_needs_nobody),
         cmocka_unit_test(after_a_restart_what_nobody_claims_ends),
         cmocka_unit_test(after_a_restart_another_dist_may_yet_say_that_it_has_the_job),

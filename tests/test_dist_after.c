@@ -313,6 +313,28 @@ static void test_held_before_anything_started(void **state)
     talk_end(t);
 }
 
+/* A client moved it here and held it, and so it was not offered. Central has it already. */
+static void test_what_central_has_of_a_held_job_is_asked(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(2, "big");
+
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    ignore(t);
+    desc->tag = TAG_LONG;
+    submit(t, desc);
+    ignore(t);
+    hold(t, 1, true);
+    ignore(t);
+    central_joins(t);
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = try_of(1, 0, 1, 1), .worker = {101}, .state = TASK_RUNNING);
+    says(t, "central LONG_HOLD job=3.1 epoch=1 owner=1 on=1");
+    says(t, "central LONG_WATCH job=3.1 epoch=1 owner=1");
+    ignore(t);
+    talk_end(t);
+}
+
 static void test_a_hold_is_on_record_before_it_is_confirmed(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
@@ -429,6 +451,7 @@ int main(void)
         cmocka_unit_test(test_held_nothing_of_it_starts),
         cmocka_unit_test(test_what_has_run_stays_here),
         cmocka_unit_test(test_held_before_anything_started),
+        cmocka_unit_test(test_what_central_has_of_a_held_job_is_asked),
         cmocka_unit_test(test_a_hold_is_on_record_before_it_is_confirmed),
         cmocka_unit_test(test_a_hold_is_read_back),
         cmocka_unit_test(test_released_while_workers_are_asked),
