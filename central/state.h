@@ -592,7 +592,7 @@ bool central_job_shown(const struct central *c, const struct long_job *j);
 void central_orphans_look(struct central *c, struct long_job *j);
 void central_orphans_look_all(struct central *c);
 void central_orphans_count_dist(struct central *c, bool was_up, bool is_up);
-void central_orphans_step(struct central *c, int64_t before_us); /* a step begins; the one before began then */
+void central_orphans_step(struct central *c, int64_t before_us); /* before_us: the step before */
 /* The time until j is cancelled, if a dist stays up; -1: it will not be. */
 int64_t central_orphan_left_us(const struct central *c, const struct long_job *j);
 int64_t central_orphans_due_us(const struct central *c);

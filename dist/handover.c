@@ -466,7 +466,7 @@ static void accepted(struct dist *d, struct dist_job *job)
     if (job->state == JOB_PENDING)
         dist_job_set_state(d, job, JOB_WAITING);
     has_part(d, job);
-    if (!offered)
+    if (!offered && !job->cancelling) /* a cancelled job's tasks were asked for */
         put_watch(d, job); /* central has not heard of this dist, which has not heard of all tasks */
     dist_job_try_accept(d, job);
 }
