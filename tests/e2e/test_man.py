@@ -162,6 +162,7 @@ def test_uninstall_removes_what_install_put():
         for f in ("bin/hawk", "share/man/man1/hawk.1", "share/man/man1/hawk-submit.1", "share/man/man3/libhawk.3",
                   "share/bash-completion/completions/hawk", "share/zsh/site-functions/_hawk", "include/hawk.h",
                   "share/fish/vendor_completions.d/hawk.fish", "lib/systemd/system/hawk-worker.service",
+                  "share/hawk/snakemake/status", "share/hawk/snakemake/config.yaml",
                   "share/doc/hawk/protos/hawk.proto", "lib/sysusers.d/hawk.conf", "libexec/hawk-run-as"):
             assert f"opt/x/{f}" in there, f
         with open(f"{d}/opt/x/lib/systemd/system/hawk-worker.service", encoding="utf-8") as f:
@@ -170,7 +171,7 @@ def test_uninstall_removes_what_install_put():
             assert "prefix=/opt/x" in f.read()
         subprocess.run([f"{ROOT}/tools/install", os.path.dirname(HAWK), "/opt/x", d, "/etc", "--remove"], cwd=ROOT, check=True)
         assert files(d) == set(others), files(d)
-        assert not os.path.exists(f"{d}/opt/x/share/doc/hawk/protos")
+        assert not os.path.exists(f"{d}/opt/x/share/doc/hawk/protos") and not os.path.exists(f"{d}/opt/x/share/hawk")
 
 
 def test_help_fits_and_says_which_command_has_a_flag():

@@ -72,7 +72,8 @@ def check_installed(c):
     assert "hawk" in c.run("getent", "passwd", "hawk").stdout
     for path in ("/usr/share/man/man1/hawk-submit.1.gz", "/usr/share/bash-completion/completions/hawk",
                  "/usr/share/zsh/vendor-completions/_hawk", "/usr/share/fish/vendor_completions.d/hawk.fish",
-                 "/lib/systemd/system/hawk-worker.service", "/usr/share/doc/hawk/hawk.yaml.example"):
+                 "/lib/systemd/system/hawk-worker.service", "/usr/share/doc/hawk/hawk.yaml.example",
+                 "/usr/share/hawk/snakemake/status"):
         assert c.has(path), path
     assert c.run("hawk", "config", "check", "/etc/hawk/hawk.yaml").stdout.endswith("ok\n")
     assert "/usr/bin/hawk" in c.read("/lib/systemd/system/hawk-central.service")
