@@ -394,8 +394,10 @@ static bool retry(struct central *c, struct long_task *t, const struct msg_task_
 
     if (!owner_retry_on(desc, m->outcome, m->code))
         return false;
-    /* An earlier try, or the same report again. */
-    if (m->id.attempt < t->attempt || (m->id.attempt == t->attempt && t->outcome != OUTCOME_NONE))
+    /* An earlier try, or the same report again; or one that this central's journal does not have, while it
+     * already runs elsewhere. */
+    if (m->id.attempt < t->attempt || (m->id.attempt == t->attempt && t->outcome != OUTCOME_NONE) ||
+        (node_of(t) && node_of(t) != c->from))
         return true;
     if (t->cancelled || m->id.attempt == UINT16_MAX || !owner_retries(desc, t->failures, m->outcome, m->code))
         return false;

@@ -46,11 +46,30 @@ static void it_waits_for_its_time(void **state)
     end(&c);
 }
 
+/* A central whose journal lost a try gives its number to another one: two workers may run tries of one name. */
+static void who_fails_elsewhere_does_not_count(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 2);
+    submit_retries(&c, 3, 0);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    finished(&c.t, c.w[1], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 3, 1 * S);
+    expect(&c.t, FINISH_ACK, finish_ack, c.w[1]);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[1]);
+    expect_task(&c, 0, TASK_RUNNING);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 2 * S);
+    expect_task(&c, 0, TASK_DONE);
+    end(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failed_task_is_placed_again),
         cmocka_unit_test(it_waits_for_its_time),
+        cmocka_unit_test(who_fails_elsewhere_does_not_count),
     };
 
     return cmocka_run_group_tests_name("central_retries", tests, NULL, NULL);
