@@ -244,11 +244,11 @@ static void note_autos(const struct central *c, struct auto_notes *n)
 
     if (!hc->cutoff_fixed && !set && !h->cutoff_computed)
         snprintf(n->cutoff, sizeof n->cutoff, "auto: %s until the history has %u jobs; it has %u",
-                 duration_format(value, sizeof value, hc->cutoff_us), hc->min_jobs, h->n);
+                 duration_format(value, sizeof value, hc->cutoff_us), hc->min_jobs, history_jobs(h));
     else if (!hc->cutoff_fixed && !set)
         snprintf(n->cutoff, sizeof n->cutoff,
                  "auto: the %s percentile of the mean task run times of %u jobs, within %s and %s",
-                 share_format(percentile, sizeof percentile, hc->cutoff_percentile_ppm), h->n,
+                 share_format(percentile, sizeof percentile, hc->cutoff_percentile_ppm), history_jobs(h),
                  duration_format(least, sizeof least, hc->cutoff_min_us),
                  duration_format(greatest, sizeof greatest, hc->cutoff_max_us));
     if (hc->share_fixed || !policy_has(central_policy(c), POLICY_PARTITION) ||
@@ -257,14 +257,14 @@ static void note_autos(const struct central *c, struct auto_notes *n)
     if (policy_has(central_policy(c), POLICY_LATE_LONG))
         snprintf(n->share, sizeof n->share,
                  "auto: what the last %u short jobs kept busy and a quarter more, less what pauses give",
-                 h->demand.n);
+                 h->demand.jobs.n);
     else if (!h->share_computed)
         snprintf(n->share, sizeof n->share, "auto: %s until the history has %u jobs; it has %u",
-                 share_format(value, sizeof value, hc->share_ppm), hc->min_jobs, h->n);
+                 share_format(value, sizeof value, hc->share_ppm), hc->min_jobs, history_jobs(h));
     else
         snprintf(n->share, sizeof n->share,
-                 "auto: the short jobs' part of the task-seconds of %u jobs, within %s and %s", h->n,
-                 share_format(least, sizeof least, hc->share_min_ppm),
+                 "auto: the short jobs' part of the task-seconds of %u jobs, within %s and %s",
+                 history_jobs(h), share_format(least, sizeof least, hc->share_min_ppm),
                  share_format(greatest, sizeof greatest, hc->share_max_ppm));
 }
 
@@ -278,7 +278,7 @@ static void stats_of_policy(const struct central *c, struct api_get_stats_reply 
     r->cutoff_us = p->cutoff_us;
     r->cutoff_computed = history_cutoff_computed(h);
     r->cutoff_from = policy_origin_text(central_policy_number_origin(c, POLICY_NUMBER_CUTOFF));
-    r->history_jobs = h->n;
+    r->history_jobs = history_jobs(h);
     r->short_partition_note = note;
     if (policy_has(p, POLICY_PARTITION)) {
         r->short_share_ppm = p->short_share_ppm;

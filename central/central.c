@@ -67,8 +67,12 @@ static void central_on_stop(struct central *c, const struct msg *in) { c->stoppi
 static void central_on_job_report(struct central *c, const struct msg *in)
 {
     const struct msg_job_report *m = &in->job_report;
-    const struct msg_history h = {
-        .name = m->name, .mean_us = m->mean_us, .task_us = m->task_us, .tasks = m->tasks, .class = m->class};
+    const struct msg_history h = {.name = m->name,
+                                  .mean_us = m->mean_us,
+                                  .task_us = m->task_us,
+                                  .tasks = m->tasks,
+                                  .class = m->class,
+                                  .user = m->user};
 
     central_policy_job_finished(c, &h, false);
 }

@@ -182,7 +182,7 @@ static bool room_for(struct central *c, uint32_t tasks)
 static int64_t estimate_of(struct central *c, const struct job_desc *desc, int64_t estimate_us)
 {
     if (estimate_us <= 0)
-        estimate_us = history_estimate(&c->history, desc->name);
+        estimate_us = history_estimate(&c->history, job_desc_user(desc), desc->name);
     if (estimate_us <= 0)
         estimate_us = c->policy.cutoff_us;
     return estimate_us < LIMIT_TIME_US ? estimate_us : LIMIT_TIME_US;
@@ -373,7 +373,8 @@ void central_jobs_end_journalled(struct central *c, struct long_job *j)
                                 .mean_us = (int64_t)(j->run_us / j->ended[TASK_DONE]),
                                 .task_us = j->run_us > INT64_MAX ? INT64_MAX : (uint64_t)j->run_us,
                                 .tasks = j->ended[TASK_DONE],
-                                .class = CLASS_LONG};
+                                .class = CLASS_LONG,
+                                .user = job_desc_user(j->desc)};
 
         central_policy_job_finished(c, &h, false);
     }

@@ -102,6 +102,7 @@ static void send_estimate(struct central *c, const struct node *dist, const stru
     m->estimate.name = blob_ref(e->name);
     m->estimate.mean_us = e->mean_us;
     m->estimate.runs = e->runs;
+    m->estimate.user = e->used.of->user;
 }
 
 void central_policy_send_estimates(struct central *c, const struct node *dist)
@@ -148,7 +149,7 @@ void central_policy_job_finished(struct central *c, const struct msg_history *jo
     if (job->tasks == 0 || job->mean_us < 1)
         return;
     choose_rule(c);
-    e = history_add(&c->history, job->name, job->mean_us, job->task_us, recovered ? 0 : c->now_us);
+    e = history_add(&c->history, job->user, job->name, job->mean_us, job->task_us, recovered ? 0 : c->now_us);
     if (recovered)
         return;
     if (c->demand_us == TIME_NEVER)

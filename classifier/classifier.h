@@ -5,7 +5,7 @@
 #ifndef HAWK_CLASSIFIER_CLASSIFIER_H
 #define HAWK_CLASSIFIER_CLASSIFIER_H
 
-#include "base/list.h"
+#include "base/crowd.h"
 #include "msg/types.h"
 
 #include <uthash.h>
@@ -20,36 +20,40 @@
 enum job_class classify(const struct policy *p, enum class_tag tag, int64_t estimate_us, int64_t history_us,
                         enum class_why *why, int64_t *used_us);
 
-/* ---- Estimates by job name, bounded: the name not used for longest makes room ---- */
+/* ---- Estimates by user and job name, bounded: of the user who has most names, the one that he did not use for
+ * longest makes room (base/crowd.h). A user is his number, user_number(); 0: nobody. ---- */
 
 struct estimate {
+    struct crowd_entry used;
     struct blob *name; /* owned */
     int64_t mean_us;   /* of a task; at least 1 */
     int64_t pushed_us; /* for central: the mean that dists know; 0: none yet */
     uint32_t runs;     /* the number of finished runs in the mean or, at central, seen at all; saturates */
     struct recent *recent; /* central only: the last runs' means */
-    struct list lru;
     UT_hash_handle hh;
+    uint32_t key_len; /* of what follows: the user's number, then the name */
+    char key[];
 };
 
 struct estimates {
-    struct estimate *by_name;
-    struct list lru; /* the most recently used last */
-    uint32_t n, max;
+    struct estimate *by_key;
+    struct crowd used; /* struct estimate.used: of each user, the most recently used last */
 };
 
-/* max_names: at least 1. */
+/* max_names: of all users; at least 1. */
 void estimates_init(struct estimates *e, uint32_t max_names);
 void estimates_free(struct estimates *e);
-/* Sets the mean of name, which it takes a reference on. Ignored: an empty or NULL name, mean_us < 1. */
-void estimates_set(struct estimates *e, struct blob *name, int64_t mean_us, uint32_t runs);
-/* The entry of name. A new one has the mean 0, and evicts another when the table is full. NULL for no
+/* Sets the mean of the user's runs of name, which it takes a reference on. Ignored: an empty or NULL name,
+ * mean_us < 1. */
+void estimates_set(struct estimates *e, uint32_t user, struct blob *name, int64_t mean_us, uint32_t runs);
+/* The user's entry of name. A new one has the mean 0, and evicts another when the table is full. NULL for no
  * name. */
-struct estimate *estimates_open(struct estimates *e, struct blob *name);
-/* The mean of name, or 0. Counts as a use of the name. */
-int64_t estimates_get(struct estimates *e, const struct blob *name);
-/* The name after prev (NULL: the first), least recently used first; NULL at the end. The table must not
- * change in between. */
+struct estimate *estimates_open(struct estimates *e, uint32_t user, struct blob *name);
+/* The mean of the user's runs of name. If he has none, that of nobody's: runs from before users were told apart.
+ * 0: there is none either. Counts as a use of the name. */
+int64_t estimates_get(struct estimates *e, uint32_t user, const struct blob *name);
+/* The entry after prev (NULL: the first), user by user, least recently used first; NULL at the end. The table must
+ * not change in between. */
 const struct estimate *estimates_next(const struct estimates *e, const struct estimate *prev);
 
 /* ---- History: finished jobs -> estimates, cutoff, share of the short partition ---- */
@@ -76,26 +80,23 @@ struct history_config {
 void history_config_init(struct history_config *c);
 
 struct history_job {
+    struct crowd_entry entry;
     int64_t mean_us;
+    int64_t end_us;   /* 0: not known */
     uint64_t task_us; /* the sum over its tasks */
 };
 
 /* What short jobs used lately. */
 #define DEMAND_JOBS 1000u /* the last short jobs that count */
 struct demand {
-    struct demand_job {
-        int64_t end_us;
-        uint64_t task_us;
-    } jobs[DEMAND_JOBS]; /* a ring */
-    uint32_t n, next;
-    unsigned __int128 task_us; /* the sum */
+    struct crowd jobs; /* struct history_job.entry */
+    int64_t since_us;  /* all that ended later, of users who gave up none, is here */
 };
 
 struct history {
     struct history_config cfg;
-    struct history_job *jobs; /* a ring of the last cfg.window */
-    uint32_t n, cap, next;    /* used, allocated, place of the next one */
-    uint32_t since;           /* jobs added since the last computation */
+    struct crowd jobs; /* struct history_job.entry: the last cfg.window, by user */
+    uint32_t since;    /* jobs added since the last computation */
     struct estimates names;
     struct demand demand;
     uint64_t demand_slots; /* history_follow_demand's */
@@ -109,9 +110,12 @@ struct history {
 /* Brings settings that are out of range into range. */
 void history_init(struct history *h, const struct history_config *c);
 void history_free(struct history *h);
-/* Adds one finished job: the mean and the sum of the measured run times of its tasks that exited 0. A job
- * without a name (NULL or empty) counts for cutoff and share only. Returns the name's estimate, which
- * holds until the next history call, or NULL.
+/* Adds one finished job of a user: the mean and the sum of the measured run times of its tasks that exited 0. A
+ * job without a name (NULL or empty) counts for cutoff and share only. Returns the estimate of his jobs of that name,
+ * which holds until the next history call, or NULL.
+ *
+ * Each user's jobs weigh in the cutoff as much as their part of the window's task-seconds, all of his jobs the same.
+ * So many tiny jobs of one user hardly move it. The share goes by task-seconds anyhow.
  *
  * The estimate is the plain mean of the means of the last runs_per_name runs. Each run is one measurement,
  * so a run of many tasks weighs no more than another. Cutoff and share follow later, after 1/64 of the
@@ -119,8 +123,10 @@ void history_free(struct history *h);
  *
  * end_us: when the job ended, never before the last one; 0 for a job of an earlier central's time, which does
  * not count as demand. */
-struct estimate *history_add(struct history *h, struct blob *name, int64_t mean_us, uint64_t task_us,
-                             int64_t end_us);
+struct estimate *history_add(struct history *h, uint32_t user, struct blob *name, int64_t mean_us,
+                             uint64_t task_us, int64_t end_us);
+/* How many jobs the window has. */
+static inline uint32_t history_jobs(const struct history *h) { return h->jobs.n; }
 /* Chooses the rule for the share from the next computation on. slots 0: the proportion of task-seconds in the
  * window (Hawk 3.4). Else the demand, once cfg.min_jobs short jobs have ended: the part of so many slots that the
  * last DEMAND_JOBS of them kept busy, and a quarter more, since jobs do not come evenly. given_ppm: the part of the
@@ -147,10 +153,10 @@ static inline bool history_cutoff_computed(const struct history *h) { return h->
 static inline uint32_t history_share_ppm(const struct history *h) { return h->share_ppm; }
 static inline bool history_share_fixed(const struct history *h) { return h->cfg.share_fixed; }
 static inline bool history_share_computed(const struct history *h) { return h->share_computed; }
-/* A name's estimate, 0 when unknown. */
-static inline int64_t history_estimate(struct history *h, const struct blob *name)
+/* As estimates_get(). */
+static inline int64_t history_estimate(struct history *h, uint32_t user, const struct blob *name)
 {
-    return estimates_get(&h->names, name);
+    return estimates_get(&h->names, user, name);
 }
 
 /* The window divided by a given cutoff, for reports and tests: jobs, long jobs, and the task-seconds of

@@ -1,91 +1,116 @@
-/* Estimates by job name, with eviction of the name that was not used for longest. */
+/* Estimates by user and job name. Of the user who has most names, the one that was not used for longest makes room. */
 #include "classifier/classifier.h"
 
 #include "base/check.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void estimates_init(struct estimates *e, uint32_t max_names)
 {
-    *e = (struct estimates){.max = max_names ? max_names : 1};
-    list_init(&e->lru);
+    *e = (struct estimates){0};
+    crowd_init(&e->used, max_names);
+}
+
+static struct estimate *estimate_of(struct crowd_entry *used)
+{
+    return used ? container_of(used, struct estimate, used) : NULL;
 }
 
 static void estimate_free(struct estimates *e, struct estimate *t)
 {
-    HASH_DEL(e->by_name, t);
-    list_remove(&t->lru);
+    HASH_DEL(e->by_key, t);
     blob_drop(t->name);
     free(t->recent);
     free(t);
-    e->n--;
 }
 
 void estimates_free(struct estimates *e)
 {
-    list_foreach(&e->lru, node, next)
-        estimate_free(e, container_of(node, struct estimate, lru));
-    CHECK(e->n == 0);
+    struct estimate *t;
+
+    while ((t = estimate_of(crowd_next(&e->used, NULL)))) {
+        crowd_remove(&e->used, &t->used);
+        estimate_free(e, t);
+    }
+    crowd_free(&e->used);
 }
 
-static struct estimate *mark_used(struct estimates *e, struct estimate *t)
+static struct estimate *estimate_new(uint32_t user, const struct blob *name)
 {
-    list_remove(&t->lru);
-    list_push_tail(&e->lru, &t->lru);
+    struct estimate *t = xcalloc(1, sizeof *t + sizeof user + name->len);
+
+    t->key_len = (uint32_t)sizeof user + name->len;
+    memcpy(t->key, &user, sizeof user);
+    memcpy(t->key + sizeof user, name->data, name->len);
     return t;
 }
 
-static struct estimate *find_estimate(struct estimates *e, const struct blob *name)
+static struct estimate *find_estimate(const struct estimates *e, const struct estimate *like)
 {
-    struct estimate *t = NULL;
+    struct estimate *t;
 
-    if (name && name->len > 0)
-        HASH_FIND(hh, e->by_name, name->data, name->len, t);
+    HASH_FIND(hh, e->by_key, like->key, like->key_len, t);
     return t;
 }
 
-struct estimate *estimates_open(struct estimates *e, struct blob *name)
+struct estimate *estimates_open(struct estimates *e, uint32_t user, struct blob *name)
 {
-    struct estimate *t = find_estimate(e, name);
+    struct estimate *t, *known, *oldest;
 
-    if (t)
-        return mark_used(e, t);
     if (!name || name->len == 0)
         return NULL;
-    if (e->n == e->max)
-        estimate_free(e, container_of(e->lru.next, struct estimate, lru));
-    t = xcalloc(1, sizeof *t);
+    t = estimate_new(user, name);
+    known = find_estimate(e, t);
+    if (known) {
+        free(t);
+        crowd_use(&known->used);
+        return known;
+    }
+    oldest = estimate_of(crowd_make_room(&e->used));
+    if (oldest)
+        estimate_free(e, oldest);
     t->name = blob_ref(name);
-    list_push_tail(&e->lru, &t->lru);
-    HASH_ADD_KEYPTR(hh, e->by_name, t->name->data, t->name->len, t);
-    e->n++;
+    crowd_add(&e->used, user, &t->used);
+    HASH_ADD(hh, e->by_key, key, t->key_len, t);
     return t;
 }
 
-void estimates_set(struct estimates *e, struct blob *name, int64_t mean_us, uint32_t runs)
+void estimates_set(struct estimates *e, uint32_t user, struct blob *name, int64_t mean_us, uint32_t runs)
 {
     struct estimate *t;
 
     if (mean_us < 1)
         return;
-    t = estimates_open(e, name);
+    t = estimates_open(e, user, name);
     if (!t)
         return;
     t->mean_us = mean_us;
     t->runs = runs;
 }
 
-int64_t estimates_get(struct estimates *e, const struct blob *name)
+static int64_t mean_of(const struct estimates *e, uint32_t user, const struct blob *name)
 {
-    struct estimate *t = find_estimate(e, name);
+    struct estimate *like = estimate_new(user, name), *t = find_estimate(e, like);
 
-    return t ? mark_used(e, t)->mean_us : 0;
+    free(like);
+    if (t)
+        crowd_use(&t->used);
+    return t ? t->mean_us : 0;
+}
+
+int64_t estimates_get(struct estimates *e, uint32_t user, const struct blob *name)
+{
+    int64_t mean_us;
+
+    if (!name || name->len == 0)
+        return 0;
+    mean_us = mean_of(e, user, name);
+    return mean_us > 0 || user == 0 ? mean_us : mean_of(e, 0, name);
 }
 
 const struct estimate *estimates_next(const struct estimates *e, const struct estimate *prev)
 {
-    const struct list *node = prev ? prev->lru.next : e->lru.next;
-
-    return node == &e->lru ? NULL : container_of(node, struct estimate, lru);
+    return estimate_of(crowd_next(&e->used, prev ? &prev->used : NULL));
 }

@@ -60,21 +60,77 @@ void history_init(struct history *h, const struct history_config *config)
     c->share_max_ppm = u32_within(c->share_max_ppm, 0, PPM);
     c->share_min_ppm = u32_within(c->share_min_ppm, 0, c->share_max_ppm);
     estimates_init(&h->names, c->names_max);
+    crowd_init(&h->jobs, c->window);
+    crowd_init(&h->demand.jobs, DEMAND_JOBS);
     h->cutoff_us = c->cutoff_us;
     h->share_ppm = c->share_ppm;
+}
+
+/* ---- Jobs of users ---- */
+
+static struct history_job *job_of(struct crowd_entry *e)
+{
+    return e ? container_of(e, struct history_job, entry) : NULL;
+}
+
+static struct history_job *job_first(const struct crowd_user *u)
+{
+    return job_of(container_of(u->entries.next, struct crowd_entry, link));
+}
+
+static struct history_job *job_next(const struct crowd *c, const struct history_job *prev)
+{
+    return job_of(crowd_next(c, prev ? &prev->entry : NULL));
+}
+
+/* Where the crowd is full, the job that makes room is added anew. Returns the end of that one, if it was the only one
+ * of its user; else 0. */
+static int64_t job_add(struct crowd *c, uint32_t user, const struct history_job *with)
+{
+    struct history_job *j = job_of(crowd_excess(c));
+    int64_t left_us = j && j->entry.of->n == 1 ? j->end_us : 0;
+
+    if (j)
+        crowd_make_room(c);
+    else
+        j = xcalloc(1, sizeof *j);
+    *j = *with;
+    crowd_add(c, user, &j->entry);
+    return left_us;
+}
+
+static void jobs_free(struct crowd *c)
+{
+    struct history_job *j;
+
+    while ((j = job_next(c, NULL))) {
+        crowd_remove(c, &j->entry);
+        free(j);
+    }
+    crowd_free(c);
+}
+
+static unsigned __int128 task_us_of(const struct crowd_user *u)
+{
+    unsigned __int128 sum_us = 0;
+
+    list_foreach(&u->entries, link, next)
+        sum_us += job_of(container_of(link, struct crowd_entry, link))->task_us;
+    return sum_us;
 }
 
 void history_free(struct history *h)
 {
     estimates_free(&h->names);
-    free(h->jobs);
+    jobs_free(&h->jobs);
+    jobs_free(&h->demand.jobs);
 }
 
 /* ---- Estimates by name ---- */
 
-static struct estimate *name_add(struct history *h, struct blob *name, int64_t mean_us)
+static struct estimate *name_add(struct history *h, uint32_t user, struct blob *name, int64_t mean_us)
 {
-    struct estimate *e = estimates_open(&h->names, name);
+    struct estimate *e = estimates_open(&h->names, user, name);
     uint32_t max = h->cfg.runs_per_name;
     struct recent *r;
 
@@ -97,38 +153,59 @@ static struct estimate *name_add(struct history *h, struct blob *name, int64_t m
 
 /* ---- The window ---- */
 
-static void window_add(struct history *h, int64_t mean_us, uint64_t task_us)
+/* What a job of one user weighs in the cutoff: his task-seconds by the number of his jobs, and WEIGHT_UNIT times that
+ * against rounding. At most 2^71; so that the sum over a window, in parts of a million, has less than 2^115. */
+#define WEIGHT_UNIT 256u
+typedef unsigned __int128 weight_t;
+
+static weight_t weight_of(const struct crowd_user *u)
 {
-    if (h->next == h->cap && h->cap < h->cfg.window) {
-        h->cap = h->cap ? u32_within(h->cap * 2, 1, h->cfg.window) : u32_within(256, 1, h->cfg.window);
-        h->jobs = xrealloc(h->jobs, h->cap * sizeof *h->jobs);
-    }
-    h->jobs[h->next] = (struct history_job){.mean_us = mean_us, .task_us = task_us};
-    h->n += h->n < h->cfg.window;
-    h->next = (h->next + 1) % h->cfg.window;
-    h->since++;
+    weight_t weight = task_us_of(u) * WEIGHT_UNIT / u->n;
+
+    return weight ? weight : 1;
 }
 
-/* The mean of rank k, from 0, in the window. It is found by counting, digit by digit from the top. So the
- * cost does not depend on the jobs' order, which peers decide. */
-static int64_t mean_of_rank(const struct history *h, uint32_t k)
+struct weighed {
+    int64_t mean_us;
+    weight_t weight;
+};
+
+/* All jobs of the window with their weights, and the sum of these. The caller frees *jobs. */
+static weight_t weigh(const struct history *h, struct weighed **jobs)
+{
+    const struct crowd_user *of = NULL;
+    weight_t weight = 0, all = 0;
+    struct weighed *w = *jobs = xcalloc(h->jobs.n, sizeof *w);
+
+    for (const struct history_job *j = NULL; (j = job_next(&h->jobs, j)); w++) {
+        if (j->entry.of != of)
+            weight = weight_of(of = j->entry.of);
+        *w = (struct weighed){.mean_us = j->mean_us, .weight = weight};
+        all += weight;
+    }
+    return all;
+}
+
+/* The mean of rank k, from 0, among n jobs, each as often as it weighs. It is found by counting, digit by digit from
+ * the top. So the cost does not depend on the jobs' order, which peers decide. */
+static int64_t mean_of_rank(const struct weighed *jobs, uint32_t n, weight_t k)
 {
     uint64_t prefix = 0, any = 0;
     int shift = 48; /* LIMIT_TIME_US has fewer than 56 bits */
 
-    for (uint32_t i = 0; i < h->n; i++)
-        any |= (uint64_t)h->jobs[i].mean_us;
+    for (uint32_t i = 0; i < n; i++)
+        any |= (uint64_t)jobs[i].mean_us;
     while (shift > 0 && any >> shift == 0) /* skip the digits that are zero in all means */
         shift -= 8;
     for (; shift >= 0; shift -= 8) {
-        uint32_t count[256] = {0};
+        weight_t count[256] = {0};
         uint32_t digit = 0;
 
-        for (uint32_t i = 0; i < h->n; i++) {
-            uint64_t v = (uint64_t)h->jobs[i].mean_us >> shift;
+        for (uint32_t i = 0; i < n; i++) {
+            uint64_t v = (uint64_t)jobs[i].mean_us >> shift;
 
             if (v >> 8 == prefix)
-                count[v & 255]++;
+                count[v & 255] += jobs[i].weight;
         }
         for (; k >= count[digit]; digit++)
             k -= count[digit];
@@ -139,46 +216,47 @@ static int64_t mean_of_rank(const struct history *h, uint32_t k)
 
 static int64_t compute_cutoff(const struct history *h)
 {
-    /* The nearest rank: the least value that at least this part of the jobs does not exceed. */
-    uint64_t rank = ((uint64_t)h->n * h->cfg.cutoff_percentile_ppm + PPM - 1) / PPM;
-
+    struct weighed *jobs;
+    /* The nearest rank: the least value that at least this part of the weight does not exceed. */
+    weight_t rank = (weigh(h, &jobs) * h->cfg.cutoff_percentile_ppm + PPM - 1) / PPM;
     /* One above that value: jobs of equal length are all short. */
-    return time_within(mean_of_rank(h, (uint32_t)rank - 1) + 1, h->cfg.cutoff_min_us, h->cfg.cutoff_max_us);
+    int64_t cutoff_us = mean_of_rank(jobs, h->jobs.n, rank - 1) + 1;
+
+    free(jobs);
+    return time_within(cutoff_us, h->cfg.cutoff_min_us, h->cfg.cutoff_max_us);
 }
 
 void history_shares(const struct history *h, int64_t cutoff_us, struct history_shares *s)
 {
-    *s = (struct history_shares){.jobs = h->n};
-    for (uint32_t i = 0; i < h->n; i++) {
-        s->task_us += h->jobs[i].task_us;
-        if (h->jobs[i].mean_us >= cutoff_us) {
+    *s = (struct history_shares){.jobs = h->jobs.n};
+    for (const struct history_job *j = NULL; (j = job_next(&h->jobs, j));) {
+        s->task_us += j->task_us;
+        if (j->mean_us >= cutoff_us) {
             s->long_jobs++;
-            s->long_task_us += h->jobs[i].task_us;
+            s->long_task_us += j->task_us;
         }
     }
 }
 
 /* ---- Demand ---- */
 
-static void demand_add(struct demand *d, int64_t end_us, uint64_t task_us)
+static void demand_add(struct demand *d, uint32_t user, const struct history_job *job)
 {
-    struct demand_job *j = &d->jobs[d->next];
+    int64_t left_us = job_add(&d->jobs, user, job);
 
-    if (d->n == DEMAND_JOBS)
-        d->task_us -= j->task_us;
-    else
-        d->n++;
-    *j = (struct demand_job){.end_us = end_us, .task_us = task_us};
-    d->task_us += task_us;
-    d->next = (d->next + 1) % DEMAND_JOBS;
+    if (d->since_us == 0)
+        d->since_us = job->end_us;
+    else if (left_us)
+        d->since_us = left_us;
 }
 
-/* The time since the oldest of the remembered jobs ended, so that a pause in short work counts as well. */
-static int64_t demand_time(const struct history *h)
+/* The time in which u's jobs ended that are remembered. It goes on to now, so that a pause in short work counts as
+ * well. */
+static int64_t demand_time(const struct history *h, const struct crowd_user *u)
 {
-    const struct demand *d = &h->demand;
+    int64_t since_us = u->gave_up ? job_first(u)->end_us : h->demand.since_us;
 
-    return time_within(h->now_us - d->jobs[d->n < DEMAND_JOBS ? 0 : d->next].end_us, 1, INT64_MAX);
+    return time_within(h->now_us - since_us, 1, INT64_MAX);
 }
 
 #define DEMAND_PPM (PPM + PPM / 4)
@@ -186,9 +264,10 @@ static int64_t demand_time(const struct history *h)
 /* The share with which short jobs have what they need: need = share + (1 - share) * given. */
 static unsigned __int128 demand_ppm(const struct history *h)
 {
-    unsigned __int128 need_ppm =
-        h->demand.task_us * DEMAND_PPM / ((unsigned __int128)demand_time(h) * h->demand_slots);
+    unsigned __int128 need_ppm = 0;
 
+    for (const struct crowd_user *u = h->demand.jobs.users; u; u = u->hh.next)
+        need_ppm += task_us_of(u) * DEMAND_PPM / ((unsigned __int128)demand_time(h, u) * h->demand_slots);
     return need_ppm > h->given_ppm ? (need_ppm - h->given_ppm) * PPM / (PPM - h->given_ppm) : 0;
 }
 
@@ -200,7 +279,7 @@ void history_follow_demand(struct history *h, uint64_t slots, uint32_t given_ppm
 
 static bool follows_demand(const struct history *h)
 {
-    return !h->cfg.share_fixed && h->demand_slots && h->demand.n >= h->cfg.min_jobs;
+    return !h->cfg.share_fixed && h->demand_slots && h->demand.jobs.n >= h->cfg.min_jobs;
 }
 
 bool history_share_known(const struct history *h) { return h->cfg.share_fixed || follows_demand(h); }
@@ -237,7 +316,7 @@ static void move_share(struct history *h)
 void history_compute(struct history *h)
 {
     h->since = 0;
-    if (h->n < h->cfg.min_jobs)
+    if (h->jobs.n < h->cfg.min_jobs)
         return;
     if (!h->cfg.cutoff_fixed) {
         int64_t cutoff_us = compute_cutoff(h);
@@ -257,26 +336,33 @@ void history_compute(struct history *h)
 
 int64_t history_look(struct history *h, int64_t now_us)
 {
+    int64_t time_us = INT64_MAX;
+
     if (!follows_demand(h))
         return TIME_NEVER;
     h->now_us = now_us;
     move_share(h);
-    return now_us + time_within(demand_time(h) / LOOK_PARTS, LOOK_MIN_US, LIMIT_TIME_US);
+    for (const struct crowd_user *u = h->demand.jobs.users; u; u = u->hh.next)
+        time_us = time_within(demand_time(h, u), 1, time_us);
+    return now_us + time_within(time_us / LOOK_PARTS, LOOK_MIN_US, LIMIT_TIME_US);
 }
 
-struct estimate *history_add(struct history *h, struct blob *name, int64_t mean_us, uint64_t task_us,
-                             int64_t end_us)
+struct estimate *history_add(struct history *h, uint32_t user, struct blob *name, int64_t mean_us,
+                             uint64_t task_us, int64_t end_us)
 {
-    mean_us = time_within(mean_us, 1, LIMIT_TIME_US);
-    window_add(h, mean_us, task_us);
+    struct history_job job = {
+        .mean_us = time_within(mean_us, 1, LIMIT_TIME_US), .task_us = task_us, .end_us = end_us};
+
+    job_add(&h->jobs, user, &job);
+    h->since++;
     if (end_us) {
         h->now_us = end_us;
-        if (mean_us < h->cutoff_us)
-            demand_add(&h->demand, end_us, task_us);
+        if (job.mean_us < h->cutoff_us)
+            demand_add(&h->demand, user, &job);
     }
-    if (h->since >= h->n / REFRESH)
+    if (h->since >= h->jobs.n / REFRESH)
         history_compute(h);
-    return name_add(h, name, mean_us);
+    return name_add(h, user, name, job.mean_us);
 }
 
 void history_fix_cutoff(struct history *h, int64_t cutoff_us)

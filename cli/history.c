@@ -1,4 +1,4 @@
-/* hawk history: how the jobs fared that dists still know, by name; and as a trace for hawk sim and hawk replay. */
+/* hawk history: how the jobs fared that dists still know, by user and name; and as a trace for `sim`, `replay`. */
 #include "cli/commands.h"
 #include "cli/print.h"
 #include "cli/session.h"
@@ -114,9 +114,9 @@ static int write_trace(const struct history_options *o, struct session *s, struc
 
 /* ---- The table ---- */
 
-/* Jobs of one name and class. */
+/* Jobs of one user, name and class. */
 struct group {
-    const char *name;
+    const char *user, *name;
     uint32_t class, jobs, failed;
     uint64_t tasks;
     double response_us;
@@ -126,17 +126,20 @@ static int by_name(const void *a, const void *b)
 {
     const struct api_job *x = a, *y = b;
     int order = strcmp(x->name, y->name);
+    if (!order)
+        order = strcmp(x->user, y->user);
     return order ? order : (int)x->class - (int)y->class;
 }
 
 static void put_group(struct text_table *t, json_t *list, const struct group *g)
 {
     int64_t mean_us = g->jobs ? (int64_t)(g->response_us / g->jobs) : 0;
-    json_array_append_new(list, json_pack("{s:o, s:s, s:I, s:I, s:I, s:I}", "name", json_text(g->name),
-                                          "class", show_class(g->class), "jobs", (json_int_t)g->jobs,
-                                          "failed", (json_int_t)g->failed, "tasks", (json_int_t)g->tasks,
-                                          "mean_response_us", (json_int_t)mean_us));
+    json_array_append_new(list, json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I}", "name", json_text(g->name),
+                                          "user", json_text(g->user), "class", show_class(g->class), "jobs",
+                                          (json_int_t)g->jobs, "failed", (json_int_t)g->failed, "tasks",
+                                          (json_int_t)g->tasks, "mean_response_us", (json_int_t)mean_us));
     table_cell(t, "%s", CLEAN(g->name));
+    table_cell(t, "%s", CLEAN(g->user));
     table_cell(t, "%s", show_class(g->class));
     table_cell(t, "%u", g->jobs);
     table_cell(t, "%u", g->failed);
@@ -149,17 +152,18 @@ static void print_table(struct session *s, struct api_list_jobs_reply *reply)
     struct text_table t = {0};
     struct group g = {0};
     json_t *list = json_array();
-    table_columns(&t, "NAME", "CLASS", ">JOBS", ">FAILED", ">TASKS", ">MEAN-RESPONSE", NULL);
+    table_columns(&t, "NAME", "?USER", "CLASS", ">JOBS", ">FAILED", ">TASKS", ">MEAN-RESPONSE", NULL);
     if (reply->jobs_n)
         qsort(reply->jobs, reply->jobs_n, sizeof *reply->jobs, by_name);
     for (uint32_t i = 0; i < reply->jobs_n; i++) {
         const struct api_job *j = &reply->jobs[i];
         if (!job_state_final(j->state) || j->response_us < 0)
             continue;
-        if (g.jobs && (strcmp(g.name, j->name) != 0 || g.class != j->class)) {
+        if (g.jobs && (strcmp(g.name, j->name) != 0 || strcmp(g.user, j->user) != 0 || g.class != j->class)) {
             put_group(&t, list, &g);
             g = (struct group){0};
         }
+        g.user = j->user;
         g.name = j->name;
         g.class = j->class;
         g.jobs++;

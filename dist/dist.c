@@ -270,7 +270,7 @@ static void dist_on_job_numbers(struct dist *d, const struct msg *m) { d->seq_he
 
 static void dist_on_estimate(struct dist *d, const struct msg *m)
 {
-    estimates_set(&d->estimates, m->estimate.name, m->estimate.mean_us, m->estimate.runs);
+    estimates_set(&d->estimates, m->estimate.user, m->estimate.name, m->estimate.mean_us, m->estimate.runs);
 }
 
 static void dist_on_refused(struct dist *d, const struct msg *m) { put_stopped(d, false); }

@@ -313,8 +313,9 @@ static void set_class(struct dist *d, struct dist_job *job)
 {
     enum class_why why;
 
-    job->class = (uint8_t)classify(&d->policy, job->desc->tag, job->desc->estimate_us,
-                                   estimates_get(&d->estimates, job->desc->name), &why, &job->estimate_us);
+    job->class =
+        (uint8_t)classify(&d->policy, job->desc->tag, job->desc->estimate_us,
+                          estimates_get(&d->estimates, job->user, job->desc->name), &why, &job->estimate_us);
     job->why = (uint8_t)why;
 }
 

@@ -390,6 +390,7 @@ struct dist_report {
     uint64_t task_us;
     uint32_t tasks;
     uint8_t class;
+    uint32_t user;
 };
 
 struct dist_config {

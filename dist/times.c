@@ -49,6 +49,7 @@ static void report_put(struct dist *d, struct dist_report *r)
     m->task_us = r->task_us;
     m->tasks = r->tasks;
     m->class = r->class;
+    m->user = r->user;
 }
 
 void dist_reports_send(struct dist *d)
@@ -70,7 +71,8 @@ void dist_job_report(struct dist *d, const struct dist_job *job)
                              .mean_us = (int64_t)(job->ok_us / job->ok_n),
                              .task_us = job->ok_us > INT64_MAX ? INT64_MAX : (uint64_t)job->ok_us,
                              .tasks = job->ok_n,
-                             .class = job->class};
+                             .class = job->class,
+                             .user = job->user};
     if (d->central_up) {
         report_put(d, &r);
         return;

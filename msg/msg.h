@@ -331,8 +331,10 @@ enum route {
 #define FIELDS_denied(F) F(blob, list)
 /* The worker runs commands of that user alone. A worker that does not say so runs everybody's. */
 #define FIELDS_serves(F) F(blob, user)
-#define FIELDS_estimate(F) F(blob, name) F(i64, mean_us) F(u32, runs)
-#define FIELDS_job_report(F) F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class)
+/* user: user_number(); 0: nobody. */
+#define FIELDS_estimate(F) F(blob, name) F(i64, mean_us) F(u32, runs) F(u32, user)
+#define FIELDS_job_report(F)                                                                                 \
+    F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class) F(u32, user)
 #define FIELDS_long_submit(F)                                                                                \
     F(job, job) F(desc, desc) F(tasks, tasks) F(i64, estimate_us) F(u16, epoch) F(u8, why) F(u16, owner)
 #define FIELDS_long_accepted(F) F(job, job) F(u16, epoch) F(i64, unreported_us)
@@ -517,7 +519,8 @@ enum route {
  * description; the predecessor because of which it was cancelled, or tasks of it. Central's: whether it is held. */
 #define FIELDS_journal_waits(F) F(job, job) F(u64, token) F(job, cause) F(u32, met) F(u16, epoch) F(u8, held)
 #define FIELDS_journal_done(F) F(u64, token) F(i32, err)
-#define FIELDS_history(F) F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class)
+#define FIELDS_history(F)                                                                                    \
+    F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class) F(u32, user)
 #define FIELDS_recovered(F) F(none, reserved)
 
 /* ---- Generated ---- */

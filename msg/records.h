@@ -87,7 +87,8 @@ _Static_assert((int)PART_TASK_END <= (int)PART_FIRST,
     V(i64, mean_us, p->mean_us, LIMIT_TIME_US)                                                               \
     V(varint, task_us, p->task_us, INT64_MAX)                                                                \
     V(u32, tasks, p->tasks, UINT32_MAX)                                                                      \
-    V(u8, class, p->class, CLASS_COUNT - 1)
+    V(u8, class, p->class, CLASS_COUNT - 1)                                                                  \
+    V(u32, user, p->user, UINT32_MAX)
 /* The masks say which flags and numbers were chosen. */
 #define VALUES_journal_policy(V)                                                                             \
     V(preset, preset, p->choice->preset, -)                                                                  \

@@ -13,6 +13,7 @@
 struct place {
     const struct backend_ops *ops;
     struct backend *b;
+    struct records_history *history; /* writing only */
 };
 
 static struct record_key part_of(const struct record_key *job, uint32_t part)
@@ -135,7 +136,7 @@ static int apply_entry(const struct place *p, const struct entry *e)
 {
     switch (e->change) {
     case ENTRY_APPEND:
-        return p->ops->append(p->b, span_of(&e->value));
+        return records_history_append(p->history, p->ops, p->b, e);
     case ENTRY_JOB:
         return put_job(p, e);
     case ENTRY_JOB_CHANGE:
@@ -153,21 +154,29 @@ static int apply_entry(const struct place *p, const struct entry *e)
     return p->ops->put(p->b, &e->key, span_of(&e->value));
 }
 
-int records_commit(const struct backend_ops *ops, struct backend *b, const struct entry *first,
-                   const struct entry **last)
+static bool fits(const struct place *p, const struct entry *e)
 {
-    const struct place p = {ops, b};
+    return p->ops->fits(p->b, e) && (e->change != ENTRY_APPEND || records_history_fits(p->history));
+}
+
+int records_commit(const struct backend_ops *ops, struct backend *b, struct records_history *history,
+                   const struct entry *first, const struct entry **last)
+{
+    const struct place p = {ops, b, history};
     int err = ops->begin(b), n = 0;
 
-    for (const struct entry *e = first; e && n < GROUP_MAX && (n == 0 || ops->fits(b, e)); e = e->next, n++) {
+    records_history_begin(history);
+    for (const struct entry *e = first; e && n < GROUP_MAX && (n == 0 || fits(&p, e)); e = e->next, n++) {
         if (!err)
             err = apply_entry(&p, e);
         *last = e;
     }
     if (!err)
         err = ops->commit(b);
-    if (err)
+    if (err) {
         ops->rollback(b);
+        records_history_failed(history);
+    }
     return err;
 }
 
@@ -230,7 +239,7 @@ static int remove_all(const struct place *p, const struct keys *keys)
 int records_recover(const struct backend_ops *ops, struct backend *b, bool clean,
                     void (*fn)(void *arg, const struct msg *m), void *arg)
 {
-    struct reader r = {.place = {ops, b}, .fn = fn, .arg = arg, .job = {.table = TABLE_COUNT}};
+    struct reader r = {.place = {.ops = ops, .b = b}, .fn = fn, .arg = arg, .job = {.table = TABLE_COUNT}};
     int err = ops->scan(b, NULL, read_record, &r);
 
     if (err == HAWK_EIO)
@@ -256,7 +265,7 @@ static int note_ended(void *arg, const struct record_key *k, struct span value)
 
 int records_forget_old(const struct backend_ops *ops, struct backend *b)
 {
-    const struct place p = {ops, b};
+    const struct place p = {.ops = ops, .b = b};
     struct keys ended = {0};
     int err = ops->scan(b, NULL, note_ended, &ended);
 

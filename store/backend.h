@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "store/records.h"
+#include "store/records_history.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,8 +24,8 @@ struct backend_ops {
      * commit may also return HAWK_ESTALE: another central leads, and this one never writes again. */
     int (*begin)(struct backend *b);
     int (*put)(struct backend *b, const struct record_key *k, struct span value);
-    int (*append)(struct backend *b,
-                  struct span value); /* to TABLE_HISTORY, which keeps STORE_HISTORY_JOBS */
+    /* Puts a record into TABLE_HISTORY. *id: its number, above all earlier ones. */
+    int (*append)(struct backend *b, struct span value, uint64_t *id);
     /* Removes the records with the key *k, except that their part lies within k->part and `last`. */
     int (*remove)(struct backend *b, const struct record_key *k, uint32_t last);
     /* The content that this transaction removes must become unreadable (scrub). */
@@ -40,6 +41,7 @@ struct backend_ops {
      * the other parts of a job. HAWK_ECORRUPT (logged): a key that no record can have. */
     int (*get)(struct backend *b, const struct record_key *k, struct codec_buf *value);
     int (*scan)(struct backend *b, const struct record_key *job, scan_fn *fn, void *arg);
+    int (*scan_history)(struct backend *b, scan_fn *fn, void *arg); /* TABLE_HISTORY alone */
     /* Removes, after a scan of everything, the records that the scan did not come across. NULL: there is
      * nothing to do. */
     int (*sweep)(struct backend *b);
@@ -65,7 +67,8 @@ struct backend_ops {
 
 /* Commits, in order, `first` and as many entries after it as fit one transaction. *last is the last of
  * these, also when the commit failed. Errors as of commit. */
-HAWK_MUST_USE int records_commit(const struct backend_ops *ops, struct backend *b, const struct entry *first,
+HAWK_MUST_USE int records_commit(const struct backend_ops *ops, struct backend *b,
+                                 struct records_history *history, const struct entry *first,
                                  const struct entry **last);
 /* As store_recover. clean: removes parts that belong to no job, in a transaction of its own. */
 HAWK_MUST_USE int records_recover(const struct backend_ops *ops, struct backend *b, bool clean,

@@ -70,6 +70,7 @@ HAWK_MUST_USE int etcd_read_one(struct backend *b, const char *key, struct etcd_
 
 /* As backend_ops has them. */
 HAWK_MUST_USE int etcd_scan(struct backend *b, const struct record_key *job, scan_fn *fn, void *arg);
+HAWK_MUST_USE int etcd_scan_history(struct backend *b, scan_fn *fn, void *arg);
 HAWK_MUST_USE int etcd_get(struct backend *b, const struct record_key *k, struct codec_buf *value);
 
 #endif

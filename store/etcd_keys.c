@@ -35,7 +35,7 @@
 #define COMPACT_US US_PER_S /* to wait for its answer: commits wait meanwhile, and scrub asks again */
 #define ATTEMPTS 3          /* of a transaction whose earlier answers were lost */
 #define OPS_PER_ENTRY 4
-#define OPS_BESIDE 2 /* `commit`, and trimming the history */
+#define OPS_BESIDE 1 /* `commit` */
 
 /* ---- Transactions ---- */
 
@@ -105,14 +105,8 @@ static int run_txn(struct backend *b, struct etcd_txn *t, uint64_t history)
 
 static int op_commit(struct backend *b)
 {
-    char from[ETCD_KEY_MAX], to[ETCD_KEY_MAX];
-
-    if (b->txn_history > b->history && b->txn_history > STORE_HISTORY_JOBS) {
-        etcd_key(b, from, "history/");
-        etcd_key(b, to, "history/%016" PRIx64, b->txn_history - STORE_HISTORY_JOBS);
-        etcd_txn_delete(&b->txn, from, to);
-    }
     int err = run_txn(b, &b->txn, b->txn_history);
+
     if (err)
         return err;
     b->history = b->txn_history;
@@ -213,10 +207,11 @@ static int op_put(struct backend *b, const struct record_key *k, struct span val
     return 0;
 }
 
-static int op_append(struct backend *b, struct span value)
+static int op_append(struct backend *b, struct span value, uint64_t *id)
 {
     const struct record_key k = {.table = TABLE_HISTORY, .id = b->txn_history++};
 
+    *id = k.id;
     return op_put(b, &k, value);
 }
 
@@ -437,6 +432,7 @@ static void op_interrupt(struct backend *b) { etcd_interrupt(b->etcd); }
 const struct backend_ops etcd_ops = {.begin = op_begin,
                                      .put = op_put,
                                      .append = op_append,
+                                     .scan_history = etcd_scan_history,
                                      .remove = op_remove,
                                      .forgot = op_forgot,
                                      .commit = op_commit,

@@ -259,6 +259,26 @@ static int take_record(void *arg, const struct etcd_row *row)
     return err;
 }
 
+/* Reads a table's records in order. */
+static int scan_table(struct scan *s, enum record_table table)
+{
+    char from[ETCD_KEY_MAX], to[ETCD_KEY_MAX];
+
+    s->table = table;
+    etcd_key(s->b, from, "%s", tables[table].text);
+    etcd_key(s->b, to, "%s", tables[table].text);
+    to[strlen(to) - 1]++; /* '0' comes after '/' */
+    return etcd_scan_keys(s->b, from, tables[table].digits ? to : NULL, ETCD_PAGE_RECORDS, false, take_record,
+                          s);
+}
+
+int etcd_scan_history(struct backend *b, scan_fn *fn, void *arg)
+{
+    struct scan s = {.b = b, .fn = fn, .arg = arg};
+
+    return scan_table(&s, TABLE_HISTORY);
+}
+
 int etcd_scan(struct backend *b, const struct record_key *job, scan_fn *fn, void *arg)
 {
     struct scan s = {.b = b, .table = TABLE_JOB, .whole = !job, .fn = fn, .arg = arg};
@@ -271,14 +291,8 @@ int etcd_scan(struct backend *b, const struct record_key *job, scan_fn *fn, void
         return etcd_scan_keys(b, from, to, ETCD_PAGE_RECORDS, false, take_record, &s);
     }
     b->n_bigs = 0;
-    for (int i = 0; !err && i < TABLE_COUNT; i++) {
-        s.table = (enum record_table)i;
-        etcd_key(b, from, "%s", tables[i].text);
-        etcd_key(b, to, "%s", tables[i].text);
-        to[strlen(to) - 1]++; /* '0' comes after '/' */
-        err =
-            etcd_scan_keys(b, from, tables[i].digits ? to : NULL, ETCD_PAGE_RECORDS, false, take_record, &s);
-    }
+    for (int i = 0; !err && i < TABLE_COUNT; i++)
+        err = scan_table(&s, (enum record_table)i);
     return err;
 }
 

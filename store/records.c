@@ -255,6 +255,7 @@ struct entry *record_entry_new(const struct msg *m)
     e->key = key;
     e->change = change_of(m);
     e->token = msg_journal_token(m);
+    e->user = m->type == MSG_HISTORY ? m->history.user : 0;
     if (e->change < ENTRY_REMOVE)
         put_value(&e->value, m);
     if (e->value.cap - e->value.len > SLACK)

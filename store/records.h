@@ -26,6 +26,7 @@ struct entry {
     struct record_key key;
     enum entry_change change;
     uint64_t token; /* 0: none */
+    uint32_t user;  /* of ENTRY_APPEND: whose record it is */
     struct codec_buf value;
 };
 static inline size_t entry_bytes(const struct entry *e) { return sizeof *e + e->value.cap; }

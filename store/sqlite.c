@@ -27,7 +27,7 @@ enum statement {
     STATEMENT_GET_JOB,
     STATEMENT_SCAN,
     STATEMENT_SCAN_JOB,
-    STATEMENT_TRIM,
+    STATEMENT_SCAN_HISTORY,
     STATEMENT_META_GET,
     STATEMENT_META_SET,
     STATEMENT_COUNT_COMMIT,
@@ -40,7 +40,6 @@ struct backend {
     sqlite3 *db;
     sqlite3_stmt *v[STATEMENT_COUNT];
     int64_t history; /* the last record's number in the history; -1: it must be read */
-    bool trim;       /* this transaction added to the history */
     bool forgot;     /* an environment was removed, and is in the log until that is emptied */
 };
 
@@ -63,7 +62,7 @@ static const char *const sql[STATEMENT_COUNT] = {
     [STATEMENT_GET] = "SELECT value FROM record" KEY_SQL " AND part = ?",
     [STATEMENT_SCAN] = SCAN_JOBS_SQL " UNION ALL " SCAN_SQL " ORDER BY 1, 2, 3, 4",
     [STATEMENT_SCAN_JOB] = SCAN_SQL KEY_SQL " AND part > ? ORDER BY part",
-    [STATEMENT_TRIM] = "DELETE FROM record WHERE tab = ? AND id <= ?",
+    [STATEMENT_SCAN_HISTORY] = SCAN_SQL " WHERE tab = ? ORDER BY id",
     [STATEMENT_META_GET] = "SELECT value FROM meta WHERE key = ?",
     [STATEMENT_META_SET] = "REPLACE INTO meta(key, value) VALUES(?, ?)",
     [STATEMENT_COUNT_COMMIT] =
@@ -113,11 +112,7 @@ static int run_statement(struct backend *b, enum statement which)
 
 /* ---- Transactions ---- */
 
-static int op_begin(struct backend *b)
-{
-    b->trim = false;
-    return run_statement(b, STATEMENT_BEGIN);
-}
+static int op_begin(struct backend *b) { return run_statement(b, STATEMENT_BEGIN); }
 
 static bool is_job(const struct record_key *k) { return k->table == TABLE_JOB && k->part == PART_JOB; }
 
@@ -145,14 +140,14 @@ static int read_last(struct backend *b)
     return rc == SQLITE_ROW ? 0 : HAWK_EIO;
 }
 
-static int op_append(struct backend *b, struct span value)
+static int op_append(struct backend *b, struct span value, uint64_t *id)
 {
     int err = b->history < 0 ? read_last(b) : 0;
 
     if (err)
         return err;
-    b->trim = true;
-    return op_put(b, &(struct record_key){.table = TABLE_HISTORY, .id = (uint64_t)++b->history}, value);
+    *id = (uint64_t)++b->history;
+    return op_put(b, &(struct record_key){.table = TABLE_HISTORY, .id = *id}, value);
 }
 
 static int op_remove(struct backend *b, const struct record_key *k, uint32_t last)
@@ -171,14 +166,8 @@ static void op_forgot(struct backend *b) { b->forgot = true; }
 
 static int op_commit(struct backend *b)
 {
-    int err = 0;
+    int err = run_statement(b, STATEMENT_COUNT_COMMIT); /* store/file.c: whose log it is */
 
-    if (b->trim) {
-        BIND(b->v[STATEMENT_TRIM], TABLE_HISTORY, b->history - STORE_HISTORY_JOBS);
-        err = run_statement(b, STATEMENT_TRIM);
-    }
-    if (!err)
-        err = run_statement(b, STATEMENT_COUNT_COMMIT); /* store/file.c: whose log it is */
     return err ? err : run_statement(b, STATEMENT_COMMIT);
 }
 
@@ -221,16 +210,12 @@ static bool row_key(sqlite3_stmt *st, struct record_key *k)
     return table >= 0 && table < TABLE_COUNT && epoch == k->epoch && part == k->part;
 }
 
-static int op_scan(struct backend *b, const struct record_key *job, scan_fn *fn, void *arg)
+/* Reads the rows of st, which is bound. */
+static int scan_rows(struct backend *b, sqlite3_stmt *st, scan_fn *fn, void *arg)
 {
-    sqlite3_stmt *st = b->v[job ? STATEMENT_SCAN_JOB : STATEMENT_SCAN];
     struct record_key k;
     int rc = SQLITE_DONE, err = 0;
 
-    if (job)
-        BIND(st, job->table, (int64_t)job->id, job->epoch, PART_JOB);
-    else
-        BIND(st, TABLE_JOB, PART_JOB);
     while (!err && (rc = sqlite3_step(st)) == SQLITE_ROW) {
         struct span value = {sqlite3_column_blob(st, 4), (size_t)sqlite3_column_bytes(st, 4)};
 
@@ -248,6 +233,23 @@ static int op_scan(struct backend *b, const struct record_key *job, scan_fn *fn,
         err = rc == SQLITE_CORRUPT ? HAWK_ECORRUPT : HAWK_EIO;
     sqlite3_reset(st);
     return err;
+}
+
+static int op_scan(struct backend *b, const struct record_key *job, scan_fn *fn, void *arg)
+{
+    sqlite3_stmt *st = b->v[job ? STATEMENT_SCAN_JOB : STATEMENT_SCAN];
+
+    if (job)
+        BIND(st, job->table, (int64_t)job->id, job->epoch, PART_JOB);
+    else
+        BIND(st, TABLE_JOB, PART_JOB);
+    return scan_rows(b, st, fn, arg);
+}
+
+static int op_scan_history(struct backend *b, scan_fn *fn, void *arg)
+{
+    BIND(b->v[STATEMENT_SCAN_HISTORY], TABLE_HISTORY);
+    return scan_rows(b, b->v[STATEMENT_SCAN_HISTORY], fn, arg);
 }
 
 /* ---- Numbers, and the owner ---- */
@@ -378,6 +380,7 @@ const struct backend_ops sqlite_ops = {.begin = op_begin,
                                        .fits = op_fits,
                                        .get = op_get,
                                        .scan = op_scan,
+                                       .scan_history = op_scan_history,
                                        .remedy = "the file from a copy",
                                        .meta_get = op_meta_get,
                                        .meta_set = op_meta_set,

@@ -30,7 +30,8 @@ struct queue { /* of entries, oldest first */
 
 struct store {
     const struct backend_ops *ops;
-    struct backend *backend; /* under db_lock */
+    struct backend *backend; /* under db_lock, as the next */
+    struct records_history history;
     store_done_fn done;
     void *arg;
     uint64_t cluster;
@@ -69,7 +70,7 @@ static void queue_init(struct queue *q)
 static int commit_pending(struct store *s, const struct entry **last, uint64_t *token)
 {
     pthread_mutex_lock(&s->db_lock);
-    int err = records_commit(s->ops, s->backend, s->pending.head, last);
+    int err = records_commit(s->ops, s->backend, &s->history, s->pending.head, last);
     if (err == HAWK_ESTALE)
         log_warn("%s: %s", s->ops->name(s->backend), s->ops->why(s->backend));
     else if (err && !s->failing)
@@ -207,6 +208,7 @@ static int start_thread(struct store *s)
 static void free_store(struct store *s)
 {
     s->ops->close(s->backend);
+    records_history_free(&s->history);
     free(s);
 }
 
@@ -220,6 +222,7 @@ static int open_on(struct store **out, struct store *s, int err, store_done_fn d
     }
     s->done = done;
     s->arg = arg;
+    records_history_init(&s->history, STORE_HISTORY_JOBS);
     s->scrub_ms = s->ops->scrub ? now_ms() + s->ops->scrub_ms : 0; /* scrubs what an earlier process left */
     queue_init(&s->arriving);
     queue_init(&s->pending);

@@ -67,7 +67,7 @@ void store_abandon(struct store *s);
 
 /* Queues a record of msg/records.h, or JOURNAL_JOB_END; copies what it needs. Tokens must not fall. A record
  * replaces the one that has its key. Beyond that:
- *   HISTORY          is added; the last STORE_HISTORY_JOBS stay
+ *   HISTORY          is added; of STORE_HISTORY_JOBS the oldest of the user who has most makes room (base/crowd.h)
  *   JOURNAL_POLICY   without a choice: removes the record
  *   JOURNAL_JOB      with a description: removes JOURNAL_CANCEL, _ENDED and _OWNER of the job. Without one: changes
  *                    all but the description of a job that exists, and removes JOURNAL_ENDED

@@ -4,13 +4,18 @@
 
 /* ---- History (2, 3.11) ---- */
 
-static void report(struct talk *t, uint32_t dist, const char *name, int64_t mean_us)
+static void report_of(struct talk *t, uint32_t dist, uint32_t user, const char *name, int64_t mean_us)
 {
     struct blob *b = blob_str(name);
 
     tell(t, JOB_REPORT, job_report, dist, .name = b, .mean_us = mean_us, .task_us = (uint64_t)mean_us * 2,
-         .tasks = 2);
+         .tasks = 2, .user = user);
     blob_drop(b);
+}
+
+static void report(struct talk *t, uint32_t dist, const char *name, int64_t mean_us)
+{
+    report_of(t, dist, 0, name, mean_us);
 }
 
 static void a_report_goes_to_history_and_to_every_dist(void **state)
@@ -44,6 +49,34 @@ static void a_report_goes_to_history_and_to_every_dist(void **state)
     d3 = add_dist(&t, "d3");
     assert_int_equal(expect(&t, ESTIMATE, estimate, d3)->runs, 3);
     expect_none(&t, ESTIMATE, d3);
+    talk_end(&t);
+}
+
+static void users_have_histories_of_their_own(void **state)
+{
+    const struct msg_estimate *e;
+    struct talk t;
+    uint32_t d1, d2;
+
+    talk_begin(&t);
+    d1 = add_dist(&t, "d1");
+    report_of(&t, d1, 1, "make", 5 * S);
+    assert_int_equal(expect(&t, HISTORY, history, 0)->user, 1);
+    e = expect(&t, ESTIMATE, estimate, d1);
+    assert_int_equal(e->user, 1);
+    assert_int_equal(e->mean_us, 5 * S);
+    report_of(&t, d1, 2, "make", 90 * S);
+    assert_int_equal(expect(&t, HISTORY, history, 0)->user, 2);
+    e = expect(&t, ESTIMATE, estimate, d1);
+    assert_int_equal(e->user, 2);
+    assert_int_equal(e->mean_us, 90 * S);
+    d2 = add_dist(&t, "d2");
+    for (uint32_t user = 1; user <= 2; user++) {
+        e = expect(&t, ESTIMATE, estimate, d2);
+        assert_int_equal(e->user, user);
+        assert_int_equal(e->runs, 1);
+    }
+    expect_none(&t, ESTIMATE, d2);
     talk_end(&t);
 }
 
@@ -413,6 +446,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_report_goes_to_history_and_to_every_dist),
+        cmocka_unit_test(users_have_histories_of_their_own),
         cmocka_unit_test(cutoff_and_share_follow_history_and_everybody_hears),
         cmocka_unit_test(the_reserve_follows_demand_where_long_tasks_are_bound_late),
         cmocka_unit_test(the_reserve_goes_with_short_work),

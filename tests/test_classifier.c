@@ -73,14 +73,14 @@ static void set(struct estimates *e, const char *name, int64_t mean_us)
 {
     struct blob *b = blob_str(name);
 
-    estimates_set(e, b, mean_us, 1);
+    estimates_set(e, 0, b, mean_us, 1);
     blob_drop(b);
 }
 
 static int64_t get(struct estimates *e, const char *name)
 {
     struct blob *b = blob_str(name);
-    int64_t mean_us = estimates_get(e, b);
+    int64_t mean_us = estimates_get(e, 0, b);
 
     blob_drop(b);
     return mean_us;
@@ -103,7 +103,7 @@ static void the_name_unused_for_longest_makes_room(void **state)
     assert_int_equal(get(&e, "c"), 33);
     assert_int_equal(get(&e, "d"), 4);
     assert_int_equal(get(&e, "e"), 5);
-    assert_int_equal(e.n, 3);
+    assert_int_equal(e.used.n, 3);
     estimates_free(&e);
 }
 
@@ -115,9 +115,9 @@ static void what_is_no_estimate_is_ignored(void **state)
     set(&e, "", 5);
     set(&e, "a", 0);
     set(&e, "a", -1);
-    estimates_set(&e, NULL, 5, 1);
-    assert_int_equal(e.n, 0);
-    assert_int_equal(estimates_get(&e, NULL), 0);
+    estimates_set(&e, 0, NULL, 5, 1);
+    assert_int_equal(e.used.n, 0);
+    assert_int_equal(estimates_get(&e, 0, NULL), 0);
     assert_int_equal(get(&e, ""), 0);
     set(&e, "b", 7);
     assert_int_equal(get(&e, "b"), 7);
@@ -148,11 +148,120 @@ static void finished(struct history *h, const char *name, int64_t mean_us, uint6
 {
     struct blob *b = name ? blob_str(name) : NULL;
 
-    history_add(h, b, mean_us, (uint64_t)mean_us * tasks, 0);
+    history_add(h, 0, b, mean_us, (uint64_t)mean_us * tasks, 0);
     blob_drop(b);
 }
 
 static int64_t estimate(struct history *h, const char *name) { return get(&h->names, name); }
+
+static void finished_by(struct history *h, uint32_t user, const char *name, int64_t mean_us, uint64_t task_us)
+{
+    struct blob *b = name ? blob_str(name) : NULL;
+
+    history_add(h, user, b, mean_us, task_us, 0);
+    blob_drop(b);
+}
+
+static int64_t estimate_for(struct history *h, uint32_t user, const char *name)
+{
+    struct blob *b = blob_str(name);
+    int64_t mean_us = history_estimate(h, user, b);
+
+    blob_drop(b);
+    return mean_us;
+}
+
+static void a_name_has_a_history_for_each_user(void **state)
+{
+    struct history_config c;
+    struct history h;
+
+    history_config_init(&c);
+    c.names_max = 4;
+    history_init(&h, &c);
+    finished_by(&h, 1, "make", 10, 10);
+    finished_by(&h, 2, "make", 3000, 3000);
+    finished_by(&h, 2, "make", 5000, 5000);
+    assert_int_equal(estimate_for(&h, 1, "make"), 10);
+    assert_int_equal(estimate_for(&h, 2, "make"), 4000);
+    assert_int_equal(estimate_for(&h, 3, "make"), 0);
+    /* Runs of before users were told apart count for who has none. */
+    finished_by(&h, 0, "make", 700, 700);
+    assert_int_equal(estimate_for(&h, 3, "make"), 700);
+    assert_int_equal(estimate_for(&h, 1, "make"), 10);
+    assert_int_equal(estimate_for(&h, 0, "make"), 700);
+    /* Four names there is room for. Nobody's goes first, then one of who has most. */
+    finished_by(&h, 2, "a", 20, 20);
+    finished_by(&h, 2, "b", 30, 30);
+    finished_by(&h, 2, "c", 40, 40);
+    assert_int_equal(estimate_for(&h, 3, "make"), 0);
+    assert_int_equal(estimate_for(&h, 2, "make"), 0);
+    assert_int_equal(estimate_for(&h, 2, "a"), 20);
+    assert_int_equal(estimate_for(&h, 2, "c"), 40);
+    assert_int_equal(estimate_for(&h, 1, "make"), 10);
+    assert_int_equal(h.names.used.n, 4);
+    history_free(&h);
+}
+
+/* Jobs of 1 to 100 s of user 1, and n tiny ones of `user`, which have task_us together. */
+static int64_t cutoff_with(int n, uint32_t user, uint64_t task_us)
+{
+    struct history_config c;
+    struct history h;
+    int64_t cutoff_us;
+
+    history_config_init(&c);
+    c.cutoff_hysteresis_ppm = 0;
+    history_init(&h, &c);
+    for (int i = 1; i <= 100; i++)
+        finished_by(&h, 1, NULL, i * S, (uint64_t)i * S);
+    for (int i = 0; i < n; i++)
+        finished_by(&h, user, NULL, S / 1000, task_us / (uint64_t)n);
+    history_compute(&h);
+    cutoff_us = history_cutoff(&h);
+    history_free(&h);
+    return cutoff_us;
+}
+
+static void tiny_jobs_move_the_cutoff_by_their_task_seconds(void **state)
+{
+    const uint64_t all_us = (uint64_t)5050 * S; /* of user 1 */
+
+    assert_int_equal(cutoff_with(0, 1, 0), 90 * S + 1);
+    assert_int_equal(cutoff_with(9900, 1, (uint64_t)99 * S / 10), S / 1000 + 1); /* his own: each counts */
+    assert_int_equal(cutoff_with(9900, 2, (uint64_t)99 * S / 10), 90 * S + 1);   /* 0.2 % */
+    assert_int_equal(cutoff_with(5000, 2, all_us), 80 * S + 1);        /* half, however many jobs: */
+    assert_int_equal(cutoff_with(50, 2, all_us), 80 * S + 1);          /* 40 % of the other half */
+    assert_int_equal(cutoff_with(9900, 2, all_us * 20), S / 1000 + 1); /* more than 90 % */
+}
+
+static void whoever_has_most_jobs_makes_room(void **state)
+{
+    struct history_config c;
+    struct history_shares s;
+    struct history h;
+
+    history_config_init(&c);
+    c.window = 100;
+    history_init(&h, &c);
+    for (int i = 0; i < 30; i++)
+        finished_by(&h, 1, NULL, 100 * S, (uint64_t)100 * S);
+    for (int i = 0; i < 1000; i++)
+        finished_by(&h, 2, NULL, S, 1);
+    history_shares(&h, 50 * S, &s);
+    assert_int_equal(s.jobs, 100);
+    assert_int_equal(s.long_jobs, 30);
+    for (int i = 0; i < 1000; i++)
+        finished_by(&h, 3, NULL, S, 1);
+    history_shares(&h, 50 * S, &s);
+    assert_int_equal(s.long_jobs, 30);
+    for (int i = 0; i < 1000; i++)
+        finished_by(&h, 1, NULL, 100 * S, (uint64_t)100 * S);
+    history_shares(&h, 50 * S, &s);
+    assert_in_range(s.long_jobs, 33, 34);
+    assert_int_equal(s.jobs, 100);
+    history_free(&h);
+}
 
 static void a_names_estimate_is_the_mean_of_its_last_runs(void **state)
 {
@@ -174,8 +283,8 @@ static void a_names_estimate_is_the_mean_of_its_last_runs(void **state)
     assert_int_equal(estimate(&h, "b"), 7);
     finished(&h, "", 1000, 1); /* counts for the window only */
     finished(&h, NULL, 1000, 1);
-    assert_int_equal(h.n, 7);
-    assert_int_equal(h.names.n, 2);
+    assert_int_equal(history_jobs(&h), 7);
+    assert_int_equal(h.names.used.n, 2);
     history_free(&h);
 }
 
@@ -279,8 +388,8 @@ static void demand_of_20(struct history *h, int n, int64_t *now_us)
 {
     for (int i = 0; i < n; i++) {
         *now_us += S;
-        history_add(h, NULL, 2 * S, 20 * S, *now_us);
-        history_add(h, NULL, 30 * S, 90 * S, *now_us);
+        history_add(h, 0, NULL, 2 * S, 20 * S, *now_us);
+        history_add(h, 0, NULL, 30 * S, 90 * S, *now_us);
     }
 }
 
@@ -322,7 +431,7 @@ static void the_share_follows_the_demand(void **state)
     /* Ten times as fast: a thousand jobs later all that was is forgotten. */
     for (int i = 0; i < 1001; i++) {
         now_us += S / 10;
-        history_add(&h, NULL, 2 * S, 3 * S, now_us);
+        history_add(&h, 0, NULL, 2 * S, 3 * S, now_us);
     }
     history_compute(&h);
     assert_in_range(history_share_ppm(&h), 187000, 189000);
@@ -331,6 +440,33 @@ static void the_share_follows_the_demand(void **state)
     assert_int_equal(history_look(&h, now_us), TIME_NEVER);
     history_compute(&h);
     assert_in_range(history_share_ppm(&h), 20 * PERCENT, 21 * PERCENT);
+    history_free(&h);
+}
+
+/* 20 slots busy by user 1; then user 2's tiny jobs, twice as many as there is room for, within two seconds. */
+static void the_demand_of_others_stays_known(void **state)
+{
+    struct history_config c;
+    struct history h;
+    int64_t now_us = S;
+
+    history_config_init(&c);
+    c.cutoff_fixed = true;
+    c.cutoff_us = 10 * S;
+    history_init(&h, &c);
+    history_follow_demand(&h, 400, 0);
+    for (int i = 0; i < 300; i++)
+        history_add(&h, 1, NULL, 2 * S, 20 * S, now_us += S);
+    for (int i = 0; i < 2000; i++)
+        history_add(&h, 2, NULL, S / 1000, S / 1000, now_us += S / 1000);
+    history_compute(&h);
+    assert_in_range(history_share_ppm(&h), 62500,
+                    66000); /* 20 of 400 slots, and one of user 2's; a quarter more */
+    /* Users whose one job leaves with them: 30 task-seconds a second. */
+    for (uint32_t i = 0; i < 5000; i++)
+        history_add(&h, 10 + i, NULL, 2 * S, 3 * S, now_us += S / 10);
+    history_compute(&h);
+    assert_in_range(history_share_ppm(&h), 90000, 100000);
     history_free(&h);
 }
 
@@ -410,7 +546,7 @@ static void absurd_reports_are_survived(void **state)
 
     history_init(&h, &c);
     for (int i = 0; i < 300; i++)
-        history_add(&h, NULL, i % 2 ? INT64_MAX : INT64_MIN, UINT64_MAX, i);
+        history_add(&h, 0, NULL, i % 2 ? INT64_MAX : INT64_MIN, UINT64_MAX, i);
     history_follow_demand(&h, UINT64_MAX, 0);
     history_compute(&h);
     assert_true(history_cutoff(&h) >= 1);
@@ -448,7 +584,7 @@ static bool read_trace(const char *file, struct history *h)
 
         for (uint32_t i = 0; i < job.tasks; i++)
             task_us += (uint64_t)job.durations_us[i];
-        history_add(h, NULL, job.mean_us, task_us, 0);
+        history_add(h, 0, NULL, job.mean_us, task_us, 0);
     }
     if (got < 0)
         fail_msg("%s", trace_error(t));
@@ -516,6 +652,10 @@ int main(void)
         cmocka_unit_test(what_is_no_estimate_is_ignored),
         cmocka_unit_test(estimates_are_listed_in_order_of_use),
         cmocka_unit_test(a_names_estimate_is_the_mean_of_its_last_runs),
+        cmocka_unit_test(a_name_has_a_history_for_each_user),
+        cmocka_unit_test(tiny_jobs_move_the_cutoff_by_their_task_seconds),
+        cmocka_unit_test(whoever_has_most_jobs_makes_room),
+        cmocka_unit_test(the_demand_of_others_stays_known),
         cmocka_unit_test(nothing_is_computed_from_few_jobs),
         cmocka_unit_test(equal_jobs_are_all_short),
         cmocka_unit_test(the_cutoff_moves_only_for_a_reason),

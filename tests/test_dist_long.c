@@ -341,30 +341,6 @@ static void test_cancelled_while_central_journals(void **state)
     talk_end(t);
 }
 
-static void test_classes(void **state)
-{
-    struct talk *t = talk_joined("hawk", 1);
-    struct blob *name = blob_str("big");
-    struct job_desc *desc = desc_new(1, "big");
-
-    HEAR(t, CENTRAL, ESTIMATE, estimate, .name = name, .mean_us = 30 * US_PER_S, .runs = 2);
-    submit(t, desc); /* from history */
-    says(t, "central LONG_SUBMIT job=3.1 desc=\"big\"x1 tasks=all estimate_us=30000000 epoch=1 why=3");
-    says(t, "- SUBMITTED job=3.1 client=9 err=0 class=1 why=3");
-    desc = desc_new(1, "big");
-    desc->tag = TAG_SHORT;
-    submit(t, desc);
-    says(t, "- SUBMITTED job=3.2 client=9 err=0 class=0 why=1");
-    says(t, "101 PROBE job=3.2 estimate_us=30000000");
-    desc = desc_new(1, "");
-    desc->tag = TAG_LONG; /* how long, nobody knows: the cutoff at least */
-    submit(t, desc);
-    says(t, "central LONG_SUBMIT job=3.3 desc=\"\"x1 tasks=all estimate_us=10000000 epoch=1 why=1");
-    ignore(t);
-    blob_drop(name);
-    talk_end(t);
-}
-
 /* ---- 7. Promotion ---- */
 
 /* So much time has passed since it started at 101. */
@@ -679,7 +655,6 @@ int main(void)
         cmocka_unit_test(test_resynchronises_with_central),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_cancelled_while_central_journals),
-        cmocka_unit_test(test_classes),
         cmocka_unit_test(test_promotion_hands_the_rest_to_central),
         cmocka_unit_test(test_one_slow_task_does_not_make_the_job_long),
         cmocka_unit_test(test_what_stands_still_does_not_age),

@@ -196,6 +196,31 @@ static void test_a_file_of_schema_6_goes_on(void **state)
     assert_int_equal(t.with_env, 1); /* of the later epoch */
 }
 
+/* A central's, of a version that did not tell users apart: four jobs, which are nobody's from now on. */
+static void test_a_history_without_users_is_read(void **state)
+{
+    struct fixture *f = *state;
+    struct told t;
+
+    copy_file("tests/data/journal-schema-7.db", f->path);
+    assert_int_equal(store_open(&f->s, f->path, "central", on_done, &f->done, f->why, sizeof f->why), 0);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_HISTORY], 4);
+    assert_int_equal(t.first_history_us, 3771);
+    assert_int_equal(t.last_history_us, 104340);
+    assert_int_equal(t.history_of_user_1, 0);
+    write_history_of(f, 1, "nightly", 400);
+    close_it(f);
+    assert_int_equal(store_open(&f->s, f->path, "central", on_done, &f->done, f->why, sizeof f->why), 0);
+    free(t.text);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_HISTORY], 5);
+    assert_int_equal(t.first_history_us, 3771);
+    assert_int_equal(t.last_history_us, 400);
+    assert_int_equal(t.history_of_user_1, 1);
+    free(t.text);
+}
+
 static void older_file(struct fixture *f, const char *back, const char *job, int jobs)
 {
     char *told;
@@ -525,6 +550,7 @@ int main(void)
         STORE_CONFORMANCE(TEST),
         TEST(test_a_file_of_schema_6_is_read_and_brought_up_to_date),
         TEST(test_a_file_of_schema_6_goes_on),
+        TEST(test_a_history_without_users_is_read),
         TEST(test_files_of_schema_1_are_brought_up_to_date),
         TEST(test_files_of_schema_2_are_brought_up_to_date),
         TEST(test_files_of_schema_3_are_brought_up_to_date),

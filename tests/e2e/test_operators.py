@@ -38,6 +38,7 @@ def test_history_is_a_trace_that_sim_sweeps():
         names = {(n["name"], n["class"]): n for n in c.json("history")["names"]}
         assert names["a", "short"]["jobs"] == 3 and names["a", "short"]["tasks"] == 12, names
         assert names["c", "short"]["failed"] == 1 and names["b", "long"]["mean_response_us"] >= 300000, names
+        assert len({n["user"] for n in names.values()}) == 1 and names["a", "short"]["user"], names
         assert "MEAN-RESPONSE" in c.hawk("history").stdout
         c.hawk("history", "--out", "x", check=2)
         c.hawk("cancel", running)

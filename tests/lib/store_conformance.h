@@ -195,6 +195,51 @@ static void test_history_keeps_the_last(void **state)
     free(t.text);
 }
 
+/* Two jobs of user 1, then more than there is room for of user 2: whoever has most makes room, before and after a
+ * restart. */
+static void test_history_of_a_user_stays(void **state)
+{
+    struct fixture *f = *state;
+    struct told t;
+
+    assert_int_equal(open_store(f), 0);
+    write_history_of(f, 1, "nightly", 1);
+    for (int i = 2; i <= STORE_HISTORY_JOBS + 200; i++) {
+        write_history_of(f, 2, "tiny", i);
+        if (i == STORE_HISTORY_JOBS + 100) {
+            write_history_of(f, 1, "nightly", i);
+            reopen(f);
+        }
+    }
+    reopen(f);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_HISTORY], STORE_HISTORY_JOBS);
+    assert_int_equal(t.history_of_user_1, 2);
+    assert_int_equal(t.first_history_us, 1);
+    assert_int_equal(t.last_history_us, STORE_HISTORY_JOBS + 200);
+    free(t.text);
+}
+
+/* What is nobody's, such as all records of earlier versions, makes room for what is somebody's. */
+static void test_history_of_nobody_goes_first(void **state)
+{
+    struct fixture *f = *state;
+    struct told t;
+
+    assert_int_equal(open_store(f), 0);
+    for (int i = 1; i <= STORE_HISTORY_JOBS; i++)
+        write_history(f, "old", i);
+    reopen(f);
+    for (int i = 1; i <= STORE_HISTORY_JOBS - 1; i++)
+        write_history_of(f, 1, "new", STORE_HISTORY_JOBS + i);
+    reopen(f);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_HISTORY], STORE_HISTORY_JOBS);
+    assert_int_equal(t.history_of_user_1, STORE_HISTORY_JOBS - 1);
+    assert_int_equal(t.first_history_us, STORE_HISTORY_JOBS);
+    free(t.text);
+}
+
 static void test_numbers(void **state)
 {
     struct fixture *f = *state;
@@ -486,7 +531,8 @@ static void test_a_drained_node_stays_drained(void **state)
 #define STORE_CONFORMANCE(TEST)                                                                              \
     TEST(test_round_trip), TEST(test_a_job_is_replaced_and_ends), TEST(test_epochs_of_a_job_are_kept_apart), \
         TEST(test_commits_are_told_in_order_and_in_groups), TEST(test_other_messages_are_refused),           \
-        TEST(test_closing_commits_what_is_queued), TEST(test_history_keeps_the_last), TEST(test_numbers),    \
+        TEST(test_closing_commits_what_is_queued), TEST(test_history_keeps_the_last),                        \
+        TEST(test_history_of_a_user_stays), TEST(test_history_of_nobody_goes_first), TEST(test_numbers),     \
         TEST(test_job_numbers_of_a_dist), TEST(test_job_numbers), TEST(test_admissions),                     \
         TEST(test_the_last_choice_of_policy_is_kept), TEST(test_numbers_at_both_ends_of_their_ranges),       \
         TEST(test_a_job_is_changed_without_its_description),                                                 \

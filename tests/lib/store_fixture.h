@@ -183,7 +183,7 @@ static inline void write_end(struct fixture *f, uint64_t token, uint64_t seq, ui
     assert_int_equal(store_write(f->s, &m), 0);
 }
 
-static inline void write_history(struct fixture *f, const char *name, int64_t mean_us)
+static inline void write_history_of(struct fixture *f, uint32_t user, const char *name, int64_t mean_us)
 {
     struct msg m = {.type = MSG_HISTORY};
 
@@ -192,8 +192,14 @@ static inline void write_history(struct fixture *f, const char *name, int64_t me
     m.history.task_us = UINT64_C(1) << 62;
     m.history.tasks = 7;
     m.history.class = CLASS_LONG;
+    m.history.user = user;
     assert_int_equal(store_write(f->s, &m), 0);
     blob_drop(m.history.name);
+}
+
+static inline void write_history(struct fixture *f, const char *name, int64_t mean_us)
+{
+    write_history_of(f, 0, name, mean_us);
 }
 
 #define TOLD_TEXT_MAX 10000
@@ -205,6 +211,7 @@ struct told {
     uint32_t count[MSG_TYPE_COUNT];
     uint32_t with_env; /* jobs whose environment is there */
     int64_t first_history_us, last_history_us;
+    uint32_t history_of_user_1;
 };
 
 static inline void on_recovered(void *arg, const struct msg *m)
@@ -225,6 +232,7 @@ static inline void on_recovered(void *arg, const struct msg *m)
         if (t->count[MSG_HISTORY] == 1)
             t->first_history_us = m->history.mean_us;
         t->last_history_us = m->history.mean_us;
+        t->history_of_user_1 += m->history.user == 1;
     }
     if (m->type == MSG_JOURNAL_JOB) {
         const struct job_desc *d = m->journal_job.desc;
