@@ -54,7 +54,7 @@ static void test_log_line_is_one_line(void **state)
     struct msg m = {.type = MSG_ESTIMATE, .estimate = {.name = blob_str("a\nb\"\033")}};
 
     msg_format(&m, line, sizeof line);
-    assert_string_equal(line, "ESTIMATE name=\"a\\x0ab\\x22\\x1b\" mean_us=0 runs=0");
+    assert_string_equal(line, "ESTIMATE name=\"a\\x0ab\\x22\\x1b\" mean_us=0 runs=0 user=0");
     msg_drop(&m);
 }
 
