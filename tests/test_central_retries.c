@@ -58,7 +58,7 @@ static void who_fails_elsewhere_does_not_count(void **state)
     finished(&c.t, c.w[1], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 3, 1 * S);
     expect(&c.t, FINISH_ACK, finish_ack, c.w[1]);
     expect_none(&c.t, TASK_ENQUEUE, c.w[1]);
-    expect_task(&c, 0, TASK_RUNNING);
+    expect_none(&c.t, LONG_TASK, c.d);
     finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 2 * S);
     expect_task(&c, 0, TASK_DONE);
     end(&c);
