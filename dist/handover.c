@@ -662,12 +662,30 @@ static uint16_t promoted_epoch(const struct dist_job *job) { return (uint16_t)(j
  * (central refused it) stays short. */
 static bool may_promote(const struct dist_job *job)
 {
-    return dist_job_promotable(job) && !job->promoted && !job->cancelling && job->hand == HAND_NONE &&
-           !dist_job_kept_back(job) && job->blocked_n == 0 && job->epoch != promoted_epoch(job);
+    return dist_job_promotable(job) && job->desc->tag == TAG_AUTO && !job->promoted && !job->cancelling &&
+           job->hand == HAND_NONE && !dist_job_kept_back(job) && job->blocked_n == 0 &&
+           job->epoch != promoted_epoch(job);
+}
+
+/* The user's tag is not overridden: the job stays with its dist. But from now on its reservations have class long, and
+ * go to the general partition alone. So what follows neither uses the reserve nor pauses others. */
+static void overstay(struct dist *d, struct dist_job *job)
+{
+    if (job->cancelling || job->hand != HAND_NONE || job->unlaunched == 0 || d->policy.cutoff_us <= 0 ||
+        !dist_job_shows(d, job, d->policy.cutoff_us))
+        return;
+    job->probe_long = job->overstays = true;
+    dist_probe_forget(d, job);
+    dist_probe_cancel_all(d, job);
+    dist_job_touch(d, job);
 }
 
 void dist_handover_promote(struct dist *d, struct dist_job *job)
 {
+    if (job->desc->tag == TAG_SHORT && dist_job_promotable(job)) {
+        overstay(d, job);
+        return;
+    }
     if (!may_promote(job) || d->policy.cutoff_us <= 0 || !dist_job_shows(d, job, d->policy.cutoff_us))
         return;
     if (job->unlaunched == 0) {

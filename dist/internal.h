@@ -146,10 +146,11 @@ void dist_on_recovered(struct dist *d, const struct msg *m);
 void dist_settle_begin(struct dist *d); /* joined: workers will say what they hold */
 void dist_settle_look(struct dist *d);  /* settle_at has come */
 
-/* Whether the job may be promoted if its tasks outlive the cutoff: its user did not tag it (DESIGN 3.6). */
+/* Whether the job's tasks count as long where they outlive the cutoff (DESIGN 3.6). If it is tagged short, the dist
+ * keeps it (dist_job_overstay()); else it may be promoted. */
 static inline bool dist_job_promotable(const struct dist_job *job)
 {
-    return !job->probe_long && job->desc->tag == TAG_AUTO && (job->policy_flags & POLICY_PROMOTE);
+    return !job->probe_long && (job->policy_flags & POLICY_PROMOTE);
 }
 /* A job that did not begin here, or not in this life, goes on under the present policy. That may be one that
  * never probes again (`central`). Lost reservations are made good all the same. */
@@ -292,6 +293,7 @@ void dist_probe_pool_grew(struct dist *d, struct dist_pool *p, struct dist_node 
 /* A worker was lost, perhaps with the news that reservations had moved there. */
 void dist_probe_doubt(struct dist *d);
 void dist_probe_audit(struct dist *d);
+bool dist_probe_general(const struct dist *d, const struct dist_job *job);
 enum pool dist_probe_pool(const struct dist *d, const struct dist_job *job);
 /* Jobs may draw from other pools than before. */
 void dist_probe_pools_changed(struct dist *d);

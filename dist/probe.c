@@ -15,10 +15,18 @@
 #define AUDIT_US (10 * US_PER_S)
 #define AUDIT_DOUBLINGS 10
 
+/* Whether the job has lost the reserve, and there are other workers that may run its tasks. */
+bool dist_probe_general(const struct dist *d, const struct dist_job *job)
+{
+    return job->overstays && draw_total(&dist_pools_of((struct dist *)d, job)[POOL_GENERAL].draw) > 0;
+}
+
 /* The pool for a job's probes. A job that began while short tasks ran on reserved workers only must not wait
  * for these if the policy reserves none any more. */
 enum pool dist_probe_pool(const struct dist *d, const struct dist_job *job)
 {
+    if (dist_probe_general(d, job))
+        return POOL_GENERAL;
     if (job->probe_long)
         return job->policy_flags & POLICY_LONG_GENERAL ? POOL_GENERAL : POOL_ALL;
     return job->policy_flags & d->policy.flags & POLICY_SHORT_RESERVED ? POOL_RESERVED : POOL_ALL;
@@ -99,7 +107,7 @@ static struct dist_pool *reserved_pool(struct dist *d, const struct dist_job *jo
  * tasks: workers with long tasks have refused TURNED_AWAY times as many as it had (POLICY_AVOID_LONG). */
 static bool turned_away(struct dist *d, const struct dist_job *job)
 {
-    return job->turned_away > TURNED_AWAY * probes_for(job, job->desc->tasks) &&
+    return !job->probe_long && job->turned_away > TURNED_AWAY * probes_for(job, job->desc->tasks) &&
            draw_total(&reserved_pool(d, job)->draw) > 0;
 }
 

@@ -293,6 +293,8 @@ struct dist_job {
     bool asking : 1;      /* LONG_WATCH has no answer yet, which decides about tasks with `asked` */
     bool abandoned : 1;   /* its client went away, which cancelled it */
     bool promoted : 1;
+    bool
+        overstays : 1; /* tagged short, but its tasks show the cutoff: probe_long, and the reserve is not for it */
     bool held : 1;       /* by its user: no task of it starts */
     bool hold_known : 1; /* that it was held once is on record, or it has none: central may know it as held */
     bool doomed : 1;     /* a predecessor ended otherwise than it asks: it is to be cancelled */

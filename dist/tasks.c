@@ -476,6 +476,7 @@ void dist_on_task_request(struct dist *d, const struct msg *m)
     uint32_t request = m->task_request.request;
     struct dist_job *job = dist_job_find(d, m->task_request.job);
     struct dist_place *p;
+    bool unwanted; /* there */
 
     /* Serial numbers: they may wrap on a long-lived stream. */
     if (n->requested && (int32_t)(request - n->last_request) <= 0) {
@@ -488,8 +489,10 @@ void dist_on_task_request(struct dist *d, const struct msg *m)
         dist_handover_promote(d,
                               job); /* what its tasks show may have reached the cutoff since the last start */
     p = job ? dist_place_find(d, job, n) : NULL;
+    unwanted =
+        job && (dist_starts_avoid(d, job, n->m.node.v) || (!n->m.general && dist_probe_general(d, job)));
     if (job && job->unlaunched > 0 && job->submitted && !dist_job_kept_back(job) && !d->leaving &&
-        !dist_starts_avoid(d, job, n->m.node.v)) {
+        !unwanted) {
         job->progress_us = d->now_us;
         launch_next(d, job, n, m);
         /* After the launch: the place exists, and stays. */
@@ -501,7 +504,7 @@ void dist_on_task_request(struct dist *d, const struct msg *m)
             job->probes_unused++;
         /* Otherwise it would be probed for at once, again and again: a thief that the job avoids steals
          * reservations of others. */
-        if (job && (d->leaving || dist_starts_avoid(d, job, n->m.node.v)))
+        if (job && (d->leaving || unwanted))
             job->refused = true;
         put_no_task(d, job, n, m->task_request.job, request);
     }

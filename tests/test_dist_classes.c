@@ -53,11 +53,70 @@ static void test_history_is_its_users(void **state)
     talk_end(t);
 }
 
+static void launched_by(struct talk *t, uint32_t worker, uint32_t request_no, const char *launch)
+{
+    request(t, worker, 1, request_no);
+    says(t, launch);
+    HEAR(t, worker, TASK_STARTED, task_started, .id = try_of(1, 0, 1, 1), .wait_us = 0);
+}
+
+/* 3.2, 7: a job that is tagged short stays its dist's. When its tasks show the cutoff, it loses the reserve, and no
+ * worker pauses a task for it. 101 is general, 102 reserved. */
+static void test_a_tagged_job_that_outlives_the_cutoff(void **state)
+{
+    struct talk *t = talk_joined("harrier", 1);
+    struct job_desc *desc = desc_new(3, "n");
+
+    worker_up(t, 102, 1, false);
+    desc->tag = TAG_SHORT;
+    submit(t, desc);
+    says(t, "- SUBMITTED job=3.1 client=9 err=0 class=0 why=1");
+    says(t, "101 PROBE job=3.1 estimate_us=0 count=3");
+    says(t, "102 PROBE job=3.1 estimate_us=0 count=3");
+    launched_by(t, 102, 1, "102 TASK_LAUNCH id=3.1/0@1.1 desc=\"n\"x3 arg=- request=1 promotable=1");
+    t->now += 10 * US_PER_S;
+    HEAR(t, 102, TASK_OVERRUN, task_overrun, .id = try_of(1, 0, 1, 1), .run_us = 10 * US_PER_S);
+    says(t, "101 PROBE_CANCEL job=3.1");
+    says(t, "102 PROBE_CANCEL job=3.1");
+    says(t, "101 PROBE job=3.1 estimate_us=0 count=4 class=1");
+    request(t, 102, 1, 2); /* it crossed the cancellation */
+    says(t, "102 NO_TASK job=3.1 request=2");
+    request(t, 101, 1, 1);
+    says(t, "101 TASK_LAUNCH id=3.1/1@1.1 desc=\"n\"x3 arg=- request=1 promotable=0");
+    assert_int_equal(job_view_of(t, 1).class, CLASS_SHORT);
+    assert_int_equal(dist_counters(&t->d)[COUNTER_jobs_promoted], 0);
+    ignore(t);
+    talk_end(t);
+}
+
+/* Where nobody but the reserve may run it, it stays there. */
+static void test_a_tagged_job_that_has_only_the_reserve(void **state)
+{
+    struct talk *t = talk_joined("harrier", 0);
+    struct job_desc *desc = desc_new(2, "n");
+
+    worker_up(t, 102, 1, false);
+    desc->tag = TAG_SHORT;
+    submit(t, desc);
+    ignore(t);
+    launched_by(t, 102, 1, "102 TASK_LAUNCH id=3.1/0@1.1");
+    t->now += 10 * US_PER_S;
+    HEAR(t, 102, TASK_OVERRUN, task_overrun, .id = try_of(1, 0, 1, 1), .run_us = 10 * US_PER_S);
+    says(t, "102 PROBE_CANCEL job=3.1");
+    says(t, "102 PROBE job=3.1 estimate_us=0 count=2 class=1");
+    request(t, 102, 1, 2);
+    says(t, "102 TASK_LAUNCH id=3.1/1@1.1");
+    ignore(t);
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_classes),
         cmocka_unit_test(test_history_is_its_users),
+        cmocka_unit_test(test_a_tagged_job_that_outlives_the_cutoff),
+        cmocka_unit_test(test_a_tagged_job_that_has_only_the_reserve),
     };
 
     return cmocka_run_group_tests_name("dist_classes", tests, NULL, NULL);
