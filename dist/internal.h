@@ -401,6 +401,8 @@ bool dist_handover_may_move(enum hand_over from, enum hand_over to);
 /* Promotes the job if its tasks show at least the cutoff: it is long, and central gets the tasks that were
  * not launched. At most once in an ownership, and not without central. */
 void dist_handover_promote(struct dist *d, struct dist_job *job);
+/* It counts as long from now on: central has a part of it, or nothing is left to hand over. */
+void dist_job_promoted(struct dist *d, struct dist_job *job);
 void dist_handover_cancel(struct dist *d, struct dist_job *job);
 void dist_handover_central_up(struct dist *d);
 void dist_handover_central_lost(struct dist *d);

@@ -1,0 +1,73 @@
+/* What becomes of a short job whose tasks outlive the cutoff (DESIGN 3.6; docs/protocol.md 7): the rest of it goes to
+ * central; a job that is tagged short stays, and loses the reserve. */
+#include "dist/internal.h"
+
+void dist_job_promoted(struct dist *d, struct dist_job *job)
+{
+    dist_count(d, COUNTER_jobs_promoted, 1);
+    job->promoted = true;
+    job->class = CLASS_LONG;
+    job->why = WHY_PROMOTED;
+}
+
+/* The epoch under which central gets the promoted part of the job in this ownership. */
+static uint16_t promoted_epoch(const struct dist_job *job) { return (uint16_t)(job->own_epoch + 1); }
+
+/* Whether the job may be promoted. A job that was handed over under the present ownership and came back
+ * (central refused it) stays short. */
+static bool may_promote(const struct dist_job *job)
+{
+    return dist_job_promotable(job) && job->desc->tag == TAG_AUTO && !job->promoted && !job->cancelling &&
+           job->hand == HAND_NONE && !dist_job_kept_back(job) && job->blocked_n == 0 &&
+           job->epoch != promoted_epoch(job);
+}
+
+/* The user's tag is not overridden: the job stays with its dist. But from now on its reservations have class long, and
+ * go to the general partition alone. So what follows neither uses the reserve nor pauses others. */
+static void overstay(struct dist *d, struct dist_job *job)
+{
+    if (job->cancelling || job->hand != HAND_NONE || job->unlaunched == 0 || d->policy.cutoff_us <= 0 ||
+        !dist_job_shows(d, job, d->policy.cutoff_us))
+        return;
+    job->probe_long = job->overstays = true;
+    dist_probe_forget(d, job);
+    dist_probe_cancel_all(d, job);
+    dist_job_touch(d, job);
+}
+
+void dist_handover_promote(struct dist *d, struct dist_job *job)
+{
+    if (job->desc->tag == TAG_SHORT && dist_job_promotable(job)) {
+        overstay(d, job);
+        return;
+    }
+    if (!may_promote(job) || d->policy.cutoff_us <= 0 || !dist_job_shows(d, job, d->policy.cutoff_us))
+        return;
+    if (job->unlaunched == 0) {
+        dist_job_promoted(d, job);
+        return;
+    }
+    /* Without central the job goes on as it is. */
+    if (!(job->policy_flags & POLICY_CENTRAL_LONG) || !d->central_up)
+        return;
+    dist_probe_forget(d, job);
+    dist_probe_cancel_all(d, job);
+    dist_hand_over(d, job, promoted_epoch(job));
+}
+
+void dist_on_task_overrun(struct dist *d, const struct msg *m)
+{
+    const struct try_id *id = &m->task_overrun.id;
+    struct dist_job *job = dist_task_own_job(d, id);
+    struct try_id latest;
+    enum task_state state;
+
+    if (!job)
+        return;
+    latest = dist_task_try(job, id->task);
+    state = job->tasks[id->task].state;
+    if (!try_eq(&latest, id) || (state != TASK_LAUNCHED && state != TASK_RUNNING))
+        return;
+    dist_task_started(d, job, id->task, m->task_overrun.run_us);
+    dist_handover_promote(d, job);
+}
