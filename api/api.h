@@ -17,6 +17,7 @@ struct api;
 /* What one user may have, if he is known and has no scope `operate`. */
 struct api_limits {
     uint32_t jobs_max, tasks_max; /* unfinished at this dist */
+    uint64_t bytes_max;           /* of the descriptions of these jobs */
     uint32_t submit_rate;         /* per second, on average over API_SUBMIT_BURST seconds */
     uint32_t watches_max;
 };

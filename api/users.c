@@ -38,10 +38,10 @@ int api_user_submits(struct api *a, const struct caller *who, const struct job_d
     const struct api_limits *max = &a->roles.limits;
     struct api_user *u = user_of(a, who);
     uint32_t jobs;
-    uint64_t tasks;
+    uint64_t tasks, bytes, more = job_desc_bytes(job);
     if (!u)
         return 0;
-    dist_user_load(a->roles.dist, job->user, &jobs, &tasks);
+    dist_user_load(a->roles.dist, job->user, &jobs, &tasks, &bytes);
     if (!frames_take(&u->submits, max->submit_rate * API_SUBMIT_BURST, max->submit_rate, loop_now(a->loop)))
         snprintf(
             why, size,
@@ -60,6 +60,14 @@ int api_user_submits(struct api *a, const struct caller *who, const struct job_d
             "the job was not accepted: with it user %s would have more than %u tasks in unfinished jobs at "
             "this dist, the limit of one user (dist.user_tasks_max): wait until some have ended",
             u->name, max->tasks_max);
+    else if (more > max->bytes_max || bytes > max->bytes_max - more)
+        snprintf(
+            why, size,
+            "the job was not accepted: with it the unfinished jobs of user %s would fill more than %" PRIu64
+            " bytes of this dist's memory and journal, the limit of one user (dist.user_journal_max): wait "
+            "until some "
+            "have ended",
+            u->name, max->bytes_max);
     else
         return 0;
     return HAWK_ELIMIT;

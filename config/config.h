@@ -126,6 +126,8 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(dist, COUNT, tasks_max, "10000000", "most unfinished tasks of this dist")                              \
     S(dist, COUNT, user_jobs_max, "50000", "most unfinished jobs of one user at this dist")                  \
     S(dist, COUNT, user_tasks_max, "5000000", "most tasks of one user's unfinished jobs at this dist")       \
+    S(dist, SIZE, user_journal_max, "256MiB",                                                                \
+      "most bytes of one user's unfinished jobs in the memory and journal of this dist")                     \
     S(dist, COUNT, user_submit_rate, "10000",                                                                \
       "most submissions of one user per second, on average over ten seconds")                                \
     S(dist, COUNT, user_watches_max, "4000", "most watches of one user at this dist")                        \

@@ -451,6 +451,7 @@ struct api_limits process_limits(const struct config *c)
 {
     return (struct api_limits){.jobs_max = c->dist.user_jobs_max,
                                .tasks_max = c->dist.user_tasks_max,
+                               .bytes_max = c->dist.user_journal_max,
                                .submit_rate = c->dist.user_submit_rate,
                                .watches_max = c->dist.user_watches_max};
 }

@@ -36,7 +36,8 @@ const struct dist_job *dist_newest(const struct dist *d);
 const struct dist_job *dist_older(const struct dist *d, const struct dist_job *job);
 
 /* A user's unfinished jobs, and all their tasks. */
-void dist_user_load(const struct dist *d, const struct blob *name, uint32_t *jobs, uint64_t *tasks);
+void dist_user_load(const struct dist *d, const struct blob *name, uint32_t *jobs, uint64_t *tasks,
+                    uint64_t *bytes);
 
 void dist_job_view(const struct dist *d, const struct dist_job *job, int64_t now_us, struct job_view *v);
 /* task < job's desc->tasks. */

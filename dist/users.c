@@ -11,6 +11,7 @@ struct dist_user {
     struct blob *name;
     uint32_t jobs;
     uint64_t tasks; /* of these jobs */
+    uint64_t bytes; /* of their descriptions */
     UT_hash_handle hh;
 };
 
@@ -37,6 +38,7 @@ void dist_user_add(struct dist *d, const struct job_desc *desc)
     }
     u->jobs++;
     u->tasks += desc->tasks;
+    u->bytes += job_desc_bytes(desc);
 }
 
 static void user_free(struct dist *d, struct dist_user *u)
@@ -54,29 +56,34 @@ void dist_user_remove(struct dist *d, const struct job_desc *desc)
         return;
     u->jobs--;
     u->tasks -= desc->tasks;
+    u->bytes -= job_desc_bytes(desc);
     if (u->jobs == 0)
         user_free(d, u);
 }
 
-void dist_user_load(const struct dist *d, const struct blob *name, uint32_t *jobs, uint64_t *tasks)
+void dist_user_load(const struct dist *d, const struct blob *name, uint32_t *jobs, uint64_t *tasks,
+                    uint64_t *bytes)
 {
     const struct dist_user *u = user_find(d, name);
 
     *jobs = u ? u->jobs : 0;
     *tasks = u ? u->tasks : 0;
+    *bytes = u ? u->bytes : 0;
 }
 
 void dist_users_check(const struct dist *d)
 {
-    uint64_t jobs = 0, tasks = 0;
+    uint64_t jobs = 0, tasks = 0, bytes = 0;
 
     for (const struct dist_user *u = d->users; u; u = u->hh.next) {
         CHECK(u->jobs > 0);
         jobs += u->jobs;
         tasks += u->tasks;
+        bytes += u->bytes;
     }
     CHECK(jobs <= d->jobs_unfinished);
     CHECK(tasks <= d->tasks_unfinished);
+    CHECK(bytes <= d->bytes_unfinished);
 }
 
 void dist_users_free(struct dist *d)

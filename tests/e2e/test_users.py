@@ -345,13 +345,22 @@ def watch_again(caller, job):
 def test_a_limit_is_its_users_alone():
     if not others_exist():
         return
-    limits = {"user-jobs-max": 2, "user-tasks-max": 100, "user-submit-rate": 5, "user-watches-max": 2}
+    limits = {"user-jobs-max": 2, "user-tasks-max": 100, "user-submit-rate": 5, "user-watches-max": 2,
+              "user-journal-max": "64KiB"}
     with UserCluster(workers=1, dist=[x for k, v in limits.items() for x in (f"--{k}", v)]) as c:
         jobs = [c.as_user(ANN, "submit", "--", "sleep", "600").stdout.strip() for _ in range(2)]
         r = c.as_user(ANN, "submit", "--", "true", check=3)
         assert f"user {ANN} has 2 unfinished jobs at this dist, the limit of one user (dist.user_jobs_max)" in r.stderr, r
         r = c.as_user(BOB, "submit", "--array", "1-101", "--", "true", check=3)
         assert f"user {BOB} would have more than 100 tasks" in r.stderr and "(dist.user_tasks_max)" in r.stderr, r.stderr
+        r = c.as_user(BOB, "submit", "--", "true", "x" * 66000, check=3)
+        words = f"the unfinished jobs of user {BOB} would fill more than 65536 bytes"
+        assert words in r.stderr and "(dist.user_journal_max)" in r.stderr, r.stderr
+        c.as_user(BOB, "submit", "--", "sleep", "600", "0" * 40000)
+        r = c.as_user(BOB, "submit", "--", "true", "x" * 40000, check=3)
+        assert words in r.stderr, r.stderr
+        c.hawk("submit", "--", "true", "x" * 66000)
+        c.as_user(BOB, "cancel", "last")
         c.as_user(BOB, "submit", "--array", "1-100", "--", "true")
         for _ in range(4):  # operators have none
             c.hawk("submit", "--", "true")
