@@ -36,6 +36,7 @@ const struct flag exec_flags[] = {
     FLAG_ABOVE_0(struct exec_options, spec.estimate_us, "estimate", 'e', "TIME", "how long it will take"),
     FLAG_ABOVE_0(struct exec_options, spec.time_limit_us, "time-limit", 't', "TIME",
                  "kill it if it runs longer"),
+    SPEC_LIMIT_FLAGS(struct exec_options, spec),
     FLAG(TEXT, struct exec_options, spec.cwd, "cwd", 'C', "DIR", "its directory; default: the current one"),
     FLAG(LIST, struct exec_options, spec.env, "env", 'E', "K=V",
          "set a variable of its environment; may be repeated"),
@@ -210,7 +211,7 @@ static int exit_code_of(const struct running *r, bool printed)
         return EXEC_SIGNALED + SIGPIPE;
     if (t->outcome == OUTCOME_EXITED)
         code = t->code & 255;
-    else if (t->outcome == OUTCOME_SIGNALED)
+    else if (t->outcome == OUTCOME_SIGNALED || t->outcome == OUTCOME_OUT_OF_MEMORY)
         code = EXEC_SIGNALED + t->code;
     else if (t->outcome == OUTCOME_TIME_LIMIT)
         code = EXEC_TIME_LIMIT;

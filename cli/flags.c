@@ -59,6 +59,19 @@ static int store_duration(const char *command, const struct flag *f, const char 
     return 0;
 }
 
+static int store_size(const char *command, const struct flag *f, const char *text, void *place)
+{
+    char binary[32]; /* "2G" is 2GiB, as for other programs that take --mem */
+    uint64_t bytes;
+    bool letter = *text && strchr("KMG", text[strlen(text) - 1]);
+    snprintf(binary, sizeof binary, "%.20s%s", text, letter ? "iB" : "");
+    if (size_parse(binary, &bytes) || bytes == 0 || bytes > INT64_MAX)
+        return usage_error("%s: --%s takes a size above 0, like 500M or 2G, not '%s'", command, f->name,
+                           text);
+    *(int64_t *)place = (int64_t)bytes;
+    return 0;
+}
+
 static void flag_list_add(struct flag_list *l, const char *text)
 {
     vec_grow(l->v, l->n, l->cap);
@@ -101,6 +114,8 @@ static int store_value(const char *command, const struct flag *f, const char *te
         return store_count(command, f, text, place);
     case FLAG_DURATION:
         return store_duration(command, f, text, place);
+    case FLAG_SIZE:
+        return store_size(command, f, text, place);
     case FLAG_CHOICE:
         return store_choice(command, f, text, place);
     case FLAG_SHARE:

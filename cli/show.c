@@ -217,6 +217,9 @@ const char *task_ending(char *buf, size_t size, const struct api_task *t, int64_
         else
             snprintf(buf, size, "killed, time limit over");
         break;
+    case OUTCOME_OUT_OF_MEMORY:
+        snprintf(buf, size, "killed, it used more memory than its limit (--mem)");
+        break;
     case OUTCOME_NOT_STARTED:
         snprintf(buf, size, "not started (%d)%s%s", (int)t->code, *t->message ? ": " : "", CLEAN(t->message));
         break;

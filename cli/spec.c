@@ -378,6 +378,11 @@ static int fill_description(const char *command, const struct spec_options *o, c
     d->tag = (uint8_t)tag_of(o->class);
     d->estimate_us = o->estimate_us;
     d->time_limit_us = o->time_limit_us;
+    d->mem_bytes = o->mem_bytes;
+    d->pids = o->pids;
+    if ((d->mem_bytes || d->pids) && d->kind != PAYLOAD_COMMAND)
+        return usage_error("%s: --%s is for commands, not for --%s", command, d->mem_bytes ? "mem" : "pids",
+                           o->app ? "app" : "timer");
     d->max_fails = o->max_fails;
     if ((exit_code = retries_read(command, o, d)))
         return exit_code;

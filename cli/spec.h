@@ -9,7 +9,8 @@
 struct spec_options {
     struct input_options inputs;
     const char *name, *class;
-    int64_t estimate_us, time_limit_us;
+    int64_t estimate_us, time_limit_us, mem_bytes;
+    uint32_t pids;
     uint32_t retries, failure_retries, max_fails; /* retries: of lost tasks */
     const char *retry_on;
     int64_t retry_delay_us;
@@ -26,6 +27,13 @@ struct spec_options {
 #define SPEC_RETRIES_DEFAULT 2
 #define SPEC_RETRIES_NOT_GIVEN UINT32_MAX /* the first value of spec_options.retries */
 
+/* The limits of a task's resources. */
+#define SPEC_LIMIT_FLAGS(type, at)                                                                           \
+    FLAG(SIZE, type, at.mem_bytes, "mem", 0, "SIZE",                                                         \
+         "the memory that a task may use, like 500M or 2G; a task that uses more ends as out-of-memory"),    \
+        FLAG_NUMBER(type, at.pids, "pids", 0, "N", "the processes and threads that a task may have", 1,      \
+                    4194304)
+
 /* The flags, for the table of a command whose options struct `type` has a struct spec_options as member
  * `at`. */
 #define SPEC_FLAGS(type, at)                                                                                 \
@@ -36,6 +44,7 @@ struct spec_options {
              "the class; auto, the default: by the estimate, else by earlier runs of this name"),            \
         FLAG_ABOVE_0(type, at.estimate_us, "estimate", 'e', "TIME", "how long one task takes on average"),   \
         FLAG_ABOVE_0(type, at.time_limit_us, "time-limit", 't', "TIME", "kill a task that runs longer"),     \
+        SPEC_LIMIT_FLAGS(type, at),                                                                          \
         FLAG_NUMBER(type, at.failure_retries, "retries", 0, "N",                                             \
                     "run a task that fails again, up to N times (default: 0)", 0, LIMIT_FAILURE_RETRIES),    \
         FLAG(TEXT, type, at.retry_on, "retry-on", 0, "LIST",                                                 \

@@ -318,10 +318,16 @@ static int exit_value(const struct joblog_line *line)
     case OUTCOME_NOT_STARTED:
         return line->code;
     case OUTCOME_SIGNALED:
+    case OUTCOME_OUT_OF_MEMORY:
         return 0;
     default:
         return -1;
     }
+}
+
+static int killed_by(const struct joblog_line *line)
+{
+    return line->outcome == OUTCOME_SIGNALED || line->outcome == OUTCOME_OUT_OF_MEMORY ? line->code : 0;
 }
 
 uint64_t joblog_add(struct joblog *l, const struct joblog_line *line)
@@ -330,7 +336,7 @@ uint64_t joblog_add(struct joblog *l, const struct joblog_line *line)
     struct text t = {0};
     snprintf(numbers, sizeof numbers, "%" PRIu64 "\t%s\t%.3f\t%.3f\t0\t%" PRIu64 "\t%d\t%d\t", line->position,
              line->host, (double)line->start_us / 1e6, (double)line->run_us / 1e6, line->output,
-             exit_value(line), line->outcome == OUTCOME_SIGNALED ? line->code : 0);
+             exit_value(line), killed_by(line));
     text_add(&t, numbers, strlen(numbers));
     text_add(&t, l->command, strlen(l->command));
     text_add(&t, "\t", 1);

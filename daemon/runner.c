@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "exec/freezer.h"
+#include "exec/limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -252,6 +253,26 @@ static void refuse_run(struct runner *r, uint32_t run, enum outcome outcome, int
     msg_drop(&exited);
 }
 
+/* Whether the job's limits can be enforced, so far as this process knows: else refuses the run, which is for another
+ * worker. */
+static bool may_limit(struct runner *r, const struct msg_exec_start *m)
+{
+    const char *why = r->users                     ? "it runs commands as their users"
+                      : exec_reads_limits(r->exec) ? NULL
+                                                   : "the process that starts them is of an older version";
+    char text[EXEC_WHY_MAX];
+    if (m->desc->kind != PAYLOAD_COMMAND || !limits_wanted(m->desc) || !why)
+        return true;
+    struct msg exited = {.type = MSG_EXEC_EXITED,
+                         .exec_exited = {.run = m->run, .outcome = OUTCOME_LOST, .code = HAWK_ECANNOT_START}};
+    snprintf(text, sizeof text, "this worker cannot limit tasks (--mem, --pids): %s", why);
+    exited.exec_exited.result = blob_str(text);
+    exited.exec_exited.place = blob_str(LIMITS_PLACE);
+    on_event(r, &exited);
+    msg_drop(&exited);
+    return false;
+}
+
 static void start_run(struct runner *r, const struct msg_exec_start *m, const char *worker)
 {
     if (m->desc->kind == PAYLOAD_APP && r->apps) {
@@ -263,6 +284,8 @@ static void start_run(struct runner *r, const struct msg_exec_start *m, const ch
         refuse_run(r, m->run, OUTCOME_NOT_STARTED, REFUSED, why);
         return;
     }
+    if (!may_limit(r, m))
+        return;
     if (m->desc->kind == PAYLOAD_COMMAND)
         output_remember(r, m, worker);
     *why = '\0';

@@ -69,8 +69,8 @@ void dist_job_view(const struct dist *d, const struct dist_job *job, int64_t now
 /* How long an ended task ran; -1: it never ran, or the time is not known. */
 static int64_t ran_us(const struct dist_task *t)
 {
-    bool told =
-        t->outcome == OUTCOME_EXITED || t->outcome == OUTCOME_SIGNALED || t->outcome == OUTCOME_TIME_LIMIT;
+    bool told = t->outcome == OUTCOME_EXITED || t->outcome == OUTCOME_SIGNALED ||
+                t->outcome == OUTCOME_TIME_LIMIT || t->outcome == OUTCOME_OUT_OF_MEMORY;
 
     return told || t->run_us > 0 ? t->run_us : -1;
 }

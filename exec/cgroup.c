@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@
 #define ROUNDS 100 /* passes over a cgroup in which new processes may still appear */
 #define DEPTH_MAX 16
 
-static int write_text(const char *dir, const char *file, const char *text)
+int cgroup_write(const char *dir, const char *file, const char *text)
 {
     char path[CGROUP_PATH_MAX + 32];
     int fd, err = 0;
@@ -49,6 +50,27 @@ static bool says(const char *dir, const char *file, const char *word)
     return found;
 }
 
+bool cgroup_has(const char *path, const char *file)
+{
+    char name[CGROUP_PATH_MAX + 32];
+
+    snprintf(name, sizeof name, "%s/%s", path, file);
+    return access(name, F_OK) == 0;
+}
+
+uint64_t cgroup_number(const char *path, const char *file, const char *word)
+{
+    char name[CGROUP_PATH_MAX + 32], *text;
+    size_t len;
+
+    snprintf(name, sizeof name, "%s/%s", path, file);
+    text = read_file(name, PROCESSES_MAX, &len);
+    const char *at = text ? strstr(text, word) : NULL;
+    uint64_t n = at ? strtoull(at + strlen(word), NULL, 10) : 0;
+    free(text);
+    return n;
+}
+
 /* ---- This process's cgroup ---- */
 
 static bool is_ours(const char *dir)
@@ -63,10 +85,10 @@ static bool is_ours(const char *dir)
 
 /* The path in a line of /proc/self/cgroup, "NUMBER:CONTROLLERS:PATH"; NULL: the line is of another
  * hierarchy. */
-static const char *path_in(const char *line, int version)
+static const char *path_in(const char *line, int version, const char *controller)
 {
     const char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
-    const char *word = path ? strstr(controllers, "freezer") : NULL;
+    const char *word = path && version == 1 ? strstr(controllers, controller) : NULL;
 
     if (!path)
         return NULL;
@@ -75,18 +97,22 @@ static const char *path_in(const char *line, int version)
     return word && word < path ? path + 1 : NULL;
 }
 
-int cgroup_own(int version, char base[EXEC_PATH_MAX])
+int cgroup_own(int version, const char *controller, char base[EXEC_PATH_MAX])
 {
     struct statfs fs;
     bool only2 = statfs(MOUNT, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
-    const char *mount = version == 1 ? MOUNT "/freezer" : only2 ? MOUNT : MOUNT "/unified";
+    char mount[sizeof MOUNT + 32];
     size_t len;
     char *text = read_file("/proc/self/cgroup", PROCESSES_MAX, &len), *save = NULL;
     int err = HAWK_EUNSUPPORTED;
 
+    snprintf(mount, sizeof mount, MOUNT "%s%s", version == 2 && only2 ? "" : "/",
+             version == 1 ? controller
+             : only2      ? ""
+                          : "unified");
     for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line && err;
          line = strtok_r(NULL, "\n", &save)) {
-        const char *path = path_in(line, version);
+        const char *path = path_in(line, version, controller);
 
         if (!path || snprintf(base, EXEC_PATH_MAX, "%s%s", mount, path) >= EXEC_PATH_MAX)
             continue;
@@ -117,15 +143,15 @@ int cgroup_enter(const char *path, pid_t pid)
     char text[16];
 
     snprintf(text, sizeof text, "%d", (int)pid);
-    return write_text(path, "cgroup.procs", text);
+    return cgroup_write(path, "cgroup.procs", text);
 }
 
 /* Writes the file of version 2, or, if there is none, that of version 1. */
 int cgroup_freeze(const char *path, bool frozen)
 {
-    if (write_text(path, "cgroup.freeze", frozen ? "1" : "0") == 0)
+    if (cgroup_write(path, "cgroup.freeze", frozen ? "1" : "0") == 0)
         return 0;
-    return errno == ENOENT ? write_text(path, "freezer.state", frozen ? "FROZEN" : "THAWED") : -1;
+    return errno == ENOENT ? cgroup_write(path, "freezer.state", frozen ? "FROZEN" : "THAWED") : -1;
 }
 
 bool cgroup_is_frozen(const char *path)
@@ -172,6 +198,24 @@ void cgroup_signal(const char *path, int sig)
     pids_free(&l);
 }
 
+void cgroup_kill(const char *path)
+{
+    char below[CGROUP_PATH_MAX];
+    struct dirent *e;
+    DIR *d;
+
+    if (cgroup_write(path, "cgroup.kill", "1") == 0)
+        return;
+    cgroup_signal(path, SIGKILL);
+    d = opendir(path);
+    while (d && (e = readdir(d)))
+        if (e->d_type == DT_DIR && e->d_name[0] != '.' &&
+            snprintf(below, sizeof below, "%s/%s", path, e->d_name) < (int)sizeof below)
+            cgroup_kill(below);
+    if (d)
+        closedir(d);
+}
+
 /* ---- Removing ---- */
 
 /* Removes the cgroups that a task made below its own, the deepest first. out: the cgroup that their processes
@@ -213,7 +257,29 @@ static pid_t owner_of(const char *name)
     return strncmp(name, NAME, strlen(NAME)) == 0 ? (pid_t)strtol(name + strlen(NAME), NULL, 10) : 0;
 }
 
-void cgroup_clear(const char *base, pid_t owner)
+/* Kills what is in the cgroup until it can be removed, or until it is clear that it cannot. */
+static void kill_and_remove(const char *path)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        cgroup_kill(path);
+        if (cgroup_remove(path))
+            return;
+        poll(NULL, 0, 1 + round / 10);
+    }
+}
+
+/* Whether processes of another pid namespace are in it: then its spawner lives there, perhaps. */
+static bool is_foreign(const char *path)
+{
+    struct pids l = {0};
+
+    cgroup_processes(path, &l);
+    bool foreign = has_pid(&l, 0);
+    pids_free(&l);
+    return foreign;
+}
+
+static void clear(const char *base, pid_t owner, bool end)
 {
     char path[CGROUP_PATH_MAX];
     struct dirent *e;
@@ -225,9 +291,17 @@ void cgroup_clear(const char *base, pid_t owner)
 
         if (!gone || snprintf(path, sizeof path, "%s/%s", base, e->d_name) >= (int)sizeof path)
             continue;
+        if (end && !owner && is_foreign(path))
+            continue;
         (void)cgroup_freeze(path, false);
-        (void)take_away(path, base, 0);
+        if (end)
+            kill_and_remove(path);
+        else
+            (void)take_away(path, base, 0);
     }
     if (d)
         closedir(d);
 }
+
+void cgroup_clear(const char *base, pid_t owner) { clear(base, owner, false); }
+void cgroup_end_all(const char *base, pid_t owner) { clear(base, owner, true); }

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "exec/freezer.h"
+#include "exec/limits.h"
 #include "exec/record.h"
 #include "exec/sent.h"
 #include "exec/spawner.h"
@@ -180,6 +181,7 @@ int exec_start(struct exec **out, const struct exec_config *c)
 
 uint64_t exec_incarnation(const struct exec *e) { return e->config.incarnation; }
 enum exec_freezer exec_freezer_in_force(const struct exec *e) { return e->freezer; }
+bool exec_reads_limits(const struct exec *e) { return e->knows >= 3; }
 
 void exec_held(const struct exec *e, exec_held_fn fn, void *arg)
 {
@@ -435,6 +437,7 @@ static void kill_runs(const struct exec *e)
             kill(-c->pid, SIGKILL);
     if (e->freezer > EXEC_FREEZER_SIGNAL)
         freezer_leftovers(e->spawner);
+    limits_leftovers(e->spawner);
     strays_end_of(e->spawner);
 }
 

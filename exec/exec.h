@@ -149,6 +149,9 @@ HAWK_MUST_USE int exec_pause(struct exec *e, int64_t now_us, uint32_t run);
 void exec_resume(struct exec *e, int64_t now_us, uint32_t run);
 /* The freezer that pauses commands here. */
 enum exec_freezer exec_freezer_in_force(const struct exec *e);
+/* Whether the spawner reads limits of memory and processes. One of an older version, taken over, does not, and would
+ * start the task without. */
+bool exec_reads_limits(const struct exec *e);
 /* Notes the freezer in force in a file in state_dir. */
 void exec_freezer_note(const char *state_dir, enum exec_freezer m);
 /* The freezer that was noted last in state_dir; EXEC_FREEZER_AUTO: none was, or it cannot be read. */

@@ -57,6 +57,11 @@ static void group_path(const struct freezer *f, uint64_t number, char path[CGROU
     cgroup_path(f->base, f->owner, number, path);
 }
 
+static void task_path(const struct freezer *f, const struct frozen_task *t, char path[CGROUP_PATH_MAX])
+{
+    cgroup_path(t->base ? t->base : f->base, f->owner, t->number, path);
+}
+
 /* ---- A task's processes ---- */
 
 /* Adds the processes of t from which all others descend: its leader, and the spawner's children in t's
@@ -97,7 +102,7 @@ static int move_in(const struct freezer *f, const struct frozen_task *t)
     char group[CGROUP_PATH_MAX];
     bool moved = true, refused = false;
 
-    group_path(f, t->number, group);
+    task_path(f, t, group);
     for (int round = 0; moved && !refused && round < ROUNDS; round++) {
         struct pids inside = {0}, all = {0};
 
@@ -126,7 +131,7 @@ int freezer_freeze(const struct freezer *f, struct frozen_task *t)
 
     if (!has_cgroups(f))
         return kill(-t->leader, SIGSTOP) < 0 ? HAWK_EBUSY : 0;
-    group_path(f, t->number, group);
+    task_path(f, t, group);
     if (!t->grouped && cgroup_make(group) < 0)
         return HAWK_EBUSY;
     if (!t->grouped) {
@@ -163,7 +168,7 @@ bool freezer_holds(const struct freezer *f, const struct frozen_task *t)
 
     if (!has_cgroups(f))
         return group_stopped(f, t);
-    group_path(f, t->number, group);
+    task_path(f, t, group);
     return cgroup_is_frozen(group) || (f->method == EXEC_FREEZER_CGROUP1 && cgroup_waits(group));
 }
 
@@ -174,7 +179,7 @@ void freezer_thaw(const struct freezer *f, const struct frozen_task *t)
     if (!has_cgroups(f)) {
         kill(-t->leader, SIGCONT);
     } else if (t->grouped) {
-        group_path(f, t->number, group);
+        task_path(f, t, group);
         (void)cgroup_freeze(group, false);
     }
 }
@@ -208,9 +213,9 @@ void freezer_end(struct freezer *f, const struct frozen_task *t, int64_t kill_at
 {
     char group[CGROUP_PATH_MAX];
 
-    if (!t->grouped)
+    if (!t->grouped || t->base)
         return;
-    group_path(f, t->number, group);
+    task_path(f, t, group);
     if (cgroup_remove(group))
         return;
     cgroup_signal(group, SIGTERM);
@@ -246,7 +251,7 @@ void freezer_leftovers(pid_t owner)
     char base[EXEC_PATH_MAX];
 
     for (int version = 1; version <= 2; version++)
-        if (cgroup_own(version, base) == 0)
+        if (cgroup_own(version, "freezer", base) == 0)
             cgroup_clear(base, owner);
 }
 
@@ -285,7 +290,7 @@ static bool works(struct freezer *f)
 static bool try_cgroup(struct freezer *f, enum exec_freezer method)
 {
     f->method = method;
-    if (cgroup_own(method == EXEC_FREEZER_CGROUP2 ? 2 : 1, f->base) == 0 && works(f))
+    if (cgroup_own(method == EXEC_FREEZER_CGROUP2 ? 2 : 1, "freezer", f->base) == 0 && works(f))
         return true;
     f->base[0] = '\0';
     return false;

@@ -27,7 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum stage { STAGE_NONE, STAGE_CHDIR, STAGE_EXEC };
+enum stage { STAGE_NONE, STAGE_LIMIT, STAGE_CHDIR, STAGE_EXEC };
 
 /* A child that fails writes the call and its errno here. */
 struct launch_failure {
@@ -43,7 +43,8 @@ struct plan {
     const char **env;
     mode_t umask;
     int in, out, err;
-    int group; /* the cgroup in which it starts; -1: the spawner's */
+    int group;                /* the cgroup in which it starts; -1: the spawner's */
+    int entries[LIMIT_KINDS]; /* of the cgroups that limit it; -1: not that */
     struct launch_failure *failure;
 };
 
@@ -180,6 +181,9 @@ static IN_CHILD int child_run(void *arg)
     sigset_t none;
 
     setpgid(0, 0);
+    for (int i = 0; i < LIMIT_KINDS; i++)
+        if (p->entries[i] >= 0 && write(p->entries[i], "0", 1) < 0)
+            return child_fail(p, STAGE_LIMIT);
     umask(p->umask);
     if (p->cwd && chdir(p->cwd) < 0)
         return child_fail(p, STAGE_CHDIR);
@@ -215,6 +219,11 @@ static int explain_child(const struct plan *p, struct launched *out)
 {
     int err = p->failure->error;
 
+    if (p->failure->stage == STAGE_LIMIT) {
+        blame(out, LIMITS_PLACE, strlen(LIMITS_PLACE), false);
+        return cannot(out, LAUNCH_NOT_HERE, "cannot enter the cgroup that limits the task: %s",
+                      strerror(err));
+    }
     if (p->failure->stage == STAGE_CHDIR) {
         blame(out, p->cwd, strlen(p->cwd), false);
         return cannot(out, is_of_here(err) ? LAUNCH_NOT_HERE : LAUNCH_CANNOT,
@@ -270,7 +279,7 @@ static int run_plan(const struct launcher *l, struct plan *p, struct launched *o
     return 0;
 }
 
-/* Starts the child in a group of its own, if the task is to have one. */
+/* Starts the child in a group that the freezer makes, if the task is to have one. */
 static void run_in_group(const struct launcher *l, const struct task *t, struct plan *p, struct launched *out)
 {
     if (t->grouped && l->freezer)
@@ -282,6 +291,30 @@ static void run_in_group(const struct launcher *l, const struct task *t, struct 
     out->grouped = out->grouped && out->pid;
     if (!out->grouped)
         freezer_unmake(l->freezer, out->number);
+}
+
+/* Starts the child in the cgroups that limit it. Failing to make them is this machine's fault; but jobs with limits
+ * count as one job that this machine cannot start, however many there are: it can start the others. */
+static void run_limited(const struct launcher *l, const struct spec *s, const struct task *t, struct plan *p,
+                        struct launched *out)
+{
+    char why[LAUNCH_WHY_MAX];
+
+    if (!limits_wanted(s->d)) {
+        run_in_group(l, t, p, out);
+        return;
+    }
+    if (limits_make(l->limits, out->number, s->d, &out->limited, p->entries, why, sizeof why)) {
+        blame(out, LIMITS_PLACE, strlen(LIMITS_PLACE), false);
+        (void)cannot(out, LAUNCH_NOT_HERE, "%s", why);
+        return;
+    }
+    (void)run_plan(l, p, out);
+    for (int i = 0; i < LIMIT_KINDS; i++)
+        if (p->entries[i] >= 0)
+            close(p->entries[i]);
+    if (!out->pid)
+        limits_end(l->limits, &out->limited);
 }
 
 /* ---- The whole launch ---- */
@@ -417,7 +450,8 @@ void launch_task(struct launcher *l, struct spec *s, const struct task *t, struc
     char job_id[64], index[48], attempt[32], run[64], worker[sizeof "HAWK_WORKER=" + LIMIT_NAME_BYTES];
     char why[TEMPLATE_WHY_MAX], socket[sizeof "HAWK_WORKER_SOCKET=" + EXECUTORS_MAX];
 
-    p.in = p.group = -1;
+    p.in = p.group = p.entries[LIMIT_MEMORY] = p.entries[LIMIT_PIDS] = -1;
+    out->limited = (struct limited){0};
     p.out = t->files[0];
     p.err = t->files[1];
     p.failure = l->failure;
@@ -452,7 +486,7 @@ void launch_task(struct launcher *l, struct spec *s, const struct task *t, struc
     p.env = l->env + (l->config.executors ? 0 : 1);
     p.argv = l->argv + 1;
     p.program = program;
-    run_in_group(l, t, &p, out);
+    run_limited(l, s, t, &p, out);
 out:
     if (!out->pid)
         tell_stderr(p.err, out);

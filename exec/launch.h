@@ -4,6 +4,7 @@
 
 #include "exec/exec.h"
 #include "exec/freezer.h"
+#include "exec/limits.h"
 #include "exec/record.h"
 
 #include <sys/types.h>
@@ -41,6 +42,7 @@ struct launcher {
     struct exec_config config;      /* its texts are borrowed */
     char *stack;                    /* LAUNCH_STACK_BYTES; the child uses it until it is another program */
     const struct freezer *freezer;  /* NULL: tasks have no groups */
+    struct limits *limits;          /* NULL: none can be enforced */
     struct launch_failure *failure; /* in memory that a child shares */
     int null_fd;
     uint64_t launched;
@@ -69,6 +71,7 @@ struct launched {
     pid_t pid;       /* 0: it did not start */
     uint64_t number; /* the number in its RUN_VARIABLE */
     bool grouped;
+    struct limited limited;
     int code; /* code: enum launch_code if it did not start; why: the reason */
     char why[LAUNCH_WHY_MAX];
     char out_path[EXEC_PATH_MAX], err_path[EXEC_PATH_MAX]; /* its output files; "" if they have no name */

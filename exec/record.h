@@ -21,8 +21,8 @@ enum record_type {
     RECORD_SPEC = 1,  /* u32 spec, u32 tasks, u32 first_index, i64 time_limit_us, bytes: name, argv, env, cwd,
                          stdout, stderr, input (argv and env as in struct strings; absent where NULL); u32 umask
                          (as in job_desc), bytes: ancestors (ancestors_format, with the NUL); u32 columns,
-                         bytes: each_env; u32 flags (enum job_flag); bytes: user; these not from older
-                         agents */
+                         bytes: each_env; u32 flags (enum job_flag); bytes: user; i64 mem_bytes, u32 pids;
+                         these not from older agents */
     RECORD_SPEC_DROP, /* u32 spec: it has no run any more */
     RECORD_RUN,    /* u32 run, u32 spec, u64 job, u32 task, u32 epoch, u32 attempt, u32 owner, u32 flags (enum
                          run_flag), bytes: argument, worker; u32 enum run_file: the files that the agent has opened,
@@ -45,8 +45,8 @@ enum record_type {
      * task, u32 epoch, u32 attempt, u32 owner, u32 flags, u32 outcome (OUTCOME_NONE: it runs), u32 code, i64
      * run_us, bytes: text for people, paths of stdout and stderr. */
     RECORD_HELD,
-    /* Comes after those: u32 its process id, u64 incarnation, i64 lease (TIME_NEVER: none), u32 whether it
-     * knows RECORD_CHECK (2: and RECORD_RESIDE), u32 enum exec_freezer (these not from older spawners). */
+    /* Comes after those: u32 its process id, u64 incarnation, i64 lease (TIME_NEVER: none), u32 whether it knows
+     * RECORD_CHECK (2: and RECORD_RESIDE; 3: and limits), u32 enum exec_freezer (these not from older spawners). */
     RECORD_WELCOME,
     /* added later, in both directions */
     RECORD_CHECK,   /* agent -> spawner: can tasks start? bytes: place (as in EXEC_CHECK) */
@@ -58,7 +58,7 @@ enum record_type {
     RECORD_EVICT,   /* agent -> spawner: u32 pid: end that resident */
 };
 
-#define SPAWNER_KNOWS 2 /* RECORD_WELCOME's word of this version */
+#define SPAWNER_KNOWS 3 /* RECORD_WELCOME's word of this version */
 
 /* Properties of a run that an agent which takes it over must know. */
 enum run_flag {

@@ -6,12 +6,14 @@
 #include "base/mem.h"
 #include "exec/pauses.h"
 
-static struct run *resident_of(const struct run *r)
+static struct run *resident_of(struct run *r)
 {
     struct run *x = xcalloc(1, sizeof *x);
 
     x->pid = r->pid;
     x->frozen = r->frozen;
+    x->limited = r->limited;
+    r->limited = (struct limited){0};
     x->id = r->id;
     list_init(&x->freezing);
     list_init(&x->resident);
@@ -63,6 +65,7 @@ void resident_ended(struct spawner *s, struct run *x)
     if (heap_in(&x->timer))
         heap_remove(&s->timers, &x->timer);
     freezer_end(&s->freezer, &x->frozen, monotonic_us() + s->config.kill_grace_us);
+    limits_end(&s->limits, &x->limited);
     run_free(x);
     runs_sweep_soon(s);
 }

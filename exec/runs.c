@@ -147,21 +147,31 @@ void run_end(struct spawner *s, struct run *r)
 {
     enum outcome outcome = WIFSIGNALED(r->status) ? OUTCOME_SIGNALED : OUTCOME_EXITED;
 
+    if (limits_exceeded(&s->limits, &r->limited))
+        outcome = OUTCOME_OUT_OF_MEMORY;
     r->outcome = r->reason != OUTCOME_NONE ? r->reason : outcome;
     r->code = WIFSIGNALED(r->status) ? WTERMSIG(r->status) : WEXITSTATUS(r->status);
+    if (r->outcome == OUTCOME_OUT_OF_MEMORY)
+        r->code = SIGKILL; /* also where it was one of the task's children that the kernel killed */
     s->leaders_gone--;
     if (heap_in(&r->timer))
         heap_remove(&s->timers, &r->timer);
     HASH_DELETE(by_run, s->by_run, r);
     freezer_end(&s->freezer, &r->frozen, monotonic_us() + s->config.kill_grace_us);
+    limits_end(&s->limits, &r->limited);
     mark_output(s, r);
     run_ended(s, r);
     look_for_full_disk(s);
     runs_sweep_soon(s);
 }
 
-/* The number may belong to another group by now; signal 0 does no harm then. */
-static bool group_is_gone(const struct run *r) { return kill(-r->pid, 0) < 0; }
+/* Kills what is left of a limited run, too. The group's number may belong to another group by now; signal 0 does no
+ * harm then. */
+static bool group_is_gone(const struct spawner *s, const struct run *r)
+{
+    limits_kill(&s->limits, &r->limited);
+    return kill(-r->pid, 0) < 0 && limits_gone(&s->limits, &r->limited);
+}
 
 static void leader_ended(struct spawner *s, struct run *r, int status)
 {
@@ -171,7 +181,7 @@ static void leader_ended(struct spawner *s, struct run *r, int status)
     pause_end(s, r);
     s->leaders_gone++;
     HASH_DELETE(by_pid, s->by_pid, r);
-    if (group_is_gone(r))
+    if (group_is_gone(s, r))
         run_end(s, r);
     else
         run_set_timer(s, r, monotonic_us() + GROUP_DIES_US);
@@ -211,7 +221,7 @@ void runs_reap(struct spawner *s)
     if (s->leaders_gone == 0)
         return;
     HASH_ITER(by_run, s->by_run, r, next) {
-        if (r->leader_gone && group_is_gone(r))
+        if (r->leader_gone && group_is_gone(s, r))
             run_end(s, r);
     }
 }
@@ -254,4 +264,6 @@ void runs_sweep(struct spawner *s)
     int64_t groups_us = freezer_sweep(&s->freezer, monotonic_us());
     if (groups_us < s->sweep_us)
         s->sweep_us = groups_us;
+    if (limits_sweep(&s->limits) && monotonic_us() + STRAY_SWEEP_US < s->sweep_us)
+        s->sweep_us = monotonic_us() + STRAY_SWEEP_US;
 }

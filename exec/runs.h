@@ -19,6 +19,7 @@ struct run {
     uint32_t run;
     pid_t pid; /* the group's leader; while it is in by_pid it is not reaped, so its number is not reused */
     struct frozen_task frozen;
+    struct limited limited;
     enum run_pause pause;
     int64_t pause_us;      /* since when it has the state `pause` */
     int64_t stood_us;      /* total time of earlier pauses */
@@ -62,6 +63,7 @@ struct spawner {
     uint32_t leaders_gone; /* how many of by_run have no leader any more */
     struct strays strays;
     struct freezer freezer;
+    struct limits limits;
     struct watcher watcher;
     struct list freezing;  /* runs in PAUSE_FREEZING */
     struct list residents; /* what is left of runs that became residents */

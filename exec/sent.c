@@ -52,6 +52,8 @@ static struct sent_spec *send_spec(struct sent *t, struct bytes *out, struct job
     put_data(out, d->each_env.data, d->each_env.bytes);
     put_u32(out, d->flags);
     put_blob(out, d->user);
+    put_u64(out, (uint64_t)d->mem_bytes);
+    put_u32(out, d->pids);
     record_end(out, begun);
     return s;
 }

@@ -96,6 +96,21 @@ static void close_files(const struct task *task)
             close(task->files[i]);
 }
 
+/* A limited task dies with its spawner: the watcher sees to that. Version 2 has one cgroup for all purposes, and so the
+ * freezer must not move the task out of it. */
+static void limit_run(struct spawner *s, struct run *r, const struct launched *launched)
+{
+    r->limited = launched->limited;
+    if (!r->limited.has[LIMIT_MEMORY] && !r->limited.has[LIMIT_PIDS])
+        return;
+    if (watcher_start(&s->watcher))
+        log_warn("spawner: no process can be made that would end limited tasks if the spawner died");
+    if (s->limits.version2 && s->freezer.method == EXEC_FREEZER_CGROUP2) {
+        r->frozen.grouped = true;
+        r->frozen.base = s->limits.base[r->limited.has[LIMIT_MEMORY] ? LIMIT_MEMORY : LIMIT_PIDS];
+    }
+}
+
 /* Starts a run. The spawner owns r from here on. */
 static void start_run(struct spawner *s, struct run *r, struct spec *spec, const struct task *task)
 {
@@ -117,7 +132,8 @@ static void start_run(struct spawner *s, struct run *r, struct spec *spec, const
         return;
     }
     r->pid = launched.pid;
-    r->frozen = (struct frozen_task){launched.number, launched.pid, launched.grouped};
+    r->frozen = (struct frozen_task){launched.number, launched.pid, launched.grouped, NULL};
+    limit_run(s, r, &launched);
     HASH_ADD(by_run, s->by_run, run, sizeof r->run, r);
     HASH_ADD(by_pid, s->by_pid, pid, sizeof r->pid, r);
     if (spec->d->time_limit_us > 0)
@@ -597,13 +613,17 @@ static noreturn void run_spawner(struct spawner *s)
         _exit(1);
     }
     s->launcher.freezer = &s->freezer;
+    s->launcher.limits = &s->limits;
     loop(s);
     strays_free(&s->strays);
     watcher_free(&s->watcher);
     strays_end_all(monotonic_us() + END_ALL_US);
     if (s->freezer.ended_n > 0)
         freezer_leftovers(getpid());
+    if (s->limits.left_n > 0)
+        limits_leftovers(getpid());
     freezer_free(&s->freezer);
+    limits_free(&s->limits);
     _exit(0);
 }
 

@@ -73,7 +73,11 @@ static struct job_desc *get_desc(struct record *r)
         blob_drop(d->user);
         d->user = user;
     }
-    if (r->bad || d->argv.n == 0 || d->columns > LIMIT_COLUMNS) {
+    if (r->p < r->end) {
+        d->mem_bytes = (int64_t)get_u64(r);
+        d->pids = get_u32(r);
+    }
+    if (r->bad || d->argv.n == 0 || d->mem_bytes < 0 || d->columns > LIMIT_COLUMNS) {
         job_desc_drop(d);
         return NULL;
     }

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "exec/freezer.h"
+#include "exec/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,7 @@ static void remove_group(struct watcher *w, pid_t group)
 }
 
 /* Reads process groups from the pipe; a negative one is no longer stopped. A write of a number is never torn.
- * When the pipe ends, the spawner is dead: thaws everything. */
+ * When the pipe ends, the spawner is dead: thaws everything, and ends limited tasks. */
 static noreturn void watch_spawner(struct watcher *w, pid_t spawner, int fd)
 {
     pid_t group;
@@ -45,6 +46,7 @@ static noreturn void watch_spawner(struct watcher *w, pid_t spawner, int fd)
     for (uint32_t i = 0; i < w->n; i++)
         kill(-w->groups[i], SIGCONT);
     freezer_leftovers(spawner);
+    limits_leftovers(spawner);
     _exit(0);
 }
 

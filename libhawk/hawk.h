@@ -83,6 +83,8 @@ struct hawk_spec {
     uint32_t retries;      /* tries again of a task whose worker was lost */
     uint32_t max_fails;    /* cancel the rest after so many failed tasks; 0: never */
     void *user;            /* for hawk_job_user */
+    int64_t mem_bytes;     /* that a task of a command may use, with all that it starts; 0: no limit */
+    uint32_t pids;         /* processes and threads that it may have; 0: no limit */
 };
 
 /* Submits and returns at once. The job leaves with the next wait or poll, together with others. NULL: the

@@ -191,6 +191,8 @@ static int describe_job(struct hawk_client *c, struct job_desc *d, const struct 
     d->tasks = s->tasks ? s->tasks : 1;
     d->estimate_us = s->estimate_us;
     d->time_limit_us = s->time_limit_us;
+    d->mem_bytes = s->mem_bytes;
+    d->pids = s->pids;
     d->retries = (uint16_t)s->retries;
     d->tag = (uint8_t)s->tag;
     d->max_fails = s->max_fails;

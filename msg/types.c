@@ -426,6 +426,10 @@ static int check_numbers(const struct job_desc *d, char *why, size_t size)
         REFUSE(HAWK_EINVALID, "the estimate must lie within 0 and 10,000 days");
     if (d->time_limit_us < 0 || d->time_limit_us > LIMIT_TIME_US)
         REFUSE(HAWK_EINVALID, "the time limit must lie within 0 and 10,000 days");
+    if (d->mem_bytes < 0)
+        REFUSE(HAWK_EINVALID, "the memory limit is below 0");
+    if ((d->mem_bytes > 0 || d->pids > 0) && d->kind != PAYLOAD_COMMAND)
+        REFUSE(HAWK_EINVALID, "limits of memory and processes are for commands");
     if (d->umask && (d->umask & ~0777u) != JOB_UMASK_TOLD)
         REFUSE(HAWK_EINVALID, "the umask %" PRIo32 " is none", d->umask);
     if (d->failure_retries > LIMIT_FAILURE_RETRIES)

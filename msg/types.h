@@ -66,7 +66,8 @@ bool node_name_reserved(const char *name);
     X(OUTCOME_TIME_LIMIT, "time-limit")   /* killed at its time limit */                                     \
     X(OUTCOME_NOT_STARTED, "not-started") /* code: 127 or CODE_CANNOT_START */                               \
     X(OUTCOME_CANCELLED, "cancelled")                                                                        \
-    X(OUTCOME_LOST, "lost") /* its worker disappeared and no retry was left */
+    X(OUTCOME_LOST, "lost")                   /* its worker disappeared and no retry was left */             \
+    X(OUTCOME_OUT_OF_MEMORY, "out-of-memory") /* over its memory limit; code: 9 */
 /* The phase of each state of a task or job. A new state is appended, whatever its phase: states have no
  * order. Code that means a phase asks for it (task_state_final), and never compares states by size. */
 enum state_phase {
@@ -403,6 +404,8 @@ struct job_desc {
     struct blob *input;    /* standard input of every task; NULL: /dev/null */
     struct blob *app;      /* PAYLOAD_APP: the application's name */
     struct task_args args; /* n = 0: none */
+    int64_t mem_bytes;     /* that a task may use; 0: no limit */
+    uint32_t pids;         /* processes and threads that a task may have at a time; 0: no limit */
 };
 
 #define JOB_UMASK_TOLD 01000u

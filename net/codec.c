@@ -71,7 +71,9 @@ WIRE_MESSAGES(X)
     F(text, retry_codes, retry_codes)                                                                        \
     F(i64, retry_delay_us, retry_delay_us)                                                                   \
     F(after, after, after)                                                                                   \
-    F(after_whole, flags, after_whole)
+    F(after_whole, flags, after_whole)                                                                       \
+    F(i64, mem_bytes, mem_bytes)                                                                             \
+    F(u32, pids, pids)
 
 /* ---- Encoding: nothing in it can fail, the buffer grows (base/mem.h) ---- */
 

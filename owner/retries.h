@@ -23,6 +23,7 @@ static inline bool owner_retry_on(const struct job_desc *desc, enum outcome outc
             return false;
         return !desc->retry_codes || memchr(desc->retry_codes->data, code & 255, desc->retry_codes->len);
     case OUTCOME_SIGNALED:
+    case OUTCOME_OUT_OF_MEMORY: /* which is a SIGKILL */
         return on & RETRY_ON_SIGNAL;
     case OUTCOME_TIME_LIMIT:
         return on & RETRY_ON_TIME_LIMIT;

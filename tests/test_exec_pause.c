@@ -126,7 +126,7 @@ static int groups_of(pid_t spawner)
 
     snprintf(name, sizeof name, "hawk-task-%d-", (int)spawner);
     for (int version = 1; version <= 2; version++) {
-        DIR *d = cgroup_own(version, base) == 0 ? opendir(base) : NULL;
+        DIR *d = cgroup_own(version, "freezer", base) == 0 ? opendir(base) : NULL;
 
         while (d && (e = readdir(d)))
             n += strncmp(e->d_name, name, strlen(name)) == 0;

@@ -34,7 +34,7 @@ class Task:
     def __init__(self, job, task, first):
         self.job, self.index, self._number, self._worker = job, first + task.task, task.task, task.worker
         self.state, self.worker, self.text = TASK_STATES[task.state], task.worker_name, text_of(task)
-        self.returncode = -task.code if task.outcome == pb.OUTCOME_SIGNALED else task.code
+        self.returncode = -task.code if task.outcome in (pb.OUTCOME_SIGNALED, pb.OUTCOME_OUT_OF_MEMORY) else task.code
         self.seconds = task.run_us / 1e6 if task.run_us >= 0 else None
 
     def output(self, stderr=False):
@@ -126,13 +126,14 @@ def bytes_of(value):
 
 
 def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, stdout=None, stderr=None, stdin=None,
-           klass=None, estimate=None, time_limit=None, retries=0, lost_retries=2, dist=None, token_file=None):
+           klass=None, estimate=None, time_limit=None, retries=0, lost_retries=2, mem=None, pids=None, dist=None,
+           token_file=None):
     """Submits a command as a job, which goes on without this program, as `hawk submit` does. Returns a Job.
 
     command: a list of words. inputs: a task for each of these, which replaces {} in the command or is its last word.
     count: so many tasks, numbered by HAWK_TASK_INDEX. env: more variables. stdout, stderr: files, with places as in
     `hawk submit --stdout`. klass: "short" or "long". estimate, time_limit: seconds of one task. retries: of a task that
-    failed; lost_retries: of one whose worker died.
+    failed; lost_retries: of one whose worker died. mem: bytes that a task may use; pids: processes that it may have.
     """
     if isinstance(command, (str, bytes)):
         raise TypeError("the command is a list of words; a shell's text is [\"sh\", \"-c\", text]")
@@ -149,7 +150,7 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
         stdout=stdout or "", stderr=stderr or "", stdin=stdin or b"", tag=TAGS[klass],
         estimate_us=int((estimate or 0) * 1e6), time_limit_us=int((time_limit or 0) * 1e6), retries=lost_retries,
         failure_retries=retries, umask=umask(), ancestors=ancestors(), task_args=inputs or [],
-        each_arg=inputs is not None)
+        each_arg=inputs is not None, mem_bytes=mem or 0, pids=pids or 0)
     key = int.from_bytes(os.urandom(8), "little") or 1
     return Job(cluster, cluster.call("Submit", pb.SubmitRequest(job=spec, key=key), pb.SubmitReply, once=True).job)
 

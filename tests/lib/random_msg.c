@@ -65,6 +65,8 @@ struct job_desc *random_desc(struct rng *r)
     d->kind = PAYLOAD_COMMAND;
     d->max_fails = (uint32_t)number(r, UINT32_MAX);
     d->first_index = (uint32_t)number(r, UINT32_MAX - 40);
+    d->mem_bytes = (int64_t)number(r, INT64_MAX);
+    d->pids = (uint32_t)number(r, UINT32_MAX);
     d->umask = chance(r, 2) ? JOB_UMASK_TOLD | (uint32_t)rng_below(r, 01000) : 0;
     d->ancestors.n = (uint32_t)rng_below(r, LIMIT_ANCESTORS + 1);
     for (uint32_t i = 0; i < d->ancestors.n; i++)
@@ -314,7 +316,8 @@ bool desc_equal(const struct job_desc *a, const struct job_desc *b, bool args)
            blob_equal(a->stderr_pattern, b->stderr_pattern) && blob_equal(a->input, b->input) &&
            a->failure_retries == b->failure_retries && a->retry_on == b->retry_on &&
            a->retry_delay_us == b->retry_delay_us && blob_equal(a->retry_codes, b->retry_codes) &&
-           blob_equal(a->app, b->app) && (args ? args_equal(&a->args, &b->args) : true);
+           blob_equal(a->app, b->app) && a->mem_bytes == b->mem_bytes && a->pids == b->pids &&
+           (args ? args_equal(&a->args, &b->args) : true);
 }
 
 static bool tasks_equal(const struct task_set *a, const struct task_set *b)

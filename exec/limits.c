@@ -1,0 +1,267 @@
+/* Limits of tasks: see limits.h. */
+#include "exec/limits.h"
+
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+static const char *const controllers[LIMIT_KINDS] = {"memory", "pids"};
+
+/* ---- Where the cgroups are ---- */
+
+static bool is_delegated(const char *dir)
+{
+    char yes[4];
+
+    return getxattr(dir, "trusted.delegate", yes, sizeof yes) > 0 ||
+           getxattr(dir, "user.delegate", yes, sizeof yes) > 0;
+}
+
+/* Version 2 limits only cgroups below one that has no processes itself. So the agent must have a cgroup of its own
+ * inside of the one that was delegated to it. Not in one that was not: it is somebody else's. */
+static bool find_base_version2(char base[CGROUP_PATH_MAX])
+{
+    char own[EXEC_PATH_MAX], *slash;
+
+    if (cgroup_own(2, NULL, own) || !(slash = strrchr(own, '/')))
+        return false;
+    *slash = '\0';
+    snprintf(base, CGROUP_PATH_MAX, "%s", own);
+    return is_delegated(base);
+}
+
+static bool find_base(int version, enum limit kind, char base[CGROUP_PATH_MAX])
+{
+    char own[EXEC_PATH_MAX];
+    bool found = version == 2 ? find_base_version2(base) : cgroup_own(1, controllers[kind], own) == 0;
+
+    if (version == 1 && found)
+        snprintf(base, CGROUP_PATH_MAX, "%s", own);
+    return found;
+}
+
+/* Tries to make a cgroup there. */
+static bool base_works(pid_t owner, const char *base, const char *file)
+{
+    char path[CGROUP_PATH_MAX];
+
+    cgroup_path(base, owner, 0, path);
+    if (cgroup_make(path) < 0)
+        return false;
+    bool ok = cgroup_has(path, file);
+    return cgroup_remove(path) && ok;
+}
+
+static void choose(struct limits *l)
+{
+    static const char *const files[2][LIMIT_KINDS] = {{"memory.limit_in_bytes", "pids.max"},
+                                                      {"memory.max", "pids.max"}};
+
+    l->chosen = true;
+    l->owner = getpid();
+    limits_leftovers(0);
+    for (int version = 1; version <= 2; version++)
+        for (int kind = 0; kind < LIMIT_KINDS; kind++) {
+            char base[CGROUP_PATH_MAX];
+
+            if (*l->base[kind] || !find_base(version, (enum limit)kind, base))
+                continue;
+            if (version == 2)
+                (void)cgroup_write(base, "cgroup.subtree_control",
+                                   kind == LIMIT_MEMORY ? "+memory" : "+pids");
+            if (!base_works(l->owner, base, files[version - 1][kind]))
+                continue;
+            memcpy(l->base[kind], base, sizeof base);
+            l->version2 = version == 2;
+        }
+}
+
+void limits_leftovers(pid_t owner)
+{
+    char base[CGROUP_PATH_MAX];
+
+    for (int kind = 0; kind < LIMIT_KINDS; kind++)
+        if (find_base(1, (enum limit)kind, base))
+            cgroup_end_all(base, owner);
+    if (find_base(2, LIMIT_MEMORY, base))
+        cgroup_end_all(base, owner);
+}
+
+/* ---- One task ---- */
+
+/* The path of one of t's cgroups. False: it has none for this. */
+static bool path_of(const struct limits *l, const struct limited *t, int kind, char path[CGROUP_PATH_MAX])
+{
+    if (!t->has[kind])
+        return false;
+    cgroup_path(l->base[kind], l->owner, t->number, path);
+    return true;
+}
+
+static int set_memory(const struct limits *l, const char *path, int64_t bytes)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%" PRId64, bytes);
+    if (l->version2) {
+        (void)cgroup_write(path, "memory.swap.max", "0"); /* not where the kernel has no swap */
+        (void)cgroup_write(path, "memory.oom.group", "1");
+        return cgroup_write(path, "memory.max", text);
+    }
+    int err = cgroup_write(path, "memory.limit_in_bytes", text);
+    if (!err)
+        (void)cgroup_write(path, "memory.memsw.limit_in_bytes", text); /* memory and swap together */
+    return err;
+}
+
+static int set_pids(const char *path, uint32_t n)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%" PRIu32, n);
+    return cgroup_write(path, "pids.max", text);
+}
+
+static int open_entry(const char *path)
+{
+    char file[CGROUP_PATH_MAX + 16];
+
+    snprintf(file, sizeof file, "%s/cgroup.procs", path);
+    return open(file, O_WRONLY | O_CLOEXEC);
+}
+
+static int cannot_limit(const struct limits *l, int kind, const char *because, char *why, size_t size)
+{
+    const char *what = kind == LIMIT_MEMORY ? "memory (--mem)" : "processes (--pids)";
+
+    if (*l->base[kind])
+        snprintf(why, size, "cannot limit the task's %s: %s", what, because);
+    else
+        snprintf(why, size,
+                 "this worker cannot limit a task's %s: no cgroup is delegated to it "
+                 "(docs/operating.md, \"Limits of tasks\")",
+                 what);
+    return HAWK_EUNSUPPORTED;
+}
+
+int limits_make(struct limits *l, uint64_t number, const struct job_desc *d, struct limited *t,
+                int entries[LIMIT_KINDS], char *why, size_t size)
+{
+    const bool wanted[LIMIT_KINDS] = {d->mem_bytes > 0, d->pids > 0};
+    char path[CGROUP_PATH_MAX];
+
+    *t = (struct limited){.number = number};
+    if (!l->chosen)
+        choose(l);
+    for (int kind = 0; kind < LIMIT_KINDS; kind++) {
+        if (!wanted[kind])
+            continue;
+        bool shared = kind > 0 && t->has[0] && l->version2;
+        cgroup_path(l->base[kind], l->owner, number, path);
+        int err = !*l->base[kind] || (!shared && cgroup_make(path) < 0) ? -1 : 0;
+
+        t->has[kind] = !err;
+        if (!err)
+            err = kind == LIMIT_MEMORY ? set_memory(l, path, d->mem_bytes) : set_pids(path, d->pids);
+        if (!err && !shared)
+            err = entries[kind] = open_entry(path);
+        if (err >= 0)
+            continue;
+        err = cannot_limit(l, kind, strerror(errno), why, size);
+        for (int i = 0; i < LIMIT_KINDS; i++) {
+            if (entries[i] >= 0)
+                close(entries[i]);
+            entries[i] = -1;
+        }
+        limits_end(l, t);
+        return err;
+    }
+    return 0;
+}
+
+void limits_kill(const struct limits *l, const struct limited *t)
+{
+    char path[CGROUP_PATH_MAX];
+
+    for (int kind = 0; kind < LIMIT_KINDS; kind++)
+        if (path_of(l, t, kind, path))
+            cgroup_kill(path);
+}
+
+bool limits_gone(const struct limits *l, const struct limited *t)
+{
+    char path[CGROUP_PATH_MAX];
+    bool gone = true;
+
+    for (int kind = 0; kind < LIMIT_KINDS; kind++)
+        if (path_of(l, t, kind, path)) {
+            struct pids p = {0};
+
+            cgroup_processes(path, &p);
+            gone = gone && p.n == 0;
+            pids_free(&p);
+        }
+    return gone;
+}
+
+bool limits_exceeded(const struct limits *l, const struct limited *t)
+{
+    char path[CGROUP_PATH_MAX];
+
+    return path_of(l, t, LIMIT_MEMORY, path) &&
+           cgroup_number(path, l->version2 ? "memory.events" : "memory.oom_control", "oom_kill ") > 0;
+}
+
+/* ---- The end of tasks ---- */
+
+static bool take_away(const struct limits *l, const struct limited *t)
+{
+    char path[CGROUP_PATH_MAX];
+    bool gone = true;
+
+    limits_kill(l, t);
+    for (int kind = 0; kind < LIMIT_KINDS; kind++)
+        if (path_of(l, t, kind, path))
+            gone = cgroup_remove(path) && gone;
+    return gone;
+}
+
+static struct limited any_of(const struct limits *l, uint64_t number)
+{
+    return (struct limited){number, {*l->base[LIMIT_MEMORY] != '\0', *l->base[LIMIT_PIDS] != '\0'}};
+}
+
+void limits_end(struct limits *l, struct limited *t)
+{
+    if ((t->has[LIMIT_MEMORY] || t->has[LIMIT_PIDS]) && !take_away(l, t)) {
+        vec_grow(l->left, l->left_n, l->left_cap);
+        l->left[l->left_n++] = t->number;
+    }
+    *t = (struct limited){0};
+}
+
+bool limits_sweep(struct limits *l)
+{
+    for (uint32_t i = 0; i < l->left_n;) {
+        struct limited t = any_of(l, l->left[i]);
+
+        if (take_away(l, &t))
+            l->left[i] = l->left[--l->left_n];
+        else
+            i++;
+    }
+    return l->left_n > 0;
+}
+
+void limits_free(struct limits *l)
+{
+    free(l->left);
+    *l = (struct limits){0};
+}

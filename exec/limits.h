@@ -1,0 +1,52 @@
+/* Limits of a task: cgroups of its own, which limit its memory, or the number of its processes, and from which no
+ * process of it gets away. A task that asks for no limit has none. The spawner makes the cgroups, beside those of the
+ * freezer and with the same names (cgroup_path): version 1 below the spawner's own cgroups for memory and pids; version
+ * 2 below the delegated cgroup that has the agent's cgroup in it (docs/operating.md). */
+#ifndef HAWK_EXEC_LIMITS_H
+#define HAWK_EXEC_LIMITS_H
+
+#include "exec/cgroup.h"
+#include "msg/types.h"
+
+enum limit { LIMIT_MEMORY, LIMIT_PIDS, LIMIT_KINDS };
+
+struct limits {
+    pid_t owner; /* the spawner */
+    bool chosen; /* the next members are valid: set at the first task with a limit */
+    char base[LIMIT_KINDS]
+             [CGROUP_PATH_MAX]; /* has the tasks' cgroups in it; "": this limit cannot be enforced */
+    bool version2;              /* both are the same cgroup */
+    uint64_t *left;             /* tasks that have ended, and whose cgroups have processes yet */
+    uint32_t left_n, left_cap;
+};
+
+/* A task as the limits know it. Zeroed: it has none. */
+struct limited {
+    uint64_t number; /* of its run, as in its cgroups' names */
+    bool has[LIMIT_KINDS];
+};
+
+#define LIMITS_PLACE                                                                                         \
+    "/sys/fs/cgroup" /* the place to blame where a limit cannot be enforced, as in EXEC_EXITED */
+
+/* Whether the job's tasks are to have a limit. */
+static inline bool limits_wanted(const struct job_desc *d) { return d->mem_bytes > 0 || d->pids > 0; }
+/* Makes the cgroups of a task that is about to start. entries: their cgroup.procs, open, for the caller to close, or
+ * -1; a process that writes "0" there is in. HAWK_EUNSUPPORTED, and why: this worker cannot enforce a limit. */
+HAWK_MUST_USE int limits_make(struct limits *l, uint64_t number, const struct job_desc *d, struct limited *t,
+                              int entries[LIMIT_KINDS], char *why, size_t size);
+/* Kills all processes of t. One that was just made may survive: call it again until limits_gone(). */
+void limits_kill(const struct limits *l, const struct limited *t);
+/* Whether t has no process any more, or no limit. */
+bool limits_gone(const struct limits *l, const struct limited *t);
+/* Whether the kernel has killed a process of t because t had used up its memory. */
+bool limits_exceeded(const struct limits *l, const struct limited *t);
+/* t has ended, or did not start: kills what is left of it, and removes its cgroups, at once or in limits_sweep(). */
+void limits_end(struct limits *l, struct limited *t);
+/* Goes on with that. False: nothing is left to do. */
+bool limits_sweep(struct limits *l);
+void limits_free(struct limits *l);
+/* Kills the limited tasks of a spawner that is gone, and removes their cgroups. owner 0: of all such spawners. */
+void limits_leftovers(pid_t owner);
+
+#endif

@@ -1,0 +1,60 @@
+"""Limits of memory and processes (--mem, --pids) from the command line."""
+import subprocess
+import sys
+
+from hawktest import HAWK, Cluster, run_tests
+
+GREEDY = "x=bytearray(200 << 20); print(len(x))"
+CAN_LIMIT = subprocess.run([HAWK, "run", "--mem", "64M", "--pids", "20", "--", "true"], capture_output=True).returncode == 0
+
+
+def test_who_uses_too_much_is_out_of_memory():
+    if not CAN_LIMIT:
+        print("skipped: nobody here may make cgroups with limits")
+        return
+    with Cluster(workers=1, slots=2) as c:
+        neighbour = c.submit("--mem", "64M", "--", "sleep", "1000")
+        job = c.submit("--mem", "50M", "--array", "1-2", "--", "python3", "-c", GREEDY)
+        c.hawk("wait", job, check=1)
+        tasks = c.job(job)["task_list"]
+        assert [t["outcome"] for t in tasks] == ["out-of-memory"] * 2 and tasks[0]["code"] == 9, tasks
+        assert "used more memory than its limit (--mem)" in c.hawk("job", job).stdout
+        c.hawk("submit", "--wait", "--mem", "500M", "--", "python3", "-c", GREEDY)
+        assert c.job(neighbour)["running"] == 1
+        r = c.hawk("exec", "--mem", "50M", "--", "python3", "-c", GREEDY, check=137)
+        assert "used more memory" in r.stderr, r
+        again = c.hawk("submit", "--mem", "50M", "--retries", "1", "--", "python3", "-c", GREEDY).stdout.strip()
+        c.hawk("wait", again, check=1)
+        assert c.job(again)["task_list"][0]["attempt"] == 2, c.job(again)
+
+
+def test_a_script_asks_for_limits():
+    if not CAN_LIMIT:
+        print("skipped: nobody here may make cgroups with limits")
+        return
+    with Cluster(workers=1) as c:
+        path = f"{c.dir}/script.sh"
+        with open(path, "w") as f:
+            f.write("#!/bin/sh\n#HAWK --pids 5\nfor i in 1 2 3 4 5 6 7 8; do sleep 0.5 & done; wait\n")
+        job = c.submit(path)
+        c.hawk("wait", job, check=1)
+        assert c.job(job)["task_list"][0]["outcome"] == "exited", c.job(job)
+
+
+def test_a_worker_that_cannot_limit_says_so():
+    r = subprocess.run(["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /sys/fs/cgroup && "$@"', "sh", HAWK, "run", "--mem",
+                        "50M", "--", "true"], capture_output=True, text=True)
+    if "unshare" in r.stderr or "mount" in r.stderr:
+        print("skipped: no mount namespaces here")
+        return
+    assert r.returncode == 1 and "no cgroup is delegated to it" in r.stderr, r
+
+
+def test_what_cannot_be_limited_is_refused():
+    for flags, said in ((("--mem", "0"), "a size above 0"), (("--mem", "lots"), "a size above 0"),
+                        (("--pids", "0"), "a whole number"), (("--mem", "1G", "--timer"), "--mem is for commands")):
+        r = subprocess.run([HAWK, "run", *flags, "--", "5ms"], capture_output=True, text=True)
+        assert r.returncode == 2 and said in r.stderr, (flags, r)
+
+
+run_tests(sys.modules[__name__])
