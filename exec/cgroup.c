@@ -21,13 +21,13 @@
 #define ROUNDS 100 /* passes over a cgroup in which new processes may still appear */
 #define DEPTH_MAX 16
 
-int cgroup_write(const char *dir, const char *file, const char *text)
+int cgroup_write(const char *path, const char *file, const char *text)
 {
-    char path[CGROUP_PATH_MAX + 32];
+    char name[CGROUP_PATH_MAX + 32];
     int fd, err = 0;
 
-    snprintf(path, sizeof path, "%s/%s", dir, file);
-    fd = open(path, O_WRONLY | O_CLOEXEC);
+    snprintf(name, sizeof name, "%s/%s", path, file);
+    fd = open(name, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return -1;
     if (write(fd, text, strlen(text)) < 0)
