@@ -272,7 +272,7 @@ def test_open_calls_end_with_their_certificate():
         c.node("worker", "--join", c.invite("worker", "w1"))
         d = c.node("dist", "--join", c.invite("dist", "d1"))
         c.wait_nodes(1)
-        c.ca.issue("user", "old", "--for", "4s")
+        c.ca.issue("user", "old", "--for", "8s")
         call = SecureCaller(c.dist_addrs[0], c.ca, "old", expected="dist.hawk").channel.stream_stream(
             "/hawk.v1.Hawk/Session", request_serializer=lambda m: m.SerializeToString(),
             response_deserializer=pb.SessionEvent.FromString)
