@@ -172,13 +172,6 @@ grpc_metadata net_token_new(const char *token)
     return net_metadata_new("authorization", value);
 }
 
-bool net_token_matches(const grpc_metadata_array *md, const char *token)
-{
-    const grpc_slice *v = net_metadata(md, "authorization");
-
-    return v && token_matches(GRPC_SLICE_START_PTR(*v), GRPC_SLICE_LENGTH(*v), token);
-}
-
 char *net_status_text(grpc_slice details)
 {
     static const char *const frames[] = {"last error: ", "UNKNOWN: ", "UNAVAILABLE: "};

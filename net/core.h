@@ -84,8 +84,6 @@ grpc_metadata net_metadata_new(const char *key, const char *value);
 void net_metadata_drop(grpc_metadata *md, size_t n);
 /* "authorization: Bearer TOKEN". */
 grpc_metadata net_token_new(const char *token);
-/* Whether a call carries that token. See token_matches. */
-bool net_token_matches(const grpc_metadata_array *md, const char *token);
 
 /* A status' text for people, malloc'ed: gRPC's "failed to connect to all addresses; last error: …" without
  * the frame. It always contains NET_UNREACHED then. */

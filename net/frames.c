@@ -323,6 +323,30 @@ static void out_frame(struct frames *f, const struct frame *h)
     }
 }
 
+/* ---- Plain streams ---- */
+
+/* Its one call is the stream that HTTP/2 would have opened. */
+void frames_plain_began(struct frames *f)
+{
+    f->settings = true;
+    earn_frames(&f->empties, 1);
+    earn_frames(&f->smalls, 1);
+}
+
+bool frames_plain_in(struct frames *f, size_t len, int64_t now_us)
+{
+    if (len == 0)
+        return use_earned(&f->empties) || control_allowed(f, now_us);
+    return len >= FRAMES_SMALL_BYTES || small_allowed(f, now_us);
+}
+
+void frames_plain_out(struct frames *f) { earn_frames(&f->smalls, FRAMES_SMALL_PER_DATA); }
+
+void frames_plain_broke(struct frames *f, enum frames_rule rule, uint32_t limit)
+{
+    (void)breaks_rule(f, rule, limit);
+}
+
 /* ---- Bytes ---- */
 
 /* Reads the next frame header, if it is complete; *p and *n move on. */

@@ -54,6 +54,7 @@
 #define FRAMES_RULES(X)                                                                                      \
     X(NONE, "")                                                                                              \
     X(PREFACE, "does not speak HTTP/2; bytes checked:")                                                      \
+    X(PLAIN, "sent what is no frame of a plain stream; its first byte:")                                     \
     X(ORDER, "sent frames in an order HTTP/2 forbids; frame type:")                                          \
     X(SIZE, "sent a frame larger than allowed; limit in bytes:")                                             \
     X(STREAMS, "has more streams open than allowed; limit:")                                                 \
@@ -130,6 +131,18 @@ bool frames_in(struct frames *f, const uint8_t *p, size_t n, int64_t now_us);
 bool frames_share(struct frames *f, struct frames_bucket *all, int64_t now_us);
 /* A call was accepted: gives back what the connection took of the share. */
 void frames_prove(struct frames *f, struct frames_bucket *all);
+/* ---- A connection that carries a plain stream (plain.h) instead of HTTP/2. frames_in and frames_out see none of its
+ * bytes; its messages count as the DATA frames that would carry them. ---- */
+
+/* It has said what it calls. */
+void frames_plain_began(struct frames *f);
+/* A message of len bytes came. False: it breaks a rule. */
+bool frames_plain_in(struct frames *f, size_t len, int64_t now_us);
+/* The server sends a message. */
+void frames_plain_out(struct frames *f);
+/* What came breaks a rule of the form; `limit` is for the log. */
+void frames_plain_broke(struct frames *f, enum frames_rule rule, uint32_t limit);
+
 /* Reads bytes that the server sent. */
 void frames_out(struct frames *f, const uint8_t *p, size_t n);
 

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "net/guard.h"
 #include "net/listen.h"
+#include "net/plain.h"
 #include "net/probe.h"
 #include "net/tls.h"
 
@@ -368,6 +369,36 @@ static const char *why_refused(struct front *f, const struct front_conn *c)
     return NULL;
 }
 
+static void give_grpc(struct front_conn *c)
+{
+    grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
+
+    grpc_server_add_channel_from_fd(c->front->server, c->fd, creds);
+    grpc_server_credentials_release(creds);
+}
+
+/* The first byte of a unix socket's client says what it speaks. A client that leaves, or is cut, before it goes to
+ * gRPC, which finds that out and closes the connection. */
+static void on_first(void *arg, unsigned events)
+{
+    struct front_conn *c = arg;
+    struct front *f = c->front;
+    uint8_t byte = 0;
+    ssize_t n = recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        if (!c->first)
+            c->first = loop_fd_add(f->loop, c->fd, LOOP_READ, on_first, c);
+        return;
+    }
+    loop_fd_remove(c->first);
+    c->first = NULL;
+    if (n > 0 && byte == PLAIN_HEAD)
+        f->config.plain(f->config.plain_arg, c);
+    else
+        give_grpc(c);
+}
+
 static void enter_conn(struct front *f, struct front_conn *c)
 {
     while ((uint32_t)c->fd >= f->by_fd_n) {
@@ -381,9 +412,10 @@ static void enter_conn(struct front *f, struct front_conn *c)
     f->unproven_n += !c->own;
     list_push_tail(&f->unproven, &c->node);
     enter_address(c);
-    grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
-    grpc_server_add_channel_from_fd(f->server, c->fd, creds);
-    grpc_server_credentials_release(creds);
+    if (c->local_socket && !c->own && f->config.plain)
+        on_first(c, LOOP_READ);
+    else
+        give_grpc(c);
     if (!c->own)
         front_tick_on(f);
 }
@@ -583,6 +615,19 @@ void front_start(struct front *f, grpc_server *server)
     }
 }
 
+/* Nobody has these connections yet. */
+static void stop_waiting(struct list *l)
+{
+    list_foreach(l, n, next) {
+        struct front_conn *c = container_of(n, struct front_conn, node);
+        if (!c->first)
+            continue;
+        loop_fd_remove(c->first);
+        c->first = NULL;
+        close(c->fd);
+    }
+}
+
 void front_stop(struct front *f)
 {
     for (unsigned i = 0; i < f->listeners_n; i++) {
@@ -592,6 +637,7 @@ void front_stop(struct front *f)
         free(f->listeners[i]);
     }
     f->listeners_n = 0;
+    stop_waiting(&f->unproven);
     f->starved = f->full = false;
 }
 

@@ -34,6 +34,7 @@
 #define FRONT_FAILED_MAX 10u              /* calls with a wrong token that end a connection */
 
 struct front;
+struct front_conn;
 struct tls;
 
 struct front_config {
@@ -41,6 +42,10 @@ struct front_config {
     uint32_t per_address;     /* 0: FRONT_PER_ADDRESS */
     uint32_t user_timeout_ms; /* how long sent bytes may stay unacknowledged */
     struct tls *tls;          /* clients must speak TLS, but for those of unix sockets; NULL: none may */
+    /* A client of a unix socket speaks no HTTP/2: its connection carries a plain stream (plain.h). Whoever takes
+     * it reads, writes and closes the descriptor in gRPC's place. NULL: every connection goes to gRPC */
+    void (*plain)(void *plain_arg, struct front_conn *c);
+    void *plain_arg;
     /* A listener does not answer any more, or the guard does not see gRPC's frames: the process is of no
      * use. NULL: the front only logs it. */
     void (*dead)(void *arg);
@@ -53,6 +58,7 @@ struct front_conn {
     struct list in_address; /* while it counts for its address */
     struct front *front;
     struct guard *guard;
+    struct loop_fd *first; /* waits for the first byte, which says what it speaks; NULL: that is known */
     int fd;
     bool
         exempt; /* of this machine, and by a unix socket of root or our user: its address may have any number */

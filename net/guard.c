@@ -239,6 +239,49 @@ void guard_cut(struct guard *g)
     pthread_mutex_unlock(&g->lock);
 }
 
+/* ---- Plain streams ---- */
+
+void guard_plain_began(struct guard *g)
+{
+    pthread_mutex_lock(&g->lock);
+    frames_plain_began(&g->frames);
+    pthread_mutex_unlock(&g->lock);
+}
+
+/* Call it under g's lock. */
+static void cut_broken(struct guard *g)
+{
+    if (g->fd >= 0)
+        shutdown(g->fd, SHUT_RDWR);
+    queue_news(g);
+}
+
+bool guard_plain_in(struct guard *g, size_t len)
+{
+    pthread_mutex_lock(&g->lock);
+    bool was_good = g->frames.broken == BROKEN_NONE;
+    bool good = was_good && frames_plain_in(&g->frames, len, monotonic_us());
+    if (was_good && !good)
+        cut_broken(g);
+    pthread_mutex_unlock(&g->lock);
+    return good;
+}
+
+void guard_plain_out(struct guard *g)
+{
+    pthread_mutex_lock(&g->lock);
+    frames_plain_out(&g->frames);
+    pthread_mutex_unlock(&g->lock);
+}
+
+void guard_plain_broke(struct guard *g, enum frames_rule rule, uint32_t limit)
+{
+    pthread_mutex_lock(&g->lock);
+    frames_plain_broke(&g->frames, rule, limit);
+    cut_broken(g);
+    pthread_mutex_unlock(&g->lock);
+}
+
 /* ---- gRPC's calls ---- */
 
 /* The descriptor's guard, locked; NULL: it has none. */
@@ -317,10 +360,8 @@ ssize_t guard_recvmsg(int fd, struct msghdr *m, int flags, ssize_t (*real)(int, 
     if (n > 0) {
         bool was_good = g->frames.broken == BROKEN_NONE;
         good = was_good && count_read(g, m, (size_t)n);
-        if (was_good && !good) {
-            shutdown(fd, SHUT_RDWR);
-            queue_news(g);
-        }
+        if (was_good && !good)
+            cut_broken(g);
     }
     pthread_mutex_unlock(&g->lock);
     errno = good ? err : ECONNRESET;

@@ -55,6 +55,12 @@ enum guard_news guard_next(struct guards *gs, void **owner, struct guard_state *
 struct guard_state guard_look(struct guard *g);
 /* Whom the client's certificate is for; nobody if it has shown none. */
 struct identity guard_peer(struct guard *g);
+/* ---- A plain stream (plain.h), whose bytes do not pass through gRPC's calls: as frames_plain_* ---- */
+void guard_plain_began(struct guard *g);
+/* False: the message breaks a rule. The connection is cut, and GUARD_BROKEN follows. */
+bool guard_plain_in(struct guard *g, size_t len);
+void guard_plain_out(struct guard *g);
+void guard_plain_broke(struct guard *g, enum frames_rule rule, uint32_t limit);
 /* A call was accepted. */
 void guard_prove(struct guard *g);
 /* Ends the connection. gRPC reads its end, and GUARD_CLOSED follows. */

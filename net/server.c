@@ -8,6 +8,7 @@
 #include "net/link_accept.h"
 #include "net/listen.h"
 #include "net/tls.h"
+#include "net/token.h"
 
 #include <grpc/support/alloc.h>
 #include <stdio.h>
@@ -28,9 +29,25 @@ struct accept {
     struct server *server;
     struct cq_tag tag;
     grpc_call *call;
-    struct front_conn *conn; /* NULL: the connection is gone */
     grpc_call_details details;
     grpc_metadata_array metadata;
+};
+
+/* A call that a client asks for, over HTTP/2 or on a plain stream. Borrowed. */
+struct asked {
+    struct server_wire wire;
+    struct front_conn *conn; /* NULL: the connection is gone */
+    struct span path;
+    struct span authorization;           /* data NULL: it shows no token */
+    const grpc_metadata_array *metadata; /* NULL: a plain stream has none */
+};
+
+/* A plain stream whose head has not come. */
+struct unheaded {
+    struct list node;
+    struct server *server;
+    struct front_conn *conn;
+    struct plain *plain;
 };
 
 struct server {
@@ -49,9 +66,13 @@ struct server {
     struct server_method *methods; /* a dozen: a linear search is enough */
     unsigned methods_n, methods_cap;
     struct server_calls calls;
+    struct list unheaded;
+    uint32_t max_message_bytes;
     struct accept accepts[ACCEPTS];
     struct cq_tag stopped_tag;
 };
+
+static void on_plain(void *arg, struct front_conn *conn);
 
 struct server *server_new(struct loop *l, const struct server_config *c)
 {
@@ -71,9 +92,11 @@ struct server *server_new(struct loop *l, const struct server_config *c)
     s->calls.loop = l;
     s->calls.bytes_max = c->max_reply_bytes ? c->max_reply_bytes : SERVER_REPLY_BYTES;
     list_init(&s->calls.all);
-    args.num_args = net_args(v, c->max_message_bytes ? c->max_message_bytes : NET_MESSAGE_BYTES,
-                             c->keepalive_ms ? (int)c->keepalive_ms : NET_KEEPALIVE_MS,
-                             c->keepalive_ms ? (int)c->keepalive_ms : NET_KEEPALIVE_TIMEOUT_MS);
+    list_init(&s->unheaded);
+    s->max_message_bytes = c->max_message_bytes ? c->max_message_bytes : NET_MESSAGE_BYTES;
+    args.num_args =
+        net_args(v, s->max_message_bytes, c->keepalive_ms ? (int)c->keepalive_ms : NET_KEEPALIVE_MS,
+                 c->keepalive_ms ? (int)c->keepalive_ms : NET_KEEPALIVE_TIMEOUT_MS);
     v[args.num_args++] = (grpc_arg){.type = GRPC_ARG_INTEGER,
                                     .key = (char *)(uintptr_t)GRPC_ARG_MAX_CONCURRENT_STREAMS,
                                     .value.integer = FRAMES_STREAMS};
@@ -86,6 +109,8 @@ struct server *server_new(struct loop *l, const struct server_config *c)
                          .per_address = c->unproven_per_address,
                          .user_timeout_ms = c->keepalive_ms ? c->keepalive_ms : NET_KEEPALIVE_TIMEOUT_MS,
                          .tls = c->tls,
+                         .plain = on_plain,
+                         .plain_arg = s,
                          .dead = c->dead,
                          .arg = c->dead_arg,
                      });
@@ -170,31 +195,36 @@ void server_lasting(struct server *s, const char *path)
             s->methods[i].lasting = true;
 }
 
-static const struct server_method *find_method(const struct server *s, grpc_slice path)
+static bool path_is(struct span path, const char *text)
+{
+    return path.len == strlen(text) && memcmp(path.data, text, path.len) == 0;
+}
+
+static const struct server_method *find_method(const struct server *s, struct span path)
 {
     for (unsigned i = 0; i < s->methods_n; i++)
-        if (grpc_slice_str_cmp(path, s->methods[i].path) == 0)
+        if (path_is(path, s->methods[i].path))
             return &s->methods[i];
     return NULL;
 }
 
-static void refuse_call(struct server *s, const struct accept *a, grpc_status_code status, const char *text)
+static void refuse_call(struct server *s, const struct asked *a, grpc_status_code status, const char *text)
 {
-    rpc_fail(server_call_new(&s->calls, a->call, NULL, a->conn), status, "%s", text);
+    rpc_fail(server_call_new(&s->calls, a->wire, NULL, a->conn), status, "%s", text);
 }
 
-static void dispatch_link(struct server *s, struct accept *a)
+static void dispatch_link(struct server *s, const struct asked *a)
 {
     grpc_status_code status;
     const struct identity *who = a->conn ? front_peer(a->conn) : NULL;
-    const char *why = links_refuse(s->links, &a->metadata, who, &status);
+    const char *why = links_refuse(s->links, a->metadata, who, &status);
 
     if (why) {
         refuse_call(s, a, status, why);
     } else {
         if (a->conn)
             front_prove(a->conn);
-        links_accept(s->links, a->call, &a->metadata, who);
+        links_accept(s->links, a->wire.call, a->metadata, who);
     }
 }
 
@@ -258,12 +288,12 @@ static bool calls_full(const struct server *s, const struct front_conn *c, const
 
 /* Why the caller may not make this call; NULL: it may. A client's token opens no link: only nodes have the
  * token that does. Whoever is invited has none. */
-static const char *why_not_allowed(const struct server *s, const grpc_metadata_array *md, bool link,
-                                   bool for_guests)
+static const char *why_not_allowed(const struct server *s, struct span shown, bool link, bool for_guests)
 {
     const char *nodes = s->node_token ? s->node_token : s->token;
 
-    if (!s->token || for_guests || net_token_matches(md, nodes) || (!link && net_token_matches(md, s->token)))
+    if (!s->token || for_guests || (shown.data && token_matches(shown.data, shown.len, nodes)) ||
+        (!link && shown.data && token_matches(shown.data, shown.len, s->token)))
         return NULL;
     return link ? "the nodes' token is missing or wrong: set cluster.node_token_file as on this daemon's "
                   "machine"
@@ -280,13 +310,13 @@ static bool may_call(const struct server *s, const struct identity *who, const c
 }
 
 /* The connection is gone, and with it who called. */
-static bool refuse_gone(struct server *s, struct accept *a)
+static bool refuse_gone(struct server *s, const struct asked *a)
 {
     refuse_call(s, a, GRPC_STATUS_UNAVAILABLE, "the connection is gone");
     return true;
 }
 
-static bool refuse_forbidden(struct server *s, struct accept *a, const char *why)
+static bool refuse_forbidden(struct server *s, const struct asked *a, const char *why)
 {
     front_forbidden(a->conn, why);
     refuse_call(s, a, GRPC_STATUS_PERMISSION_DENIED, why);
@@ -295,7 +325,7 @@ static bool refuse_forbidden(struct server *s, struct accept *a, const char *why
 
 /* A call that the certificate of its connection does not allow. path NULL: nobody serves it. True: it was
  * refused. */
-static bool refuse_stranger(struct server *s, struct accept *a, const char *path)
+static bool refuse_stranger(struct server *s, const struct asked *a, const char *path)
 {
     const struct identity *who = a->conn ? front_peer(a->conn) : NULL;
     char name[IDENTITY_TEXT], text[IDENTITY_TEXT + 200];
@@ -324,7 +354,7 @@ static enum scope scope_needed(const struct server *s, const struct caller *who,
 }
 
 /* A call for which its caller lacks a scope. True: it was refused. */
-static bool refuse_caller(struct server *s, struct accept *a, const char *path)
+static bool refuse_caller(struct server *s, const struct asked *a, const char *path)
 {
     const struct caller *who = a->conn && path ? front_caller(a->conn) : NULL;
     char name[CALLER_TEXT], needed[SCOPES_TEXT], text[CALLER_TEXT + 200];
@@ -340,38 +370,88 @@ static bool refuse_caller(struct server *s, struct accept *a, const char *path)
     return refuse_forbidden(s, a, text);
 }
 
-static void dispatch_call(struct server *s, struct accept *a)
+/* The text for a call of `a` that nobody serves, or not in this way. */
+static void refuse_unserved(struct server *s, const struct asked *a)
 {
-    grpc_slice path = a->details.method;
-    const struct server_method *m = find_method(s, path);
-    bool link = grpc_slice_str_cmp(path, LINK_METHOD) == 0;
+    char text[256];
+
+    snprintf(text, sizeof text, "this daemon does not serve %.*s%s",
+             a->path.len > 200 ? 200 : (int)a->path.len, (const char *)a->path.data,
+             a->wire.plain ? " on a plain stream" : "");
+    refuse_call(s, a, GRPC_STATUS_UNIMPLEMENTED, text);
+}
+
+static void dispatch_call(struct server *s, const struct asked *a)
+{
+    const struct server_method *m = find_method(s, a->path);
+    bool link = path_is(a->path, LINK_METHOD);
     const char *served = link ? LINK_METHOD : m ? m->path : NULL, *why;
     char text[256];
 
     if (s->calls.stopping) {
         refuse_call(s, a, GRPC_STATUS_UNAVAILABLE, SERVER_STOPPING_TEXT);
-    } else if ((why = why_not_allowed(s, &a->metadata, link,
+    } else if ((why = why_not_allowed(s, a->authorization, link,
                                       m && call_may_pass(m->path, ROLE_GUEST, s->role))) != NULL) {
         refuse_call(s, a, GRPC_STATUS_UNAUTHENTICATED, why);
         if (a->conn)
             front_failed(a->conn, "its token is missing or wrong");
     } else if (refuse_stranger(s, a, served) || refuse_caller(s, a, served)) {
         return;
+    } else if (a->wire.plain && (!m || !m->open)) {
+        refuse_unserved(s, a);
     } else if (s->links && link) {
         dispatch_link(s, a);
     } else if (s->no_links && link) {
         refuse_call(s, a, GRPC_STATUS_UNAVAILABLE, s->no_links);
     } else if (!m) {
-        snprintf(text, sizeof text, "this daemon does not serve %.*s",
-                 GRPC_SLICE_LENGTH(path) > 200 ? 200 : (int)GRPC_SLICE_LENGTH(path),
-                 (const char *)GRPC_SLICE_START_PTR(path));
-        refuse_call(s, a, GRPC_STATUS_UNIMPLEMENTED, text);
+        refuse_unserved(s, a);
     } else if (calls_full(s, a->conn, m, text, sizeof text)) {
         refuse_call(s, a, GRPC_STATUS_RESOURCE_EXHAUSTED, text);
     } else {
-        server_call_new(&s->calls, a->call, m, a->conn);
+        server_call_new(&s->calls, a->wire, m, a->conn);
     }
 }
+
+/* ---- Plain streams ---- */
+
+static void unheaded_free(struct unheaded *u)
+{
+    list_remove(&u->node);
+    free(u);
+}
+
+static void on_plain_head(void *arg, struct plain *p, const struct plain_head *h)
+{
+    struct unheaded *u = arg;
+    const struct asked a = {
+        .wire.plain = p, .conn = u->conn, .path = h->path, .authorization = h->authorization};
+    struct server *s = u->server;
+
+    unheaded_free(u);
+    dispatch_call(s, &a);
+}
+
+static void on_unheaded_over(void *arg, bool in_order)
+{
+    struct unheaded *u = arg;
+
+    plain_free(u->plain);
+    unheaded_free(u);
+}
+
+static void on_plain(void *arg, struct front_conn *conn)
+{
+    static const struct plain_fns fns = {.head = on_plain_head, .over = on_unheaded_over};
+    struct server *s = arg;
+    struct unheaded *u = xcalloc(1, sizeof *u);
+
+    u->server = s;
+    u->conn = conn;
+    list_push_tail(&s->unheaded, &u->node);
+    u->plain = plain_new(s->loop, conn->fd, conn->guard, s->max_message_bytes, &fns, u);
+}
+
+/* ---- Calls from gRPC ---- */
 
 void server_check_peers(struct server *s)
 {
@@ -397,10 +477,17 @@ static void on_accept(void *arg, bool ok)
     struct server *s = a->server;
 
     if (ok) {
+        const grpc_slice *path = &a->details.method;
+        const grpc_slice *shown = net_metadata(&a->metadata, "authorization");
         char *peer = grpc_call_get_peer(a->call);
-        a->conn = front_find(s->front, peer);
+        struct asked asked = {.wire.call = a->call,
+                              .conn = front_find(s->front, peer),
+                              .path = {GRPC_SLICE_START_PTR(*path), GRPC_SLICE_LENGTH(*path)},
+                              .metadata = &a->metadata};
+        if (shown)
+            asked.authorization = (struct span){GRPC_SLICE_START_PTR(*shown), GRPC_SLICE_LENGTH(*shown)};
         gpr_free(peer);
-        dispatch_call(s, a);
+        dispatch_call(s, &asked);
     }
     grpc_call_details_destroy(&a->details);
     grpc_metadata_array_destroy(&a->metadata);
@@ -459,6 +546,11 @@ void server_free(struct server *s)
     grpc_server_shutdown_and_notify(s->server, loop_cq(s->loop), &s->stopped_tag);
     loop_drain(s->loop, &s->calls.released, loop_now(s->loop) + LAST_ANSWERS_US);
     grpc_server_cancel_all_calls(s->server);
+    while (!list_empty(&s->unheaded)) {
+        struct unheaded *u = container_of(s->unheaded.next, struct unheaded, node);
+        on_unheaded_over(u, false);
+    }
+    server_calls_cancel_plain(&s->calls);
     /* gRPC reports the shutdown when the connections are gone. Calls of theirs may complete after that. */
     loop_drain(s->loop, &s->calls.released, TIME_NEVER);
     grpc_server_destroy(s->server);

@@ -2,7 +2,7 @@
  *
  * Batches under way (c->ops): one `receive` at a time (the request, or the next message), `over` (the call
  * has ended on the wire, in order or not), and one `send` at a time. The struct is freed when its handler
- * has ended the call and no batch is under way. */
+ * has ended the call and no batch is under way. A plain stream (plain.h) does the same in place of batches. */
 #include "net/server_impl.h"
 
 #include "base/check.h"
@@ -19,7 +19,8 @@
 struct rpc_call {
     struct list node;
     struct server_calls *server;
-    grpc_call *call; /* NULL once the call is over on the wire */
+    grpc_call *call; /* NULL once the call is over on the wire; and of a plain stream */
+    struct plain *plain;
     unsigned ops;
     bool ended;     /* by its handler */
     bool over;      /* on the wire */
@@ -63,6 +64,9 @@ static void drop_queue(struct rpc_call *c)
 
 static void wire_free(struct rpc_call *c)
 {
+    if (c->plain)
+        plain_free(c->plain);
+    c->plain = NULL;
     if (!c->call)
         return;
     grpc_call_unref(c->call);
@@ -143,20 +147,69 @@ static void op_done(struct rpc_call *c)
 
 /* ---- Sending ---- */
 
+/* The first message of the queue becomes the one that is sent. */
+static void take_first(struct rpc_call *c)
+{
+    if (c->queue_first == c->queue_n)
+        return;
+    c->sent = c->queue[c->queue_first++];
+    c->sent_bytes = grpc_byte_buffer_length(c->sent); /* gRPC takes the content away */
+    c->queue_bytes -= c->sent_bytes;
+    if (c->queue_first == c->queue_n)
+        c->queue_first = c->queue_n = 0;
+}
+
+static void drop_sent(struct rpc_call *c)
+{
+    if (c->sent)
+        grpc_byte_buffer_destroy(c->sent);
+    c->sent = NULL;
+    c->server->bytes -= c->sent_bytes;
+    c->sent_bytes = 0;
+}
+
+static bool send_message_plain(struct rpc_call *c)
+{
+    struct net_bytes b;
+    bool left;
+
+    CHECK(net_bytes_get(&b, c->sent) == 0);
+    left = plain_send(c->plain, b.data, b.len);
+    net_bytes_free(&b);
+    return left;
+}
+
+/* As much as the client takes. */
+static void send_plain(struct rpc_call *c)
+{
+    while (!c->sending && !c->over && !c->status_sent) {
+        take_first(c);
+        if (c->sent) {
+            c->sending = !send_message_plain(c);
+        } else if (c->have_status) {
+            c->status_sent = true;
+            (void)plain_end(c->plain, c->status, (const char *)GRPC_SLICE_START_PTR(c->details),
+                            GRPC_SLICE_LENGTH(c->details));
+        } else {
+            return;
+        }
+        if (!c->sending)
+            drop_sent(c);
+    }
+}
+
 static void send_next(struct rpc_call *c)
 {
     grpc_op ops[3] = {0};
     size_t n = 0;
 
+    if (c->plain) {
+        send_plain(c);
+        return;
+    }
     if (c->sending || c->over || c->status_sent)
         return;
-    if (c->queue_first < c->queue_n) {
-        c->sent = c->queue[c->queue_first++];
-        c->sent_bytes = grpc_byte_buffer_length(c->sent); /* gRPC takes the content away */
-        c->queue_bytes -= c->sent_bytes;
-        if (c->queue_first == c->queue_n)
-            c->queue_first = c->queue_n = 0;
-    }
+    take_first(c);
     if (!c->metadata_sent && (c->sent || c->have_status)) {
         c->metadata_sent = true;
         ops[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
@@ -183,11 +236,7 @@ static void on_sent(void *arg, bool ok)
     struct rpc_call *c = arg;
 
     c->sending = false;
-    if (c->sent)
-        grpc_byte_buffer_destroy(c->sent);
-    c->sent = NULL;
-    c->server->bytes -= c->sent_bytes;
-    c->sent_bytes = 0;
+    drop_sent(c);
     if (ok)
         send_next(c);
     if (ok && c->refused && c->queue_n == 0 && !c->ended && !c->cancelled) {
@@ -312,6 +361,10 @@ void rpc_distrust(struct rpc_call *c, const char *what)
 static void receive_message(struct rpc_call *c)
 {
     c->receiving = true;
+    if (c->plain) {
+        plain_want(c->plain);
+        return;
+    }
     c->ops++;
     net_receive(c->server->loop, c->call, &c->request, &c->receive_tag);
 }
@@ -412,14 +465,79 @@ static void on_over(void *arg, bool ok)
     op_done(c);
 }
 
-struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, const struct server_method *m,
-                                 struct front_conn *conn)
+/* ---- A plain stream in gRPC's place. The call has one operation under way until the stream is over. ---- */
+
+static void on_plain_message(void *arg, const uint8_t *data, size_t len)
 {
-    struct rpc_call *c = xcalloc(1, sizeof *c);
+    struct rpc_call *c = arg;
+
+    c->ops++;
+    waits_no_more(c, true);
+    c->receiving = false;
+    if (!c->ended)
+        c->on_message(c->message_arg, c, data, len);
+    if (!c->receiving && !c->ended && !c->over && !c->on_hold)
+        receive_message(c);
+    op_done(c); /* NOLINT: until here c->ops is not 0, so c outlives whatever its handler does */
+}
+
+static void on_plain_sent(void *arg)
+{
+    struct rpc_call *c = arg;
+
+    c->ops++;
+    on_sent(c, true);
+}
+
+static void on_plain_over(void *arg, bool in_order)
+{
+    struct rpc_call *c = arg;
+
+    c->over_cancelled = !in_order;
+    c->sending = false;
+    drop_sent(c);
+    on_over(c, true);
+}
+
+static void bind_plain(struct rpc_call *c)
+{
+    static const struct plain_fns fns = {
+        .message = on_plain_message, .sent = on_plain_sent, .over = on_plain_over};
+
+    c->ops++;
+    plain_bind(c->plain, &fns, c);
+}
+
+void server_calls_cancel_plain(struct server_calls *s)
+{
+    list_foreach(&s->all, n, next) {
+        struct rpc_call *c = container_of(n, struct rpc_call, node);
+        if (c->plain && !c->over)
+            on_plain_over(c, false);
+    }
+}
+
+static void bind_grpc(struct rpc_call *c, bool stream)
+{
     grpc_op over = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
 
+    server_hold(c->server);
+    cq_tag_init(&c->over_tag, on_over, c);
+    cq_tag_init(&c->receive_tag, stream ? on_message : on_request, c);
+    cq_tag_init(&c->send_tag, on_sent, c);
+    over.data.recv_close_on_server.cancelled = &c->over_cancelled;
+    c->ops++;
+    net_batch(c->call, &over, 1, &c->over_tag);
+}
+
+struct rpc_call *server_call_new(struct server_calls *s, struct server_wire wire,
+                                 const struct server_method *m, struct front_conn *conn)
+{
+    struct rpc_call *c = xcalloc(1, sizeof *c);
+
     c->server = s;
-    c->call = call;
+    c->call = wire.call;
+    c->plain = wire.plain;
     if (m)
         c->method = *m;
     c->conn = conn;
@@ -430,13 +548,10 @@ struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, const 
     if (m)
         s->n++;
     s->lasting += c->method.lasting;
-    server_hold(s);
-    cq_tag_init(&c->over_tag, on_over, c);
-    cq_tag_init(&c->receive_tag, m && m->open ? on_message : on_request, c);
-    cq_tag_init(&c->send_tag, on_sent, c);
-    over.data.recv_close_on_server.cancelled = &c->over_cancelled;
-    c->ops++;
-    net_batch(call, &over, 1, &c->over_tag);
+    if (c->plain)
+        bind_plain(c);
+    else
+        bind_grpc(c, m && m->open);
     if (m && m->request)
         receive_message(c);
     else if (m && m->open)

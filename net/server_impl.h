@@ -5,6 +5,7 @@
 #include "net/core.h"
 #include "net/frames.h"
 #include "net/front.h"
+#include "net/plain.h"
 #include "net/server.h"
 
 /* Exactly one of `request` (the client sends one message) and `open` (any number) is set. */
@@ -38,10 +39,17 @@ static inline void server_let_go(struct server_calls *s) { s->released = --s->he
 
 static inline bool server_calls_full(const struct server_calls *s) { return s->bytes > s->bytes_max; }
 
+/* What carries a call: exactly one of the two. */
+struct server_wire {
+    grpc_call *call;
+    struct plain *plain;
+};
 /* Takes a call over. m NULL: the caller ends it with rpc_fail at once; otherwise m's handler gets it. conn
- * NULL: its connection is gone. */
-struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, const struct server_method *m,
-                                 struct front_conn *conn);
+ * NULL: its connection is gone. A plain stream needs a method with `open`. */
+struct rpc_call *server_call_new(struct server_calls *s, struct server_wire wire,
+                                 const struct server_method *m, struct front_conn *conn);
+/* Ends the calls on plain streams, as grpc_server_cancel_all_calls does the others. */
+void server_calls_cancel_plain(struct server_calls *s);
 /* Frees the calls that nobody has ended. Their streams must be over. */
 void server_calls_free(struct server_calls *s);
 

@@ -9,8 +9,23 @@
 The cluster is the one that `hawk submit` would use: HAWK_DIST, else this user's `hawk up`; HAWK_TOKEN_FILE and
 HAWK_TLS_* are credentials.
 """
-from hawk._cluster import HawkError
-from hawk._executor import Executor, RemoteTraceback, WorkerError
-from hawk._jobs import Job, JobFailed, Task, run, submit
+import importlib
+
+from hawk import _calls  # noqa: F401: both sides of a call have it
+
+# The rest is imported when it is used: the processes that run calls need neither it nor gRPC.
+_HOMES = {"HawkError": "_cluster", "Executor": "_executor", "RemoteTraceback": "_executor", "WorkerError": "_executor",
+          "Job": "_jobs", "JobFailed": "_jobs", "Task": "_jobs", "run": "_jobs", "submit": "_jobs"}
 
 __all__ = ["Executor", "HawkError", "Job", "JobFailed", "RemoteTraceback", "Task", "WorkerError", "run", "submit"]
+
+
+def __getattr__(name):
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"hawk.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_HOMES})

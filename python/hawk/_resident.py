@@ -5,6 +5,7 @@ one call at a time, in its main thread. With the first one the task becomes a re
 stay (protos/executor.proto). The leader replaces a process that died, and ends all when none has had a call for a while
 or when a call says so.
 """
+import collections
 import contextlib
 import io
 import json
@@ -21,12 +22,8 @@ import time
 import traceback
 import types
 
-import grpc
+from hawk import _calls, _plain, executor_pb2 as epb
 
-from hawk import _calls, executor_pb2 as epb
-
-OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1), ("grpc.enable_http_proxy", 0),
-           ("grpc.use_local_subchannel_pool", 1)]
 SLOTS_MAX = 4096
 CANCEL_SECONDS = 1.0  # from KeyboardInterrupt to the end of the process
 FUNCTIONS_KEPT = 16
@@ -72,28 +69,37 @@ class Process:
     def __init__(self, setup, place, since, hello, tell_slots):
         self.key, self.directory = bytes.fromhex(setup["key"]), setup["directory"]
         self.place, self.since, self.tell_slots = place, since, tell_slots
-        self.out, self.tasks = queue.SimpleQueue(), queue.SimpleQueue()
+        self.tasks = queue.SimpleQueue()
+        self.out, self.sending = collections.deque(), False  # of the main thread, signal handlers included
         self.functions = {}
         self.current = self.cancelled = None
         self.job = None
-        self.out.put(epb.FromExecutor(hello=hello))
-        channel = grpc.insecure_channel(os.environ["HAWK_WORKER_SOCKET"], OPTIONS)
-        attach = channel.stream_stream(
-            "/hawk.v1.Executors/Attach", request_serializer=epb.FromExecutor.SerializeToString,
-            response_deserializer=epb.ToExecutor.FromString)
-        metadata = (("authorization", f"Bearer {setup['token']}"),) if setup["token"] else None
-        self.stream = attach(iter(self.out.get, None), metadata=metadata)
+        self.attached = False
+        try:
+            self.stream = _plain.Stream(os.environ["HAWK_WORKER_SOCKET"], "/hawk.v1.Executors/Attach", setup["token"])
+        except _plain.Ended as e:
+            self._leave(e)
+        self._send(epb.FromExecutor(hello=hello))
 
     def run(self):
         signal.signal(signal.SIGINT, self._on_interrupt)
-        signal.signal(signal.SIGTERM, lambda number, frame: self.out.put(epb.FromExecutor(drain=True)))
+        signal.signal(signal.SIGTERM, lambda number, frame: self._send(epb.FromExecutor(drain=True)))
         threading.Thread(target=self._read, daemon=True).start()
         while True:
             task = self.tasks.get()
             self.since[self.place] = BUSY
             packet = self._run(task)
             self.since[self.place] = time.monotonic()
-            self.out.put(epb.FromExecutor(results=[epb.AppResult(id=task.id, **packet)]))
+            self._send(epb.FromExecutor(results=[epb.AppResult(id=task.id, **packet)]))
+
+    def _send(self, message):
+        """In the main thread. A signal handler that runs within it leaves its message to it."""
+        self.out.append(message.SerializeToString())
+        while self.out and not self.sending:
+            self.sending = True
+            while self.out:
+                self.stream.send(self.out.popleft())
+            self.sending = False
 
     def _run(self, task):
         try:
@@ -161,21 +167,26 @@ class Process:
     # ---- The thread that reads from the worker ----
 
     def _read(self):
-        attached = False
+        """Beside the main thread also while that waits. On a busy machine the kernel moves the reader to the worker's
+        processor, and the main thread stays where it has run."""
         try:
-            for message in self.stream:
+            while True:
+                message = epb.ToExecutor.FromString(self.stream.receive())
                 if message.HasField("attached"):
-                    attached = True
+                    self.attached = True
                     if self.tell_slots is not None:
                         os.write(self.tell_slots, struct.pack("I", message.attached.slots))
                 for task in message.tasks:
                     self.tasks.put(task)
                 for number in message.cancel:
                     self._cancel(number)
-        except grpc.RpcError as e:
-            if not attached and e.code() != grpc.StatusCode.ALREADY_EXISTS:
-                print(f"{os.environ['HAWK_WORKER_SOCKET']}: {e.details()}", file=sys.stderr, flush=True)
-                os._exit(CANNOT_ATTACH)
+        except _plain.Ended as e:
+            self._leave(e)
+
+    def _leave(self, ended):
+        if not self.attached and ended.code not in (_plain.OK, _plain.ALREADY_EXISTS):
+            print(f"{os.environ['HAWK_WORKER_SOCKET']}: {ended.details}", file=sys.stderr, flush=True)
+            os._exit(CANNOT_ATTACH)
         os._exit(0)  # nobody wants what still runs
 
     def _cancel(self, number):

@@ -5,7 +5,7 @@ import threading
 
 import grpc
 
-from grpctest import generated
+from grpctest import Caller, generated, pb
 from hawktest import BOUND
 
 epb = generated("executor")
@@ -89,3 +89,26 @@ class Executor:
         self.stream.cancel()
         self.channel.close()
         self.over.wait(BOUND)
+
+
+def socket_of(c, worker):
+    return f"unix:{c.dir}/state/{worker}/executors.sock"
+
+
+def submit(c, app, payloads, dist=0, **more):
+    """The job's id."""
+    spec = pb.JobSpec(tasks=len(payloads), kind=pb.PAYLOAD_APP, app=app, task_args=payloads, each_arg=True, **more)
+    return Caller(c.dist_addrs[dist])("Submit", pb.SubmitRequest(job=spec), pb.SubmitReply).job
+
+
+def watch(c, job, dist=0):
+    """Until it has ended: (its last state, tasks by index)."""
+    tasks, last = {}, None
+    for event in Caller(c.dist_addrs[dist]).stream("Watch", pb.WatchRequest(job=job, ended=True, results=True), pb.Event):
+        last = event.job
+        tasks.update((t.task, t) for t in event.tasks)
+    return last, tasks
+
+
+def echo(task):
+    return b"<" + task.payload + b">"

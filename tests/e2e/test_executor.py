@@ -10,36 +10,13 @@ import tempfile
 
 import grpc
 
-from executortest import Executor, epb
+from executortest import Executor, echo, epb, socket_of, submit, watch
 from grpctest import ROOT, Caller, pb
 from hawktest import BOUND, HAWK, Cluster, Daemon, run_tests, user_environment, wait_for
 
 
-def socket_of(c, worker):
-    return f"unix:{c.dir}/state/{worker}/executors.sock"
-
-
-def submit(c, app, payloads, dist=0, **more):
-    """The job's id."""
-    spec = pb.JobSpec(tasks=len(payloads), kind=pb.PAYLOAD_APP, app=app, task_args=payloads, each_arg=True, **more)
-    return Caller(c.dist_addrs[dist])("Submit", pb.SubmitRequest(job=spec), pb.SubmitReply).job
-
-
-def watch(c, job, dist=0):
-    """Until it has ended: (its last state, tasks by index)."""
-    tasks, last = {}, None
-    for event in Caller(c.dist_addrs[dist]).stream("Watch", pb.WatchRequest(job=job, ended=True, results=True), pb.Event):
-        last = event.job
-        tasks.update((t.task, t) for t in event.tasks)
-    return last, tasks
-
-
 def blocked(c, job):
     return Caller(c.dist_addrs[0])("GetJob", pb.GetJobRequest(job=job), pb.GetJobReply).blocked
-
-
-def echo(task):
-    return b"<" + task.payload + b">"
 
 
 def test_results_come_back():
