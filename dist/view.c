@@ -42,6 +42,7 @@ void dist_job_view(const struct dist *d, const struct dist_job *job, int64_t now
         .estimate_us = job->estimate_us,
         .cutoff_us = job->cutoff_us,
         .held = job->held,
+        .overstays = job->overstays,
         .cause = job->cause,
         .abandoned = job->abandoned,
         .no_executor = job->app && !final && job->in[TASK_WAITING] > 0 &&

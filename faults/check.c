@@ -96,7 +96,7 @@ static void expect_reservation(struct cluster *c, uint32_t ep, uint32_t from,
     if (job_state_final(v.state) || node_eq(v.owner, NODE_CENTRAL) || v.desc->tag == TAG_AUTO ||
         c->jobs[v.desc->shell - 1]->cancelled || c->jobs[v.desc->shell - 1]->returned ||
         v.desc->failure_retries > 0 || v.waiting == 0 || v.desc->after.n > 0 ||
-        c->jobs[v.desc->shell - 1]->was_held)
+        c->jobs[v.desc->shell - 1]->was_held || v.overstays) /* it may have been cancelled meanwhile */
         return;
     while (dist_next_reservation(&d->d, j, &cursor, &r))
         if (node_eq(r.worker, worker_node(&w->w)) && r.count > 0)
