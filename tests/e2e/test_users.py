@@ -12,7 +12,7 @@ from grpctest import pb, refused
 from hawktest import BOUND, HAWK, Daemon, run_tests, wait_for
 from linktest import Link
 from tlstest import SecureCaller, TlsCluster
-from userstest import ANN, BOB, UserCluster, being, caller_as, others_exist
+from userstest import ANN, BOB, UserCluster, caller_as, connected_as, others_exist
 
 DENIED, EXHAUSTED = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.RESOURCE_EXHAUSTED
 
@@ -324,10 +324,7 @@ def test_one_user_cannot_take_all_connections():
         return
     with UserCluster(workers=1, dist=["--unproven-per-address", "20"]) as c:
         path = c.dist_addrs[0].removeprefix("unix:")
-        with being(BOB):
-            held = [socket.socket(socket.AF_UNIX) for _ in range(60)]
-            for s in held:
-                s.connect(path)
+        held = connected_as(BOB, path, 60)
         wait_for("the dist to say so", lambda: "cut off to make room" in c.dists[0].text())
         c.as_user(ANN, "submit", "--wait", "--", "true")
         for s in held:

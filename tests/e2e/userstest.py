@@ -1,9 +1,10 @@
 """What the tests of several users share: a cluster behind unix sockets, whose clients are known by their uids."""
-import contextlib
 import os
+import socket
 import subprocess
-
-import grpc
+import sys
+import tempfile
+import threading
 
 from grpctest import Caller
 from hawktest import BOUND, HAWK, Cluster, Daemon
@@ -54,21 +55,46 @@ class UserCluster(Cluster):
         return r
 
 
-@contextlib.contextmanager
-def being(uid):
-    os.seteuid(uid)
+# The kernel names who called connect(). A process with gRPC's threads cannot change its own uid safely: glibc changes that
+# of each thread, and aborts when one of them did not follow.
+CONNECT = """import socket, sys
+made = [socket.socket(socket.AF_UNIX) for _ in range(int(sys.argv[3]))]
+for s in made:
+    s.connect(sys.argv[1])
+socket.send_fds(socket.socket(fileno=int(sys.argv[2])), [b"x"], [s.fileno() for s in made])"""
+
+
+def connected_as(uid, path, n):
+    """n connections to a unix socket that a process of that uid made."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        subprocess.run([sys.executable, "-c", CONNECT, path, str(theirs.fileno()), str(n)], check=True, timeout=BOUND,
+                       cwd="/", pass_fds=[theirs.fileno()], user=uid, group=uid, extra_groups=[])
+        return [socket.socket(fileno=fd) for fd in socket.recv_fds(ours, 1, n)[1]]
+
+
+def pump(source, to):
     try:
-        yield
-    finally:
-        os.seteuid(0)
+        while data := source.recv(1 << 16):
+            to.sendall(data)
+        to.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+
+
+def relay(listener, uid, path):
+    while True:
+        near, _ = listener.accept()
+        far, = connected_as(uid, path, 1)
+        for a, b in ((near, far), (far, near)):
+            threading.Thread(target=pump, args=(a, b), daemon=True).start()
 
 
 def caller_as(uid, addr):
     """A gRPC client whose connection is that uid's."""
-    caller = Caller(addr)
-    caller.channel.close()
-    # Channels to one address share a connection, unless they are told not to.
-    caller.channel = grpc.insecure_channel(addr, [("grpc.use_local_subchannel_pool", 1)])
-    with being(uid):
-        grpc.channel_ready_future(caller.channel).result(timeout=BOUND)
-    return caller
+    listener = socket.socket(socket.AF_UNIX)
+    near = f"{tempfile.mkdtemp(prefix='hawk-relay-')}/s"
+    listener.bind(near)
+    listener.listen()
+    threading.Thread(target=relay, args=(listener, uid, addr.removeprefix("unix:")), daemon=True).start()
+    return Caller(f"unix:{near}")
