@@ -261,6 +261,9 @@ static void fill_input(const struct job_desc *d, struct api_task *t)
     uint32_t len = t->task < d->args.n ? d->args.off[t->task + 1] - d->args.off[t->task] : 0;
     t->input = (const uint8_t *)d->args.data + (len ? d->args.off[t->task] : 0);
     t->input_n = len < INPUT_BYTES_MAX ? len : INPUT_BYTES_MAX;
+    /* What is cut ends between characters, where it is UTF-8. */
+    for (int i = 0; i < 3 && t->input_n < len && (t->input[t->input_n] & 0xc0) == 0x80; i++)
+        t->input_n--;
 }
 
 static void list_predecessors(const struct dist_job *j, char *buf, size_t size)

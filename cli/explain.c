@@ -29,6 +29,7 @@ struct explanation {
     struct api_task stood[SLOW_SHOWN]; /* those that stood still longest, longest first; without texts */
     uint32_t slow_n, stood_n, first_index, tasks_stolen;
     struct ancestors ancestors;
+    struct job_desc *spec; /* NULL: not told */
     bool begun;
 };
 
@@ -75,6 +76,7 @@ static int gather_page(void *ctx, const struct api_get_job_reply *page, uint32_t
         e->first_index = first_index;
         if (page->spec)
             e->ancestors = page->spec->ancestors;
+        e->spec = page->spec ? job_desc_copy(page->spec) : NULL;
         snprintf(e->name, sizeof e->name, "%s", page->job.name);
         snprintf(e->user, sizeof e->user, "%s", page->job.user);
         snprintf(e->waits, sizeof e->waits, "%s", page->job.waits ? page->job.waits : "");
@@ -234,6 +236,8 @@ static json_t *explanation_json(struct explanation *e)
     json_object_set_new(o, "tasks_stolen", json_integer(e->tasks_stolen));
     json_t *details = job_json(&e->job);
     ancestors_json(details, &e->ancestors);
+    if (e->spec)
+        command_json(details, e->spec);
     json_object_set_new(o, "details", details);
     json_t *pauses = json_array();
     for (uint32_t i = 0; i < e->stood_n; i++) {
@@ -262,6 +266,7 @@ static json_t *explanation_json(struct explanation *e)
 static void explanation_free(struct explanation *e)
 {
     struct place *p = e->places;
+    job_desc_drop(e->spec);
     HASH_CLEAR(hh, e->places); /* the table only */
     while (p) {
         struct place *next = p->hh.next;

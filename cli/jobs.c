@@ -215,13 +215,7 @@ static void print_job_head(const struct api_job *j, const struct job_desc *spec)
     if (!spec)
         return;
     show_ancestors(&spec->ancestors);
-    printf("  command  ");
-    const char *word = spec->argv.data;
-    for (uint32_t i = 0; i < spec->argv.n; i++, word += strlen(word) + 1)
-        printf(" %s", CLEAN(word));
-    printf("\n");
-    if (spec->cwd)
-        printf("  directory %s\n", CLEAN(spec->cwd->data));
+    show_command(spec);
 }
 
 #define ENDING_SHOWN 84 /* bytes; `hawk cat` and JSON show all of it */
@@ -267,6 +261,8 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
     if (!v->begun && v->mode == OUTPUT_JSON) {
         v->json = job_json(&page->job);
         ancestors_json(v->json, page->spec ? &page->spec->ancestors : &(struct ancestors){0});
+        if (page->spec)
+            command_json(v->json, page->spec);
         v->tasks = json_array();
         json_object_set_new(v->json, "task_list", v->tasks);
     }

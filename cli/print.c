@@ -283,6 +283,12 @@ json_t *json_base64(const void *data, size_t len)
     return json;
 }
 
+json_t *json_data(const void *data, size_t len)
+{
+    json_t *text = json_stringn(data, len);
+    return text ? text : json_pack("{s:o}", "base64", json_base64(data, len));
+}
+
 const char *utc_text(char buf[CLOCK_TEXT], int64_t at_s)
 {
     time_t at = (time_t)at_s;

@@ -66,6 +66,9 @@ const char *clean_text(char *buf, size_t size, const char *text);
 /* Makes a JSON string. Bytes that are not UTF-8 become U+FFFD. Never NULL. */
 json_t *json_text(const char *text);
 json_t *json_bytes(const char *data, size_t len);
+/* What the system takes for bytes (arguments, variables, paths): a string, or where they are not UTF-8 an object
+ * {"base64": ...}. Never NULL. */
+json_t *json_data(const void *data, size_t len);
 /* Writes it as json_dumpf does, but escapes characters on which a terminal acts (base/utf8.h). */
 void json_write(const json_t *json, FILE *f, size_t form);
 /* Encodes bytes in base64. */

@@ -114,6 +114,28 @@ void show_waits(const struct api_job *j, const struct job_desc *spec)
         printf("  cause     job %s did not end as --after asks\n", JOB_TEXT(j->cause));
 }
 
+void show_command(const struct job_desc *spec)
+{
+    const char *word = spec->argv.data;
+    printf("  command  ");
+    for (uint32_t i = 0; i < spec->argv.n; i++, word += strlen(word) + 1)
+        printf(" %s", CLEAN(word));
+    printf("\n");
+    if (spec->cwd)
+        printf("  directory %s\n", CLEAN(spec->cwd->data));
+}
+
+void command_json(json_t *o, const struct job_desc *spec)
+{
+    json_t *list = json_array();
+    const char *word = spec->argv.data;
+    for (uint32_t i = 0; i < spec->argv.n; i++, word += strlen(word) + 1)
+        json_array_append_new(list, json_data(word, strlen(word)));
+    json_object_set_new(o, "command", list);
+    json_object_set_new(o, "directory",
+                        spec->cwd ? json_data(spec->cwd->data, strlen(spec->cwd->data)) : json_null());
+}
+
 static uint32_t ancestors_shown(const struct ancestors *a)
 {
     return a->n < LIMIT_ANCESTORS ? a->n : LIMIT_ANCESTORS;
@@ -146,17 +168,14 @@ void pauses_json(json_t *o, const struct api_task *t)
     json_object_set_new(o, "paused_for_task", t->pauses ? json_integer(t->paused_for_task) : json_null());
 }
 
-/* A list of the values of several columns, which have a NUL between two; one value is a text. */
+/* A list of the values of several columns, which have a NUL between two; one value stands alone. */
 static json_t *input_json(const struct api_task *t)
 {
     const char *at = (const char *)t->input, *end = at + t->input_n;
     json_t *list = json_array();
     for (; at <= end; at += strlen(at) + 1) {
-        char value[1025];
         size_t len = strnlen(at, (size_t)(end - at));
-        memcpy(value, at, len);
-        value[len] = '\0';
-        json_array_append_new(list, json_text(value));
+        json_array_append_new(list, json_data(at, len));
         if (at + len == end)
             break;
     }

@@ -28,6 +28,9 @@ void task_times_json(json_t *o, const struct api_job *j, const struct api_task *
 /* Lines of a job: its times of day; what it waits for, and why it was cancelled. spec may be NULL. */
 void show_times(const struct api_job *j);
 void show_waits(const struct api_job *j, const struct job_desc *spec);
+/* What its tasks run, and in which directory: as lines, and as members of the job's object. */
+void show_command(const struct job_desc *spec);
+void command_json(json_t *o, const struct job_desc *spec);
 void show_ancestors(const struct ancestors *a);
 /* first_index: the HAWK_TASK_INDEX of task 0. */
 json_t *task_json(const struct api_task *t, uint32_t first_index);

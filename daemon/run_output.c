@@ -236,7 +236,7 @@ void run_json_task(struct run *r, const struct run_part *p, const struct msg_tas
     json_t *o =
         json_pack("{s:I, s:I, s:o, s:s, s:s, s:I, s:o, s:o, s:o}", "task", (json_int_t)p->base + m->id.task,
                   "index", (json_int_t)p->desc->first_index + m->id.task, "argument",
-                  arg ? json_bytes(arg->data, arg->len) : json_null(), "state", task_state_text(m->state),
+                  arg ? json_data(arg->data, arg->len) : json_null(), "state", task_state_text(m->state),
                   "outcome", outcome_text(m->outcome), "code", (json_int_t)m->code, "wait_us",
                   span_json(v.wait_us), "run_us", span_json(v.run_us), "message",
                   v.message ? json_bytes(v.message->data, v.message->len) : json_null());

@@ -179,8 +179,13 @@ class Cluster:
                   if self.local or name in EXPORTED or name.startswith(EXPORTED_PREFIXES)}
         for name in [n for n in chosen if n.startswith(("HAWK_TOKEN", "HAWK_JOB", "HAWK_TASK"))]:
             del chosen[name]
-        chosen.update(more or {})
-        return [f"{name}={value}" for name, value in chosen.items()]
+        chosen.update({os.fsdecode(name): value for name, value in (more or {}).items()})
+        return [bytes_of(name) + b"=" + bytes_of(value) for name, value in chosen.items()]
+
+
+def bytes_of(value):
+    """What the system takes for bytes: arguments, variables, paths."""
+    return value if isinstance(value, bytes) else os.fsencode(str(value))
 
 
 def ancestors():

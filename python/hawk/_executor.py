@@ -20,7 +20,7 @@ import time
 import weakref
 
 from hawk import _calls, hawk_pb2 as pb
-from hawk._cluster import Cluster, HawkError, ancestors, umask
+from hawk._cluster import Cluster, HawkError, ancestors, bytes_of, umask
 from hawk._session import Session, text_of
 
 BATCH_MAX = 100           # calls in a job
@@ -414,8 +414,9 @@ class Executor(concurrent.futures.Executor):
         path = self._env.get("PYTHONPATH", os.environ.get("PYTHONPATH"))
         more = {**self._env, "HAWK_PYTHON_SETUP": json.dumps(setup),
                 "PYTHONPATH": f"{package}{os.pathsep}{path}" if path else package}
-        spec = pb.JobSpec(name="python", tasks=number, kind=pb.PAYLOAD_COMMAND, argv=[self._python, "-c", BOOT],
-                          env=self._cluster.environment(more), cwd=os.getcwd(), umask=umask(), tag=pb.TAG_SHORT,
+        spec = pb.JobSpec(name="python", tasks=number, kind=pb.PAYLOAD_COMMAND,
+                          argv=[bytes_of(self._python), b"-c", BOOT.encode()],
+                          env=self._cluster.environment(more), cwd=os.getcwdb(), umask=umask(), tag=pb.TAG_SHORT,
                           retries=2, ancestors=ancestors())
         failed = []
 

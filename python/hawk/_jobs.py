@@ -5,11 +5,12 @@ import time
 import grpc
 
 from hawk import hawk_pb2 as pb
-from hawk._cluster import ELSEWHERE, Cluster, HawkError, ancestors, umask
+from hawk._cluster import ELSEWHERE, Cluster, HawkError, ancestors, bytes_of, umask
 from hawk._session import text_of
 
 STATES = {pb.JOB_PENDING: "pending", pb.JOB_WAITING: "waiting", pb.JOB_RUNNING: "running", pb.JOB_DONE: "done",
-          pb.JOB_FAILED: "failed", pb.JOB_CANCELLED: "cancelled"}
+          pb.JOB_FAILED: "failed", pb.JOB_CANCELLED: "cancelled", pb.JOB_BLOCKED: "blocked",
+          pb.JOB_HELD: "held"}
 FINAL = ("done", "failed", "cancelled")
 TASK_STATES = {number: name[len("TASK_"):].lower() for name, number in pb.TaskState.items()}
 TAGS = {None: pb.TAG_AUTO, "short": pb.TAG_SHORT, "long": pb.TAG_LONG}
@@ -57,7 +58,7 @@ class Job:
 
     @property
     def state(self):
-        """pending, waiting, running, done, failed or cancelled."""
+        """pending, blocked, held, waiting, running, done, failed or cancelled."""
         if self._ended is None:
             state = STATES[self._get().job.state]
             if state not in FINAL:
@@ -121,19 +122,16 @@ class Job:
         return f"<Job {self.id}>"
 
 
-def bytes_of(value):
-    return value if isinstance(value, bytes) else os.fsencode(str(value))
-
-
 def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, stdout=None, stderr=None, stdin=None,
            klass=None, estimate=None, time_limit=None, retries=0, lost_retries=2, mem=None, pids=None, dist=None,
            token_file=None):
     """Submits a command as a job, which goes on without this program, as `hawk submit` does. Returns a Job.
 
-    command: a list of words. inputs: a task for each of these, which replaces {} in the command or is its last word.
-    count: so many tasks, numbered by HAWK_TASK_INDEX. env: more variables. stdout, stderr: files, with places as in
-    `hawk submit --stdout`. klass: "short" or "long". estimate, time_limit: seconds of one task. retries: of a task that
-    failed; lost_retries: of one whose worker died. mem: bytes that a task may use; pids: processes that it may have.
+    command: a list of words; they, paths and variables are str or bytes. inputs: a task for each of these, which
+    replaces {} in the command or is its last word. count: so many tasks, numbered by HAWK_TASK_INDEX. env: more
+    variables. stdout, stderr: files, with places as in `hawk submit --stdout`. klass: "short" or "long". estimate,
+    time_limit: seconds of one task. retries: of a task that failed; lost_retries: of one whose worker died.
+    mem: bytes that a task may use; pids: processes that it may have.
     """
     if isinstance(command, (str, bytes)):
         raise TypeError("the command is a list of words; a shell's text is [\"sh\", \"-c\", text]")
@@ -144,10 +142,12 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
     tasks = len(inputs) if inputs is not None else count or 1
     if tasks == 0:
         raise ValueError("a job of no tasks")
+    program = os.path.basename(bytes_of(command[0])).decode(errors="replace")
     spec = pb.JobSpec(
-        name=name or os.path.basename(str(command[0])), tasks=tasks, kind=pb.PAYLOAD_COMMAND, detached=True,
-        argv=[str(word) for word in command], env=cluster.environment(env), cwd=os.path.abspath(cwd or os.getcwd()),
-        stdout=stdout or "", stderr=stderr or "", stdin=stdin or b"", tag=TAGS[klass],
+        name=name or program, tasks=tasks, kind=pb.PAYLOAD_COMMAND, detached=True,
+        argv=[bytes_of(word) for word in command], env=cluster.environment(env),
+        cwd=os.path.abspath(bytes_of(cwd or os.getcwdb())), stdout=bytes_of(stdout or b""),
+        stderr=bytes_of(stderr or b""), stdin=stdin or b"", tag=TAGS[klass],
         estimate_us=int((estimate or 0) * 1e6), time_limit_us=int((time_limit or 0) * 1e6), retries=lost_retries,
         failure_retries=retries, umask=umask(), ancestors=ancestors(), task_args=inputs or [],
         each_arg=inputs is not None, mem_bytes=mem or 0, pids=pids or 0)

@@ -216,7 +216,7 @@ def test_jobs_that_are_brought_use_up_no_numbers():
         call = Caller(c.dist_addrs[0])
         for n in range(3):  # as from a dist that has given out nearly all of its own
             call("Submit", pb.SubmitRequest(
-                job=pb.JobSpec(tasks=1, kind=pb.PAYLOAD_TIMER, argv=["0ms"]), key=n + 1,
+                job=pb.JobSpec(tasks=1, kind=pb.PAYLOAD_TIMER, argv=[b"0ms"]), key=n + 1,
                 resubmit=pb.Resubmit(job=f"77.{(1 << 40) - 1 - n}", epoch=3)), pb.SubmitReply)
         c.dists[0].stop()
         restart(c)

@@ -15,8 +15,8 @@ KEY = 4711
 def test_submit_watch_read():
     with Cluster(workers=2, slots=2) as c:
         dist = Caller(c.dist_addrs[0])
-        spec = pb.JobSpec(name="greet", tasks=3, argv=["sh", "-c", "echo hello {}; exit {}"], retries=2,
-                          task_args=[b"0", b"0", b"7"], each_arg=True, env=["PATH=" + os.environ["PATH"]])
+        spec = pb.JobSpec(name="greet", tasks=3, argv=[b"sh", b"-c", b"echo hello {}; exit {}"], retries=2,
+                          task_args=[b"0", b"0", b"7"], each_arg=True, env=[b"PATH=" + os.environb[b"PATH"]])
         job = dist("Submit", pb.SubmitRequest(job=spec), pb.SubmitReply).job
         seen, last = {}, None
         for event in dist.stream("Watch", pb.WatchRequest(job=job, tasks=True), pb.Event):
@@ -37,7 +37,7 @@ def test_submit_watch_read():
 def test_cancel_and_errors():
     with Cluster(workers=1) as c:
         dist = Caller(c.dist_addrs[0])
-        spec = pb.JobSpec(tasks=1, argv=["sleep", "600"])
+        spec = pb.JobSpec(tasks=1, argv=[b"sleep", b"600"])
         job = dist("Submit", pb.SubmitRequest(job=spec), pb.SubmitReply).job
         assert not dist("Cancel", pb.CancelRequest(job=job), pb.CancelReply).already_ended
         *_, last = dist.stream("Watch", pb.WatchRequest(job=job), pb.Event)
@@ -49,9 +49,9 @@ def test_cancel_and_errors():
         refused(S.INVALID_ARGUMENT, lambda: dist("Submit", pb.SubmitRequest(), pb.SubmitReply))
         refused(S.INVALID_ARGUMENT, lambda: dist("Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=1)), pb.SubmitReply))
         refused(S.INVALID_ARGUMENT, lambda: dist(
-            "Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=0, argv=["true"])), pb.SubmitReply))
+            "Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=0, argv=[b"true"])), pb.SubmitReply))
         text = refused(S.RESOURCE_EXHAUSTED, lambda: dist(
-            "Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=1000001, argv=["true"])), pb.SubmitReply))
+            "Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=1000001, argv=[b"true"])), pb.SubmitReply))
         assert "1000000" in text.replace(",", ""), text
         refused(S.UNIMPLEMENTED, lambda: dist("NoSuchCall", pb.CancelRequest(), pb.CancelReply))
         refused(S.UNIMPLEMENTED, lambda: Caller(c.central_addr)(
@@ -80,7 +80,7 @@ def test_another_job_under_the_id_of_one_that_is_watched():
         dist = Caller(c.dist_addrs[0])
 
         def spec(n):
-            return pb.JobSpec(tasks=n, kind=pb.PAYLOAD_TIMER, argv=["600s"], tag=pb.TAG_SHORT)
+            return pb.JobSpec(tasks=n, kind=pb.PAYLOAD_TIMER, argv=[b"600s"], tag=pb.TAG_SHORT)
 
         def bring(job, n, epoch):
             return dist("Submit", pb.SubmitRequest(job=spec(n), key=KEY, resubmit=pb.Resubmit(job=job, epoch=epoch)),
@@ -100,7 +100,7 @@ def test_another_job_under_the_id_of_one_that_is_watched():
 def test_watches_of_each_task_are_limited_together():
     with Cluster(workers=1) as c:
         dist = Caller(c.dist_addrs[0])
-        spec = pb.JobSpec(tasks=1000000, kind=pb.PAYLOAD_TIMER, argv=["600s"], tag=pb.TAG_SHORT)
+        spec = pb.JobSpec(tasks=1000000, kind=pb.PAYLOAD_TIMER, argv=[b"600s"], tag=pb.TAG_SHORT)
         job = dist("Submit", pb.SubmitRequest(job=spec), pb.SubmitReply).job
 
         def watch(**what):

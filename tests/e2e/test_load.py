@@ -87,7 +87,7 @@ def stream(ch, method, request, reply):
 
 
 def job_of(tasks=1, text="1h", detached=False, **more):
-    return pb.JobSpec(tasks=tasks, kind=pb.PAYLOAD_TIMER, argv=[text], detached=detached, tag=pb.TAG_SHORT, **more)
+    return pb.JobSpec(tasks=tasks, kind=pb.PAYLOAD_TIMER, argv=[text.encode()], detached=detached, tag=pb.TAG_SHORT, **more)
 
 
 def test_jobs_queue_up_to_the_limit():

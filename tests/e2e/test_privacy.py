@@ -204,7 +204,7 @@ def test_the_api_returns_neither_environment_nor_input():
         job = c.hawk("submit", "--stdin", f"{c.dir}/input", "--env", "API_KEY", "--", "sleep", "600",
                      env={"API_KEY": SECRET}).stdout.strip()
         reply = Caller(c.dist_addrs[0])("GetJob", pb.GetJobRequest(job=job, spec=True), pb.GetJobReply)
-        assert list(reply.spec.argv) == ["sleep", "600"] and SECRET not in str(reply), reply
+        assert list(reply.spec.argv) == [b"sleep", b"600"] and SECRET not in str(reply), reply
         c.hawk("cancel", job)
 
 

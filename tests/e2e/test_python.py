@@ -373,6 +373,15 @@ def test_run_and_submit():
         job = hawk.run(["sh", "-c", "echo {} squared is $(({} * {}))"], inputs=[1, 2, 3], stdout=f"{d}/%t")
         assert job.state == "done" and [t.returncode for t in job.tasks()] == [0, 0, 0]
         assert open(f"{d}/1", encoding="utf-8").read() == "2 squared is 4\n"
+        # Words, variables and paths are bytes, or text as Python has names that are not UTF-8.
+        name = b"caf\xe9"
+        for is_name in (bytes, os.fsdecode):
+            where = os.path.join(os.fsencode(d), name + is_name.__name__.encode())
+            os.mkdir(where)
+            job = hawk.run(["sh", "-c", 'printf "%s.%s" "$1" "$V"; pwd', "sh", is_name(name)], env={"V": is_name(name)},
+                           cwd=is_name(where), stdout=is_name(b"out-" + name))
+            with open(os.path.join(where, b"out-" + name), "rb") as f:
+                assert f.read() == name + b"." + name + where + b"\n"
         kept = hawk.submit(["sh", "-c", "echo $HOW; echo oops >&2; exit 3"], env={"HOW": "well"}, name="three")
         try:
             kept.check()

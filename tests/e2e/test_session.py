@@ -73,7 +73,7 @@ class Session:
 
 
 def timer(ms=0, tasks=1, **more):
-    return pb.JobSpec(tasks=tasks, kind=pb.PAYLOAD_TIMER, argv=[f"{ms}ms"], **more)
+    return pb.JobSpec(tasks=tasks, kind=pb.PAYLOAD_TIMER, argv=[f"{ms}ms".encode()], **more)
 
 
 def test_many_jobs_on_one_stream():
@@ -98,9 +98,9 @@ def test_many_jobs_on_one_stream():
 def test_commands_fail_and_say_why():
     with Cluster(workers=1, slots=2) as c:
         s = Session(c.dist_addrs[0])
-        s.submit([pb.JobSpec(tasks=2, argv=["sh", "-c", "exit {}"], task_args=[b"0", b"7"], each_arg=True,
-                             env=["PATH=" + os.environ["PATH"]]),
-                  pb.JobSpec(tasks=1, argv=["/no/such/program"])])
+        s.submit([pb.JobSpec(tasks=2, argv=[b"sh", b"-c", b"exit {}"], task_args=[b"0", b"7"], each_arg=True,
+                             env=[b"PATH=" + os.environb[b"PATH"]]),
+                  pb.JobSpec(tasks=1, argv=[b"/no/such/program"])])
         s.until("both have ended", lambda: len(s.ends) == 2)
         assert s.ends[0].state == s.ends[1].state == pb.JOB_FAILED
         assert s.tasks[0][0].state == pb.TASK_DONE
@@ -113,7 +113,7 @@ def test_commands_fail_and_say_why():
 def test_refusals_concern_one_job():
     with Cluster(workers=1, dist=["--jobs-max", "3"]) as c:
         s = Session(c.dist_addrs[0])
-        s.submit([pb.JobSpec(tasks=0, argv=["true"]), pb.JobSpec(tasks=1), timer(ms=600000), timer(ms=600000)])
+        s.submit([pb.JobSpec(tasks=0, argv=[b"true"]), pb.JobSpec(tasks=1), timer(ms=600000), timer(ms=600000)])
         s.submit([timer(ms=600000)], first=4)
         s.until("two refusals and three jobs", lambda: len(s.refused) == 2 and len(s.jobs) == 3)
         S = grpc.StatusCode

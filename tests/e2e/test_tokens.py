@@ -139,7 +139,7 @@ def test_nobody_moves_anothers_job():
         dist = Caller(c.dist_addrs[0], CLIENTS)
 
         def submit(command, **more):
-            spec = pb.JobSpec(tasks=1, kind=pb.PAYLOAD_TIMER, argv=[command], tag=pb.TAG_SHORT)
+            spec = pb.JobSpec(tasks=1, kind=pb.PAYLOAD_TIMER, argv=[command.encode()], tag=pb.TAG_SHORT)
             return dist("Submit", pb.SubmitRequest(job=spec, **more), pb.SubmitReply).job
 
         for key in (4711, 0):
@@ -150,7 +150,7 @@ def test_nobody_moves_anothers_job():
                         "0ms", key=k, resubmit=pb.Resubmit(job=j, epoch=e)))
                     assert "another key" in words, words
             reply = dist("GetJob", pb.GetJobRequest(job=job, spec=True), pb.GetJobReply)
-            assert reply.job.epoch == 1 and list(reply.spec.argv) == ["600s"], reply
+            assert reply.job.epoch == 1 and list(reply.spec.argv) == [b"600s"], reply
             if key:
                 assert submit("600s", key=key, resubmit=pb.Resubmit(job=job, epoch=3)) == job
                 assert dist("GetJob", pb.GetJobRequest(job=job), pb.GetJobReply).job.epoch == 3
@@ -163,7 +163,7 @@ def test_what_cannot_be_moved():
         dists = [Caller(a, CLIENTS) for a in c.dist_addrs]
 
         def submit(dist, detached=False, **more):
-            spec = pb.JobSpec(tasks=1, kind=pb.PAYLOAD_TIMER, argv=["600s"], tag=pb.TAG_SHORT, detached=detached)
+            spec = pb.JobSpec(tasks=1, kind=pb.PAYLOAD_TIMER, argv=[b"600s"], tag=pb.TAG_SHORT, detached=detached)
             return dist("Submit", pb.SubmitRequest(job=spec, **more), pb.SubmitReply).job
 
         for detached in (False, True):

@@ -18,7 +18,7 @@ DENIED, EXHAUSTED = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.RESOURCE_
 
 
 def spec(**more):
-    return pb.JobSpec(tasks=1, argv=["true"], **more)
+    return pb.JobSpec(tasks=1, argv=[b"true"], **more)
 
 
 def submit(caller, key=0, resubmit=None, **more):
@@ -176,7 +176,7 @@ def test_central_gives_a_job_to_its_user_alone():
     with UserCluster(workers=1, dists=2) as c:
         ann = caller_as(ANN, c.dist_addrs[0])
         bob2 = caller_as(BOB, c.dist_addrs[1])
-        sleep = pb.JobSpec(tasks=1, argv=["sleep", "600"], tag=pb.TAG_LONG)
+        sleep = pb.JobSpec(tasks=1, argv=[b"sleep", b"600"], tag=pb.TAG_LONG)
         job = ann("Submit", pb.SubmitRequest(job=sleep, key=4), pb.SubmitReply).job
         wait_for("it to run", lambda: ann("GetJob", pb.GetJobRequest(job=job), pb.GetJobReply).job.running == 1)
         for epoch, class_, why, long_epoch in ((3, pb.CLASS_LONG, pb.WHY_TAG, 0), (5, pb.CLASS_SHORT, pb.WHY_PROMOTED, 1)):
@@ -276,7 +276,7 @@ def test_kept_output_is_its_users():
         bob = caller_as(BOB, c.dist_addrs[-1])
         wait_for("it to know the worker", lambda: any(n.name == "w1" and n.state == "up" for n in bob(
             "ListNodes", pb.ListNodesRequest(), pb.ListNodesReply).nodes))
-        bob("Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=1, argv=["echo", "bob"]), key=3, resubmit=move),
+        bob("Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=1, argv=[b"echo", b"bob"]), key=3, resubmit=move),
             pb.SubmitReply)
         events = list(bob.stream("Watch", pb.WatchRequest(job=job, tasks=True), pb.Event))
         task = events[-1].tasks[0]
