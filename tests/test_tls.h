@@ -40,7 +40,7 @@ static void issue_of(const char *from, const char *role, const char *name, int64
 
 static void issue(const char *role, const char *name) { issue_of(dir, role, name, DAYS); }
 
-static struct tls_files files_of(const char *from, const char *name)
+__attribute__((unused)) static struct tls_files files_of(const char *from, const char *name)
 {
     static char path[3][128];
 

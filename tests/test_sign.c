@@ -1,0 +1,408 @@
+/* What a user signs (net/signed): it is taken as it was signed, and refused, by name, when anybody has changed a byte
+ * of it, or it is another's, elsewhere or too late. */
+#include "tests/test_tls.h"
+
+#include "ca/credential.h"
+#include "ca/file.h"
+#include "ca/pem.h"
+#include "net/signed.h"
+
+#include <openssl/evp.h>
+#include <time.h>
+
+#define TASKS 5
+#define LEAVES_MAX 70
+
+static X509 *user_root, *ann, *eve;
+static EVP_PKEY *ann_key, *eve_key;
+
+/* A submission, whole: changed by a test, checked as a worker does. */
+struct sent {
+    struct signed_checker checker;
+    X509 *credential;
+    uint8_t *bytes;
+    size_t size;
+    struct signed_hash leaves[TASKS];
+    struct signed_proof batch;
+    struct signed_signature signature;
+};
+
+static const char *const arguments[TASKS] = {"one", "two", "three", "", "five"};
+
+static struct signed_head head_of(struct signed_hash leaves[TASKS])
+{
+    struct signed_head head = {.cluster = "blue",
+                               .user = "ann",
+                               .uid = 1001,
+                               .nonce = "0123456789abcde",
+                               .not_after_s = time(NULL) + 3600,
+                               .tasks = TASKS,
+                               .spec = (const uint8_t *)"sleep 1",
+                               .spec_size = 7};
+
+    for (int i = 0; i < TASKS; i++)
+        leaves[i] = signed_leaf((const uint8_t *)arguments[i], strlen(arguments[i]));
+    head.root = signed_root(leaves, TASKS);
+    return head;
+}
+
+static void sign(struct sent *s, EVP_PKEY *key)
+{
+    struct signed_hash leaf = signed_leaf(s->bytes, s->size);
+
+    s->batch = signed_prove(&leaf, 1, 0);
+    assert_int_equal(signed_sign(key, &leaf, 1, &s->signature), 0);
+}
+
+static struct sent send_head(const struct signed_head *head)
+{
+    struct sent s = {.checker = {.user_root = user_root, .cluster = "blue", .now_s = time(NULL)},
+                     .credential = ann};
+
+    assert_int_equal(signed_write(head, &s.bytes, &s.size), 0);
+    sign(&s, ann_key);
+    return s;
+}
+
+static struct sent send_good(void)
+{
+    struct signed_hash leaves[TASKS];
+    struct signed_head head = head_of(leaves);
+    struct sent s = send_head(&head);
+
+    memcpy(s.leaves, leaves, sizeof leaves);
+    return s;
+}
+
+static enum signed_verdict check(const struct sent *s, struct signed_head *head)
+{
+    return signed_check(&s->checker, s->credential, s->bytes, s->size, &s->batch, &s->signature, head);
+}
+
+static void verdict_is(const struct sent *s, enum signed_verdict verdict)
+{
+    struct signed_head head;
+    enum signed_verdict got = check(s, &head);
+
+    if (got != verdict)
+        fail_msg("%s, and not: %s", signed_verdict_text(got), signed_verdict_text(verdict));
+    assert_true(head.tasks == 0 || got == SIGNED_GOOD);
+}
+
+static void what_was_signed_is_read(void **state)
+{
+    struct sent s = send_good();
+    struct signed_head head;
+
+    assert_int_equal(check(&s, &head), SIGNED_GOOD);
+    assert_string_equal(head.cluster, "blue");
+    assert_string_equal(head.user, "ann");
+    assert_int_equal(head.uid, 1001);
+    assert_memory_equal(head.nonce, "0123456789abcde", SIGNED_NONCE);
+    assert_in_range(head.not_after_s, s.checker.now_s + 3590, s.checker.now_s + 3610);
+    assert_int_equal(head.tasks, TASKS);
+    assert_int_equal(head.spec_size, 7);
+    assert_memory_equal(head.spec, "sleep 1", 7);
+    free(s.bytes);
+}
+
+static void no_byte_can_be_changed(void **state)
+{
+    struct sent s = send_good();
+    struct signed_head head;
+
+    for (size_t i = 0; i < s.size; i++) {
+        s.bytes[i] ^= 1;
+        if (check(&s, &head) == SIGNED_GOOD)
+            fail_msg("byte %zu is another, and nobody sees it", i);
+        s.bytes[i] ^= 1;
+    }
+    s.bytes[s.size - 1] ^= 1; /* of the command */
+    verdict_is(&s, SIGNED_SIGNATURE);
+    s.bytes[s.size - 1] ^= 1;
+    for (uint32_t i = 0; i < s.signature.size; i++) {
+        s.signature.bytes[i] ^= 1;
+        verdict_is(&s, SIGNED_SIGNATURE);
+        s.signature.bytes[i] ^= 1;
+    }
+    s.signature.size = SIGNED_SIGNATURE_MAX + 1;
+    verdict_is(&s, SIGNED_SIGNATURE);
+    s.signature.size = 0;
+    verdict_is(&s, SIGNED_SIGNATURE);
+    free(s.bytes);
+}
+
+static void part_of_it_or_more_is_none(void **state)
+{
+    struct sent s = send_good();
+    uint8_t *more = calloc(1, s.size + 1);
+    struct signed_head head;
+
+    memcpy(more, s.bytes, s.size);
+    assert_true(signed_read(more, s.size, &head));
+    assert_false(signed_read(more, s.size + 1, &head));
+    for (size_t n = 0; n < s.size; n++)
+        assert_false(signed_read(more, n, &head));
+    free(more);
+    s.size--;
+    verdict_is(&s, SIGNED_FORM);
+    free(s.bytes);
+}
+
+static void one_task_is_shown_by_itself(void **state)
+{
+    struct sent s = send_good();
+    struct signed_head head;
+
+    assert_int_equal(check(&s, &head), SIGNED_GOOD);
+    for (uint32_t i = 0; i < TASKS; i++) {
+        struct signed_proof proof = signed_prove(s.leaves, TASKS, i);
+        for (uint32_t j = 0; j < TASKS; j++)
+            assert_int_equal(
+                signed_task_fits(&head, (const uint8_t *)arguments[j], strlen(arguments[j]), &proof), i == j);
+        /* Its arguments under another task's number. */
+        proof.index = (i + 1) % TASKS;
+        assert_false(signed_task_fits(&head, (const uint8_t *)arguments[i], strlen(arguments[i]), &proof));
+    }
+    free(s.bytes);
+}
+
+static void trees_of_any_size_prove_every_leaf(void **state)
+{
+    struct signed_hash leaves[LEAVES_MAX], root, got;
+
+    for (uint32_t i = 0; i < LEAVES_MAX; i++)
+        leaves[i] = signed_leaf((const uint8_t *)&i, sizeof i);
+    for (uint32_t n = 1; n <= LEAVES_MAX; n++) {
+        root = signed_root(leaves, n);
+        for (uint32_t i = 0; i < n; i++) {
+            struct signed_proof proof = signed_prove(leaves, n, i);
+            assert_true(signed_root_of(&leaves[i], &proof, &got));
+            assert_memory_equal(&got, &root, sizeof root);
+            assert_true(!signed_root_of(&leaves[(i + 1) % LEAVES_MAX], &proof, &got) ||
+                        memcmp(&got, &root, sizeof root) != 0);
+            proof.n++;
+            assert_false(signed_root_of(&leaves[i], &proof, &got));
+            proof.n -= proof.n > 1 ? 2 : 0;
+            assert_false(signed_root_of(&leaves[i], &proof, &got));
+        }
+    }
+}
+
+/* RFC 6962's tree of two leaves, from its own first bytes: other programs make the same. */
+static void the_tree_is_that_of_the_rfc(void **state)
+{
+    struct signed_hash leaves[2] = {signed_leaf((const uint8_t *)"a", 1), signed_leaf(NULL, 0)}, root, want;
+    uint8_t bytes[1 + 2 * SIGNED_HASH] = {1};
+
+    assert_int_equal(EVP_Digest("\0a", 2, want.bytes, NULL, EVP_sha256(), NULL), 1);
+    assert_memory_equal(&leaves[0], &want, sizeof want);
+    assert_int_equal(EVP_Digest("\0", 1, want.bytes, NULL, EVP_sha256(), NULL), 1);
+    assert_memory_equal(&leaves[1], &want, sizeof want);
+    memcpy(bytes + 1, leaves, sizeof leaves);
+    assert_int_equal(EVP_Digest(bytes, sizeof bytes, want.bytes, NULL, EVP_sha256(), NULL), 1);
+    root = signed_root(leaves, 2);
+    assert_memory_equal(&root, &want, sizeof want);
+}
+
+static void one_signature_signs_a_batch(void **state)
+{
+    struct signed_hash inside[TASKS], leaves[3];
+    struct sent s[3];
+
+    for (int i = 0; i < 3; i++) {
+        struct signed_head head = head_of(inside);
+        head.nonce[0] = (uint8_t)i;
+        s[i] = send_head(&head);
+        leaves[i] = signed_leaf(s[i].bytes, s[i].size);
+    }
+    assert_int_equal(signed_sign(ann_key, leaves, 3, &s[0].signature), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        s[i].signature = s[0].signature;
+        s[i].batch = signed_prove(leaves, 3, i);
+        verdict_is(&s[i], SIGNED_GOOD);
+        s[i].batch = signed_prove(leaves, 3, (i + 1) % 3);
+        verdict_is(&s[i], SIGNED_SIGNATURE);
+        s[i].batch = signed_prove(&leaves[i], 1, 0);
+        verdict_is(&s[i], SIGNED_SIGNATURE);
+        free(s[i].bytes);
+    }
+}
+
+static void nobody_signs_for_another(void **state)
+{
+    struct sent s = send_good();
+    struct signed_hash leaves[TASKS];
+    struct signed_head head = head_of(leaves);
+
+    sign(&s, eve_key); /* with ann's certificate */
+    verdict_is(&s, SIGNED_SIGNATURE);
+    s.credential = eve; /* of other roots */
+    verdict_is(&s, SIGNED_CREDENTIAL);
+    free(s.bytes);
+    snprintf(head.user, sizeof head.user, "bob");
+    s = send_head(&head);
+    verdict_is(&s, SIGNED_USER);
+    free(s.bytes);
+    head = head_of(leaves);
+    head.uid = 0;
+    s = send_head(&head);
+    verdict_is(&s, SIGNED_UID);
+    free(s.bytes);
+}
+
+/* A credential of the user root's with these scopes, or a worker's of the node root's. */
+static void sign_as(struct sent *s, const char *role, unsigned scopes)
+{
+    struct identity who = somebody(role, "ann");
+    char *certificate, *key;
+    struct ca_root *root;
+    EVP_PKEY *pkey;
+
+    who.has_uid = who.role == ROLE_NONE;
+    who.uid = who.has_uid ? 1001 : 0;
+    who.scopes = scopes;
+    assert_int_equal(ca_root_open(&root, dir, who.role, why, sizeof why), 0);
+    assert_int_equal(ca_make_pair(root, &who, DAYS, &certificate, &key), 0);
+    ca_root_free(root);
+    pkey = pem_first_key(key);
+    sign(s, pkey);
+    s->credential = pem_first(certificate);
+    EVP_PKEY_free(pkey);
+    free(certificate);
+    free(key);
+}
+
+static void scopes_and_roles_count(void **state)
+{
+    struct sent s = send_good();
+
+    sign_as(&s, "user", SCOPE_READ);
+    verdict_is(&s, SIGNED_SCOPE);
+    X509_free(s.credential);
+    sign_as(&s, "user", SCOPE_SUBMIT);
+    verdict_is(&s, SIGNED_GOOD);
+    X509_free(s.credential);
+    sign_as(&s, "worker", SCOPE_NONE);
+    verdict_is(&s, SIGNED_CREDENTIAL);
+    X509_free(s.credential);
+    free(s.bytes);
+}
+
+static void time_and_place_count(void **state)
+{
+    struct signed_hash leaves[TASKS];
+    struct signed_head head = head_of(leaves);
+    struct sent s = send_head(&head);
+
+    s.checker.cluster = "green";
+    verdict_is(&s, SIGNED_CLUSTER);
+    s.checker.cluster = "blue";
+    s.checker.now_s = head.not_after_s;
+    verdict_is(&s, SIGNED_GOOD);
+    s.checker.now_s = head.not_after_s + 1;
+    verdict_is(&s, SIGNED_EXPIRED);
+    s.checker.now_s += 3 * 86400; /* the credential's end, too */
+    verdict_is(&s, SIGNED_CREDENTIAL);
+    free(s.bytes);
+    head.not_after_s = time(NULL) + SIGNED_LIFE_S_MAX + 2 * SIGNED_CLOCKS_S;
+    s = send_head(&head);
+    verdict_is(&s, SIGNED_LIFE);
+    free(s.bytes);
+}
+
+static void a_revoked_credential_signs_nothing(void **state)
+{
+    struct identity who = somebody("user", "ann");
+    struct sent s = send_good();
+    struct denied *denied;
+    char path[128], *text, *roots;
+    uint64_t version;
+
+    assert_int_equal(ca_revoke(dir, &who, &version, why, sizeof why), 0);
+    snprintf(path, sizeof path, "%s/" CA_DENIED, dir);
+    assert_int_equal(ca_read(path, &text, why, sizeof why), 0);
+    snprintf(path, sizeof path, "%s/" CA_ROOTS, dir);
+    assert_int_equal(ca_read(path, &roots, why, sizeof why), 0);
+    denied = denied_read(text, roots, why, sizeof why);
+    assert_non_null(denied);
+    s.checker.denied = denied;
+    verdict_is(&s, SIGNED_DENIED);
+    denied_free(denied);
+    free(text);
+    free(roots);
+    free(s.bytes);
+}
+
+static void what_cannot_be_signed_is_not_written(void **state)
+{
+    struct signed_hash leaves[TASKS];
+    struct signed_head good = head_of(leaves), head = good;
+    uint8_t *bytes;
+    size_t size;
+
+    head.tasks = 0;
+    assert_int_equal(signed_write(&head, &bytes, &size), HAWK_EINVALID);
+    head = good;
+    head.user[0] = '\0';
+    assert_int_equal(signed_write(&head, &bytes, &size), HAWK_EINVALID);
+    head = good;
+    head.spec_size = SIGNED_BYTES_MAX;
+    assert_int_equal(signed_write(&head, &bytes, &size), HAWK_EINVALID);
+}
+
+static int set_up(void **state)
+{
+    struct identity who;
+    struct credential of_ann, of_eve;
+    struct ca_root *root;
+
+    make_roots(state);
+    who = somebody("user", "ann");
+    who.has_uid = true;
+    who.uid = 1001;
+    assert_int_equal(ca_root_open(&root, dir, ROLE_NONE, why, sizeof why), 0);
+    assert_int_equal(credential_make(&of_ann, root, &who, DAYS, "", ""), 0);
+    user_root = X509_dup(ca_root_certificate(root));
+    ca_root_free(root);
+    assert_int_equal(ca_root_open(&root, strange, ROLE_NONE, why, sizeof why), 0);
+    assert_int_equal(credential_make(&of_eve, root, &who, DAYS, "", ""), 0);
+    ca_root_free(root);
+    ann = pem_first(of_ann.certificate);
+    ann_key = pem_first_key(of_ann.key);
+    eve = pem_first(of_eve.certificate);
+    eve_key = pem_first_key(of_eve.key);
+    credential_free(&of_ann);
+    credential_free(&of_eve);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    X509_free(user_root);
+    X509_free(ann);
+    X509_free(eve);
+    EVP_PKEY_free(ann_key);
+    EVP_PKEY_free(eve_key);
+    return remove_roots(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_signed_is_read),
+        cmocka_unit_test(no_byte_can_be_changed),
+        cmocka_unit_test(part_of_it_or_more_is_none),
+        cmocka_unit_test(one_task_is_shown_by_itself),
+        cmocka_unit_test(trees_of_any_size_prove_every_leaf),
+        cmocka_unit_test(the_tree_is_that_of_the_rfc),
+        cmocka_unit_test(one_signature_signs_a_batch),
+        cmocka_unit_test(nobody_signs_for_another),
+        cmocka_unit_test(scopes_and_roles_count),
+        cmocka_unit_test(time_and_place_count),
+        cmocka_unit_test(a_revoked_credential_signs_nothing),
+        cmocka_unit_test(what_cannot_be_signed_is_not_written),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
