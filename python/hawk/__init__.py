@@ -11,7 +11,7 @@ HAWK_TLS_* are credentials.
 """
 import importlib
 
-from hawk import _calls  # noqa: F401: both sides of a call have it
+importlib.import_module("hawk._calls")  # both sides of a call have it
 
 # The rest is imported when it is used: the processes that run calls need neither it nor gRPC.
 _HOMES = {"HawkError": "_cluster", "Executor": "_executor", "RemoteTraceback": "_executor", "WorkerError": "_executor",
