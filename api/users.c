@@ -65,8 +65,7 @@ int api_user_submits(struct api *a, const struct caller *who, const struct job_d
             why, size,
             "the job was not accepted: with it the unfinished jobs of user %s would fill more than %" PRIu64
             " bytes of this dist's memory and journal, the limit of one user (dist.user_journal_max): wait "
-            "until some "
-            "have ended",
+            "until some have ended",
             u->name, max->bytes_max);
     else
         return 0;

@@ -27,9 +27,8 @@ struct freezer {
 struct frozen_task {
     uint64_t number; /* number of its run */
     pid_t leader;
-    bool grouped; /* it has a group */
-    const char
-        *base; /* the cgroup that has its group in it, which is not the freezer's to end; NULL: f->base */
+    bool grouped;     /* it has a group */
+    const char *base; /* the cgroup that has its group in it, not the freezer's to end; NULL: f->base */
 };
 
 /* Chooses a method that works: makes a cgroup, and freezes a child of this process in it. If the wished

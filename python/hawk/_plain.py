@@ -47,17 +47,14 @@ class Stream:
             self.socket.close()
             raise Ended(UNAVAILABLE, f"failed to connect: {e.strerror}") from None
 
-    def fileno(self):
-        return self.socket.fileno()
-
     def send(self, *messages):
         try:
             self.socket.sendall(b"".join(frame(MESSAGE, m) for m in messages))
         except OSError:
             pass  # receive says why
 
-    def receive(self, wait=True):
-        """The next message; None: it has not come, and wait is False."""
+    def receive(self):
+        """Waits for the next message."""
         buffer = self.buffer
         while True:
             missing = PREFIX.size - len(buffer)
@@ -72,21 +69,12 @@ class Stream:
                         return data
                     raise status_of(data)
             try:
-                data = self.socket.recv(max(READ_BYTES, missing), 0 if wait else socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return None
+                data = self.socket.recv(max(READ_BYTES, missing))
             except OSError as e:
                 raise Ended(UNAVAILABLE, f"the connection broke: {e.strerror}") from None
             if not data:
                 raise Ended(UNAVAILABLE, "the connection was closed")
             buffer += data
-
-    def shut(self):
-        """Ends the call; from any thread. Who receives or sends hears of it."""
-        try:
-            self.socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # it is over already
 
     def close(self):
         self.socket.close()
