@@ -17,12 +17,12 @@ endif
 # guard_calls.c stands in for calls of the C library: programs that have a server link with it, no library holds it.
 guard := $(if $(filter net,$(ROOMS)),net/guard_calls.c)
 guard_object := $(guard:%.c=$(B)/obj/%.o)
-sources := $(filter-out daemon/main.c net/guard_calls.c runas/hawk_run_as.c,$(wildcard $(ROOMS:=/*.c)))
+sources := $(filter-out daemon/main.c daemon/hawk_runner.c net/guard_calls.c runas/hawk_run_as.c,$(wildcard $(ROOMS:=/*.c)))
 objects := $(sources:%.c=$(B)/obj/%.o)
 # main.c wires every role, so there is a binary only where all rooms are built.
 main := $(if $(filter daemon,$(ROOMS)),$(wildcard daemon/main.c))
 binary := $(if $(main),$(B)/hawk)
-helper := $(if $(filter runas,$(ROOMS)),$(B)/hawk-run-as)
+helper := $(if $(filter runas,$(ROOMS)),$(B)/hawk-run-as $(if $(binary),$(B)/hawk-runner))
 main_object := $(main:%.c=$(B)/obj/%.o)
 archive := $(B)/libhawk-all.a
 
@@ -50,9 +50,9 @@ bench_programs := $(bench_sources:%.c=$(B)/%)
 bench_lib_sources := $(wildcard bench/lib/*.c)
 bench_archive := $(B)/libbench.a
 
-all_sources := $(sources) $(guard) daemon/main.c runas/hawk_run_as.c $(test_sources) $(test_lib_sources) $(fuzz_sources) $(fuzz_lib_sources) \
+all_sources := $(sources) $(guard) daemon/main.c daemon/hawk_runner.c runas/hawk_run_as.c packaging/tarball/launcher.c $(test_sources) $(test_lib_sources) $(fuzz_sources) $(fuzz_lib_sources) \
 	$(bench_sources) $(bench_lib_sources)
-own_files := $(wildcard $(ROOMS:=/*.[ch]) tests/*.[ch] tests/lib/*.[ch] tests/fuzz/*.[ch] tests/fuzz/lib/*.[ch] bench/*.[ch] bench/lib/*.[ch] bench/peers/*.[ch] examples/*.c)
+own_files := $(wildcard $(ROOMS:=/*.[ch]) tests/*.[ch] tests/lib/*.[ch] tests/fuzz/*.[ch] tests/fuzz/lib/*.[ch] bench/*.[ch] bench/lib/*.[ch] bench/peers/*.[ch] examples/*.c packaging/tarball/*.c)
 
 # --- how it is compiled ----------------------------------------------------------------------------
 
@@ -64,6 +64,13 @@ WARNINGS := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototy
 # Not-used parameters are normal in handlers called through a table, hence the exception above.
 LANGUAGE := -std=gnu11 -D_GNU_SOURCE -I. -I$(B)/gen -fno-common -fstack-protector-strong -pthread
 LIBS := -Wl,--as-needed -lgrpc -lgpr -lssl -lcrypto -lev -lprotobuf-nanopb -lyaml -ljansson -lsqlite3 -lsystemd -lmicrohttpd -lm -lpthread
+# gRPC and what it stands on are 46 libraries, which take longer to load than most commands take to run. So hawk has them
+# inside. `make GRPC=shared`: it loads them, and so gets their updates without being built anew.
+GRPC ?= archive
+ifneq ($(GRPC),shared)
+grpc_archives = $(filter-out -lssl -lcrypto -lz -lm -lrt -lpthread -ldl -latomic,$(shell pkg-config --static --libs-only-l grpc))
+GRPC_LIBS = -Wl,-Bstatic -Wl,--start-group $(grpc_archives) -Wl,--end-group -Wl,-Bdynamic -Wl,--as-needed -lz -latomic -lstdc++
+endif
 ifdef SANITIZE
 # Sanitizers' own checks confuse gcc 12's flow analysis into false "may be used uninitialized".
 SANITIZERS := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 \
@@ -90,8 +97,9 @@ say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
 .PHONY: all archive programs test test-load test-flood fuzz fuzz-build fuzz-programs proof check check-format check-python check-build check-tidy check-structure deps format demo figures \
 	bench bench-bar bench-bursts bench-bus bench-codec bench-commands bench-deps bench-failover bench-heartbeats bench-idle bench-mixed bench-noop bench-outage bench-pause \
-	bench-poisson bench-policy bench-price bench-python bench-recovery bench-sim \
-	bench-takeover bench-wire calibrate swarm mutate clean help install install-files uninstall man completions deb test-deb python wheel FORCE
+	bench-poisson bench-policy bench-price bench-python bench-recovery bench-signed bench-sim \
+	bench-takeover bench-wire calibrate swarm mutate clean help install install-files uninstall man completions deb test-deb tarball test-tarball \
+	python wheel FORCE
 all: $(if $(binary),$(binary) $(B)/libhawk.a,archive) $(helper)
 archive: $(archive)
 
@@ -139,14 +147,21 @@ $(archive): $(objects) $(gen_objects) $(B)/objects.list
 $(test_archive): $(test_lib_objects)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
-$(B)/hawk: $(main_object) $(guard_object) $(archive)
+$(B)/grpc.list: FORCE
+	$(call remember,$(GRPC))
+$(B)/hawk: $(main_object) $(guard_object) $(archive) $(B)/grpc.list
 	$(call say,LINK,$@)
-	$(Q)$(link_whole) -o $@ $^ $(LIBS)
+	$(Q)$(link_whole) -o $@ $(filter-out %.list,$^) $(GRPC_LIBS) $(LIBS)
 
 # Of two files and the C library alone: it is installed setuid root.
 $(B)/hawk-run-as: $(B)/obj/runas/hawk_run_as.o $(B)/obj/runas/config.o
 	$(call say,LINK,$@)
 	$(Q)$(link) -Wl,-z,relro,-z,now -o $@ $^
+
+# Of the C library alone as well, so that it starts in no time: the libraries of `hawk` take the loader 50 ms.
+$(B)/hawk-runner: $(B)/obj/daemon/hawk_runner.o $(archive)
+	$(call say,LINK,$@)
+	$(Q)$(link) -o $@ $^
 
 # What programs link with: one object that shows no names but those of its header.
 library_names = $(shell sed -n 's/^[a-z].*[ *]\(hawk_[a-z_]*\)\x28.*/\1/p' libhawk/hawk.h)
@@ -156,7 +171,7 @@ $(B)/libhawk.a: $(archive) libhawk/hawk.h
 	$(Q)objcopy --wildcard -R '.gnu.*lto_*' $(addprefix --keep-global-symbol=,$(library_names)) $(B)/libhawk.o
 	$(Q)rm -f $@ && ar rcs $@ $(B)/libhawk.o && rm $(B)/libhawk.o
 
--include $(objects:.o=.d) $(main_object:.o=.d) $(guard_object:.o=.d) $(B)/obj/runas/hawk_run_as.d $(gen_objects:.o=.d) $(test_lib_objects:.o=.d)
+-include $(objects:.o=.d) $(main_object:.o=.d) $(guard_object:.o=.d) $(B)/obj/daemon/hawk_runner.d $(B)/obj/runas/hawk_run_as.d $(gen_objects:.o=.d) $(test_lib_objects:.o=.d)
 -include $(test_sources:%.c=$(B)/obj/%.d) $(bench_sources:%.c=$(B)/obj/%.d) $(bench_lib_sources:%.c=$(B)/obj/%.d)
 -include $(fuzz_sources:%.c=$(B)/obj/%.d) $(fuzz_lib_sources:%.c=$(B)/obj/%.d)
 
@@ -281,12 +296,18 @@ proof:
 
 # Each prints medians with their range, and all but codec and bus write them to $(B)/bench/NAME.json. All that end in some minutes each, for a
 # machine with nothing else to do; docs/benchmarks.md says which table is whose, and how long it takes.
-BENCHES := codec bus noop commands policy price wire idle heartbeats
+BENCHES := codec bus signed noop commands policy price wire idle heartbeats
 # One at a time: a figure taken beside another bench's load is none.
 bench: all $(bench_programs)
 	$(Q)for b in $(BENCHES); do echo "== $$b"; $(MAKE) bench-$$b || exit 1; done
-bench-commands bench-noop bench-policy bench-price bench-wire bench-idle bench-heartbeats bench-recovery: bench-%: all $(B)/bench/bench_%
+bench-commands bench-noop bench-policy bench-price bench-signed bench-wire bench-idle bench-heartbeats bench-recovery: bench-%: all $(B)/bench/bench_%
 	$(Q)mkdir -p $(B)/bench && $(B)/bench/bench_$* $(B)/bench/$*.json $(ROUNDS)
+bench-commands bench-noop: $(B)/bench/hawk-run-as
+# For the machine that bench/lib/columns.c makes.
+$(B)/bench/hawk-run-as: runas/hawk_run_as.c runas/config.c runas/run_as.h $(B)/flags.list
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(LANGUAGE) $(CFLAGS) $(WARNINGS) -DRUN_AS_CONF='"/mnt/run-as.conf"' -o $@ $(filter %.c,$^)
 bench-codec bench-bus bench-pause: bench-%: all $(B)/bench/bench_%
 	$(Q)$(B)/bench/bench_$*
 # lib or lib:peer of those that are installed.
@@ -356,9 +377,12 @@ figures: all
 	$(Q)HAWK=$(abspath $(B)/hawk) tools/figures
 
 PREFIX ?= /usr/local
-# hawk-run-as knows its configuration by this path, of when it was built.
+# hawk-run-as knows its configuration by this path, of when it was built. `private`: the flags of all other objects stay.
 SYSCONFDIR ?= /etc
-$(B)/obj/runas/%.o: LANGUAGE += -DRUN_AS_CONF='"$(SYSCONFDIR)/hawk/run-as.conf"'
+$(B)/obj/runas/hawk_run_as.o: private LANGUAGE += -DRUN_AS_CONF='"$(SYSCONFDIR)/hawk/run-as.conf"'
+$(B)/obj/runas/hawk_run_as.o: $(B)/run_as_conf.list
+$(B)/run_as_conf.list: FORCE
+	$(call remember,$(SYSCONFDIR))
 # Manual pages, and completion for bash, zsh and fish, from the commands' tables.
 generate = mkdir -p $(B)/share && $(B)/hawk generate $(B)/share
 man completions: $(binary)
@@ -366,7 +390,7 @@ man completions: $(binary)
 # The units name the binary by its path, /usr/local/bin/hawk where they lie here.
 install: all install-files
 # What is built already.
-install-files: $(if $(filter install,$(MAKECMDGOALS)),all) $(helper) python
+install-files: $(if $(filter install,$(MAKECMDGOALS)),all) $(filter %/hawk-run-as,$(helper)) python
 	$(Q)$(generate)
 	$(Q)tools/install $(B) $(PREFIX) "$(DESTDIR)" $(SYSCONFDIR)
 # What `install` put there, and nothing else.
@@ -382,6 +406,19 @@ test-deb: all python
 	$(Q)tools/deps packages-deb.txt
 	$(Q)tests/packages/test_deb.py $(B)
 
+# For machines that are not Debian 12: the binary with its libraries, the C library among them; in $(B)/tarball. test-tarball
+# unpacks it on other root file systems (as root), which are kept in $(B)/roots.
+tarball: all $(B)/launcher
+	$(Q)tools/deps packages-deb.txt
+	$(Q)tools/tarball $(B) $(B)/tarball $(VERSION)
+test-tarball: all $(B)/launcher
+	$(Q)tools/deps packages-deb.txt
+	$(Q)tests/packages/test_tarball.py $(B)
+$(B)/launcher: $(B)/obj/packaging/tarball/launcher.o
+	$(call say,LINK,$@)
+	$(Q)$(link) -static -o $@ $^
+-include $(B)/obj/packaging/tarball/launcher.d
+
 clean:
 	rm -rf build
 
@@ -390,7 +427,7 @@ help:
 	@echo "make test [T=NAME]     build and run the tests (tests/test_NAME.c, tests/e2e/test_NAME.*)"
 	@echo "make demo              a cluster on this machine under a mixed load"
 	@echo "make bench             all measurements of speed and memory, one after the other; as JSON in build/bench/"
-	@echo "make bench-NAME        one of them: policy price wire idle heartbeats commands codec bus sim recovery python [ROUNDS=7]"
+	@echo "make bench-NAME        one of them: policy price wire idle heartbeats commands codec bus signed sim recovery python [ROUNDS=7]"
 	@echo "make bench-bar         the default policy against its bar, simulated cell by cell; hours (TRACES=DIR) [FLAGS=--list]"
 	@echo "make bench-failover    how soon clients are served elsewhere when their dist dies [RUNS=7]"
 	@echo "make bench-outage      what an outage of central costs a long job [RUNS=3]"
@@ -411,6 +448,7 @@ help:
 	@echo "make install           binary, library, man pages, completion, systemd units, examples: \$$(DESTDIR)\$$(PREFIX),"
 	@echo "                       by default /usr/local; make uninstall removes exactly that"
 	@echo "make deb [VERSION=V]    Debian packages, in build/deb; make test-deb installs, upgrades and removes them (as root)"
+	@echo "make tarball [VERSION=V] for other systems: hawk with its libraries, in build/tarball; make test-tarball starts it on some"
 	@echo "make python            the Python package, in build/python; make wheel [VERSION=V]: as a wheel, in build/wheel"
 	@echo "make man completions   manual pages, and completion for bash, zsh and fish, in build/share/"
 	@echo "make clean             remove build/"

@@ -1,6 +1,7 @@
 /* The API's calls about jobs that are held, and about jobs that run again, served where a dist is. */
 #include "api/internal.h"
 #include "base/entropy.h"
+#include "net/submission.h"
 
 #include <string.h>
 
@@ -50,11 +51,13 @@ void api_hold_set(struct api *a, const struct msg_hold_set *m)
 
 /* ---- Running again ---- */
 
-/* A description like that of a job that has ended, for a new job. */
-static struct job_desc *desc_again(const struct job_desc *of)
+/* A description like that of a job that has ended, for a new job, which has a signature of its own. */
+static struct job_desc *desc_again(const struct job_desc *of, const struct api_rerun_request *r)
 {
     struct job_desc *d = job_desc_copy(of);
     after_free(&d->after);
+    job_desc_unsign(d);
+    d->signature = r->signature_n ? blob_new(r->signature, r->signature_n) : NULL;
     d->flags |= JOB_DETACHED;
     return d;
 }
@@ -75,7 +78,8 @@ static struct resubmit *done_tasks(const struct dist *d, const struct dist_job *
                                                   .attempt = t.attempt,
                                                   .worker = t.worker.v,
                                                   .wait_us = -1,
-                                                  .run_us = t.run_us};
+                                                  .run_us = t.run_us,
+                                                  .used = t.used};
     }
     return r;
 }
@@ -116,8 +120,10 @@ void api_rerun(struct api *a, struct rpc_call *c, void *request)
         api_fail(c, HAWK_EBUSY, "job %s cannot run again: %s", job_id_format(id, r->job), unfit(&v));
         return;
     }
-    struct job_desc *d = desc_again(v.desc);
-    if (api_user_submits(a, rpc_caller(c), d, why, sizeof why)) {
+    struct job_desc *d = desc_again(v.desc, r);
+    if (!api_is_signed(a, d, why, sizeof why)) {
+        api_fail(c, HAWK_EDENIED, "%s", why);
+    } else if (api_user_submits(a, rpc_caller(c), d, why, sizeof why)) {
         api_fail(c, HAWK_ELIMIT, "%s", why);
     } else {
         rpc_audit(c, "rerun of job %s", job_id_format(id, r->job));

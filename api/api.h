@@ -34,8 +34,11 @@ struct api_roles {
     /* A worker's: finds the file with a task's output, and whose it is, as runner_output. Called with the api's arg. */
     int (*output)(void *arg, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream, char *path,
                   char *user, bool *running);
-    struct api_limits limits; /* of a dist */
-    const char *name, *addr;  /* this node's, for ListNodes; borrowed */
+    /* That of `hawk up`: the number of the first task of a job that it may not know, as its output tells. */
+    uint32_t (*first_index)(void *arg, job_id_t job);
+    struct api_limits limits;     /* of a dist */
+    const struct tls *signatures; /* commands must be signed, with credentials of its roots; NULL: need not */
+    const char *name, *addr;      /* this node's, for ListNodes; borrowed */
     /* Lists the centrals that stand by for this one. Called with the api's arg; NULL: there are none. */
     void (*standbys)(void *arg, struct leader_standbys *s);
     /* Stops this process in good order. now: without waiting for running tasks. Called with the api's arg. */

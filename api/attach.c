@@ -23,12 +23,16 @@ struct stream {
     bool held;                 /* not read from */
     struct codec_buf *batches; /* batches to send, one message each; the last one grows */
     uint32_t batches_n, batches_cap;
-    uint64_t app;   /* its application, once it has said hello */
-    pid_t resident; /* the resident that it came with; 0: none. Goes on to another of that application */
-    job_id_t job;   /* the last job that was sent, and its id as text */
+    struct blob *app;  /* its application, once it has said hello: its name, */
+    struct blob *user; /* and whose tasks it takes; NULL: everybody's */
+    /* The resident that it is of (0: none), and the task which that was. The last executor of it ends it. */
+    uint64_t resident;
+    job_id_t task_of;
+    uint32_t task;
+    job_id_t job; /* the last job that was sent, and its id as text */
     char job_text[JOB_ID_TEXT];
     size_t job_len;
-    char why[2 * LIMIT_NAME_BYTES]; /* what is wrong with its messages */
+    char why[3 * LIMIT_NAME_BYTES]; /* what is wrong with its messages */
 };
 
 struct attach {
@@ -136,50 +140,143 @@ static void on_drained(void *user)
         list_push_tail(&s->attach->dirty, &s->dirty); /* the end of the turn ends it: it is in use now */
 }
 
+/* ---- Whom an executor serves ---- */
+
+static bool is_shared(const struct attach_config *c, const char *app)
+{
+    size_t len = strlen(app);
+
+    for (const char *p = c->shared ? c->shared : ""; *p; p += strcspn(p, ",") + (p[strcspn(p, ",")] == ','))
+        if (strcspn(p, ",") == len && memcmp(p, app, len) == 0)
+            return true;
+    return false;
+}
+
+/* Finds out whose tasks it is to get, in *user; "": everybody's. own: who attaches it, or whose task it was. */
+static int find_user(struct stream *s, const char *app, const char *own, const char **user)
+{
+    const struct attach_config *c = &s->attach->config;
+    const struct caller *who = rpc_caller(s->call);
+    bool shared = is_shared(c, app);
+
+    *user = c->users && who->by != CALLER_UNKNOWN && !shared ? own : "";
+    if (!c->users || !shared || caller_may(who, SCOPE_OPERATE))
+        return 0;
+    snprintf(s->why, sizeof s->why,
+             "application %s is everybody's on this worker (cluster.shared_apps): attaching an executor of "
+             "it needs "
+             "scope operate; choose another name",
+             app);
+    return HAWK_EDENIED;
+}
+
 /* ---- Residents ---- */
 
-/* Another stream of its application; NULL: none. */
+/* Another stream of its application and user; NULL: none. */
 static struct stream *sibling(const struct stream *s)
 {
     list_foreach(&s->attach->all, l, next) {
         struct stream *other = container_of(l, struct stream, link);
 
-        if (other != s && other->executor && other->app == s->app)
+        if (other != s && other->executor && app_eq(other->app, other->user, s->app, s->user))
             return other;
     }
     return NULL;
 }
 
-/* Its resident stays as long as any executor of its application does. */
+/* A resident stays as long as any executor of its application does. */
 static void leave_resident(struct stream *s)
 {
     struct attach *a = s->attach;
     struct stream *other = s->resident ? sibling(s) : NULL;
 
-    if (other)
+    if (other) {
         other->resident = s->resident;
-    else if (s->resident && a->config.evict)
+        other->task_of = s->task_of;
+        other->task = s->task;
+    } else if (s->resident && a->config.evict) {
         a->config.evict(a->config.arg, s->resident);
+    }
+}
+
+static int not_here(struct stream *s, const struct attach_hello *h, const char *job)
+{
+    snprintf(s->why, sizeof s->why, "hello: task %" PRIu32 " of job %s does not run at this worker", h->task,
+             job);
+    return HAWK_EINVALID;
 }
 
 /* The task that said hello becomes a resident. */
 static int become_resident(struct stream *s, const struct attach_hello *h)
 {
     const struct attach_config *c = &s->attach->config;
-    job_id_t job;
 
     if (sibling(s)) {
         snprintf(s->why, sizeof s->why, "this worker serves application %s already: one resident is enough",
                  h->app);
         return HAWK_EEXISTS;
     }
-    if (job_id_parse(h->task_of, &job) == 0)
-        s->resident = c->reside ? c->reside(c->arg, job, h->task) : 0;
-    if (s->resident)
+    s->resident = c->reside ? c->reside(c->arg, s->task_of, s->task) : 0;
+    return s->resident ? 0 : not_here(s, h, h->task_of);
+}
+
+/* A stream of the resident that s says it is of; NULL: there is none. */
+static const struct stream *find_resident(const struct stream *s)
+{
+    list_foreach(&s->attach->all, l, next) {
+        const struct stream *other = container_of(l, struct stream, link);
+
+        if (other != s && other->resident && job_eq(other->task_of, s->task_of) && other->task == s->task &&
+            blob_eq(other->app, s->app))
+            return other;
+    }
+    return NULL;
+}
+
+/* Whose the task is which says hello, or whose resident does, in own (LIMIT_NAME_BYTES + 1). */
+static int find_owner(struct stream *s, const struct attach_hello *h, char *own)
+{
+    const struct attach_config *c = &s->attach->config;
+    const struct caller *who = rpc_caller(s->call);
+    const char *job = *h->task_of ? h->task_of : h->resident_of;
+    const struct stream *resident;
+
+    *own = '\0';
+    if (job_id_parse(job, &s->task_of) != 0)
+        return not_here(s, h, job);
+    s->task = h->task;
+    if (*h->task_of) {
+        if (!c->task_user || !c->task_user(c->arg, s->task_of, s->task, own))
+            return not_here(s, h, job);
+    } else if ((resident = find_resident(s))) {
+        s->resident = resident->resident;
+        snprintf(own, LIMIT_NAME_BYTES + 1, "%s", resident->user ? resident->user->data : "");
+    } else {
+        return not_here(s, h, job);
+    }
+    if (caller_may(who, SCOPE_OPERATE) || strcmp(who->name, own) == 0)
         return 0;
-    snprintf(s->why, sizeof s->why, "hello.task_of: task %" PRIu32 " of job %s does not run at this worker",
-             h->task, h->task_of);
-    return HAWK_EINVALID;
+    s->resident = 0;
+    snprintf(s->why, sizeof s->why, "task %" PRIu32 " of job %s is not yours", h->task, job);
+    return HAWK_EDENIED;
+}
+
+static int begin_serving(struct stream *s, const struct attach_hello *h)
+{
+    char own[LIMIT_NAME_BYTES + 1];
+    const char *user = "";
+    int err = 0;
+
+    s->app = blob_str(h->app);
+    snprintf(own, sizeof own, "%s", rpc_caller(s->call)->name);
+    if (*h->task_of || *h->resident_of)
+        err = find_owner(s, h, own);
+    if (!err)
+        err = find_user(s, h->app, own, &user);
+    s->user = *user ? blob_str(user) : NULL;
+    if (!err && *h->task_of)
+        err = become_resident(s, h);
+    return err;
 }
 
 /* ---- The end of a stream ---- */
@@ -193,6 +290,8 @@ static void stream_free(struct stream *s)
     leave_resident(s);
     if (x)
         apps_detach(a->apps, loop_now(a->loop), x);
+    blob_drop(s->app);
+    blob_drop(s->user);
     list_remove(&s->link);
     list_remove(&s->dirty);
     for (uint32_t i = 0; i < s->batches_n; i++)
@@ -256,20 +355,22 @@ static int on_hello(void *arg, const struct attach_hello *h)
     struct attach *a = s->attach;
     char what[LIMIT_NAME_BYTES + 64];
 
-    if (s->executor)
+    if (s->app)
         return wrong_message(s, HAWK_EINVALID, "a second hello: one stream is one executor, open another");
-    struct blob *app = blob_str(h->app);
-    s->app = app_id(app);
-    blob_drop(app);
-    const struct executor_offer offer = {
-        .app = h->app, .name = h->name, .slots = h->slots, .pauses = h->pauses};
-    int err = *h->task_of ? become_resident(s, h) : 0;
+    int err = begin_serving(s, h);
+    const struct executor_offer offer = {.app = h->app,
+                                         .name = h->name,
+                                         .serves = s->user ? s->user->data : NULL,
+                                         .slots = h->slots,
+                                         .pauses = h->pauses,
+                                         .unbounded = caller_may(rpc_caller(s->call), SCOPE_OPERATE)};
     attach_put_attached(batch_for(s, 0), a->config.worker, a->config.slots);
     if (!err)
         err = apps_attach(a->apps, loop_now(a->loop), &offer, s, &s->executor, s->why, sizeof s->why);
     if (!err)
-        log_info("executor %s attached for application %s, %" PRIu32 " task%s at once%s",
-                 *h->name ? h->name : rpc_peer(s->call), h->app, h->slots, h->slots == 1 ? "" : "s",
+        log_info("executor %s attached for application %s%s%s, %" PRIu32 " task%s at once%s",
+                 *h->name ? h->name : rpc_peer(s->call), h->app, s->user ? " of user " : "",
+                 s->user ? s->user->data : "", h->slots, h->slots == 1 ? "" : "s",
                  h->pauses ? ", which may be paused" : "");
     snprintf(what, sizeof what, "attach executor of application %s", h->app);
     rpc_audit_now(s->call, what, err ? s->why : "done");

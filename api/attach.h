@@ -24,9 +24,15 @@ struct attach_config {
     uint64_t (*unacked)(void *arg);
     uint64_t (*owner_unacked)(void *arg, uint32_t run);
     uint32_t slots; /* of the worker; sent to executors */
-    /* A task becomes a resident: its leader, or 0: it does not run here. evict() ends it. */
-    pid_t (*reside)(void *arg, job_id_t job, uint32_t task);
-    void (*evict)(void *arg, pid_t pid);
+    /* Whose a task that runs here is: user (LIMIT_NAME_BYTES + 1; "": nobody's). False: it does not run here. */
+    bool (*task_user)(void *arg, job_id_t job, uint32_t task, char *user);
+    /* Such a task becomes a resident: a number for it, or 0: it cannot. evict() ends it. */
+    uint64_t (*reside)(void *arg, job_id_t job, uint32_t task);
+    void (*evict)(void *arg, uint64_t resident);
+    /* Users are known: an executor takes the tasks of the user it attached as, unless its application is in this comma
+     * separated list. */
+    bool users;
+    const char *shared;
     void *arg;
 };
 

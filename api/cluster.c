@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "exec/exec.h"
+#include "net/tls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,34 +31,52 @@ static struct api_node node_from_member(const struct member *m)
     };
 }
 
+struct served_app {
+    const char *name, *user;
+};
+
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static void add_app(struct api_node *n, uint32_t *cap, const struct blob *name)
-{
-    vec_grow(n->apps, n->apps_n, *cap);
-    n->apps[n->apps_n++] = text_or_empty(name);
+    const struct served_app *one = a, *other = b;
+    int order = strcmp(one->name, other->name);
+    return order ? order : strcmp(one->user, other->user);
 }
 
 /* Fills in the applications as central knows them, or a dist from central's messages. */
 static void fill_apps(const struct api *a, struct api_node *n)
 {
+    struct served_app *apps = NULL;
     node_id_t id = {n->node};
-    uint32_t cap = 0;
-    const struct blob *name;
-    while ((name = a->roles.central ? central_node_app(a->roles.central, id, n->apps_n)
-                                    : dist_node_app(a->roles.dist, id, n->apps_n)))
-        add_app(n, &cap, name);
-    if (n->apps_n > 1)
-        qsort(n->apps, n->apps_n, sizeof *n->apps, by_name);
+    uint32_t len = 0, cap = 0;
+    const struct blob *name, *user = NULL;
+    while ((name = a->roles.central ? central_node_app(a->roles.central, id, len, &user)
+                                    : dist_node_app(a->roles.dist, id, len, &user))) {
+        vec_grow(apps, len, cap);
+        apps[len++] = (struct served_app){text_or_empty(name), text_or_empty(user)};
+    }
+    if (len == 0)
+        return;
+    qsort(apps, len, sizeof *apps, by_name);
+    n->apps = xcalloc(len, sizeof *n->apps);
+    n->app_users = xcalloc(len, sizeof *n->app_users);
+    n->apps_n = n->app_users_n = len;
+    for (uint32_t i = 0; i < len; i++) {
+        n->apps[i] = apps[i].name;
+        n->app_users[i] = apps[i].user;
+    }
+    free(apps);
+}
+
+static void node_free(struct api_node *n)
+{
+    free(n->apps);
+    free(n->app_users);
 }
 
 void api_nodes_free(struct api_node *nodes, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        free(nodes[i].apps);
+        node_free(&nodes[i]);
     free(nodes);
 }
 
@@ -91,6 +110,8 @@ bool api_node_fill(const struct api *a, node_id_t id, struct api_node *out)
     out->jobs_unfinished = v.jobs_unfinished;
     out->heartbeat_age_us = v.silent_us;
     out->long_wait_us = v.member.role == ROLE_WORKER ? v.wait_us : -1;
+    if (v.ends_us != TIME_NEVER)
+        out->ends_in_us = v.ends_us > loop_now(a->loop) ? v.ends_us - loop_now(a->loop) : 1;
     out->drained = v.empty;
     if (v.empty) /* DRAINED is newer than its last heartbeat */
         out->queued = out->running_short = out->running_long = out->paused = out->jobs_unfinished = 0;
@@ -124,7 +145,7 @@ static void nodes_of_central(const struct api *a, struct leader_standbys *standb
         if (api_node_fill(a, id, &node))
             add_node(reply, &cap, node);
         else
-            free(node.apps);
+            node_free(&node);
     }
 }
 
@@ -178,6 +199,7 @@ void api_list_nodes(struct api *a, struct rpc_call *c, void *request)
 /* ---- GetStats ---- */
 
 #define LINK_COUNTERS 3
+#define PROCESS_COUNTERS (LINK_COUNTERS + 1)
 
 /* Adds this process's counters to those of its role. */
 static void add_link_stats(struct api_node_stats *s, const struct link_counters *c)
@@ -189,12 +211,18 @@ static void add_link_stats(struct api_node_stats *s, const struct link_counters 
     s->counters_n += LINK_COUNTERS;
 }
 
+static void add_signature_stats(struct api_node_stats *s, const struct tls *signatures)
+{
+    s->counters[s->counters_n++] =
+        (struct api_counter){"signatures_verified", tls_signatures_verified(signatures)};
+}
+
 static struct api_node_stats *add_stats(struct api_get_stats_reply *r, uint32_t *cap, uint64_t *total,
                                         const uint64_t *counters)
 {
     vec_grow(r->nodes, r->nodes_n, *cap);
     struct api_node_stats *s = &r->nodes[r->nodes_n++];
-    *s = (struct api_node_stats){.counters = xcalloc(COUNTER_COUNT + LINK_COUNTERS, sizeof *s->counters),
+    *s = (struct api_node_stats){.counters = xcalloc(COUNTER_COUNT + PROCESS_COUNTERS, sizeof *s->counters),
                                  .counters_n = COUNTER_COUNT};
     api_counters_fill(s->counters, counters);
     for (int i = 0; i < COUNTER_COUNT; i++)
@@ -343,6 +371,8 @@ void api_get_stats(struct api *a, struct rpc_call *c, void *request)
         s->role = role_text(a->roles.dist ? ROLE_DIST : ROLE_WORKER);
         if (a->roles.links)
             add_link_stats(s, links_counters(a->roles.links));
+        if (a->roles.signatures)
+            add_signature_stats(s, a->roles.signatures);
     }
     struct api_counter totals[COUNTER_COUNT];
     api_counters_fill(totals, total);

@@ -2,6 +2,8 @@
 #include "api/internal.h"
 #include "base/entropy.h"
 #include "base/mem.h"
+#include "base/utf8.h"
+#include "net/submission.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +31,8 @@ static int resubmit_from(const struct api_resubmit *from, const struct job_desc 
                                          .attempt = (uint16_t)at_most(t->attempt, UINT16_MAX),
                                          .worker = at_most(t->worker, NODE_ID_MAX),
                                          .wait_us = t->wait_us,
-                                         .run_us = t->run_us};
+                                         .run_us = t->run_us,
+                                         .used = usage_of(t->cpu_us, t->mem_peak_bytes)};
     }
     int err = resubmit_check(r, desc, why, size);
     if (err) {
@@ -49,6 +52,19 @@ static void set_user(struct job_desc *job, const struct caller *who)
     job->user = blob_new(who->name, strlen(who->name));
 }
 
+bool api_is_signed(const struct api *a, struct job_desc *job, char *why, size_t size)
+{
+    struct signed_checker checker;
+    char text[SUBMISSION_WHY];
+    if (!a->roles.signatures || job->kind != PAYLOAD_COMMAND)
+        return true;
+    tls_checker(a->roles.signatures, &checker);
+    if (submission_check(job, &checker, text) == 0)
+        return true;
+    snprintf(why, size, "this cluster takes signed jobs alone: %s", text);
+    return false;
+}
+
 int api_submit_event(struct api *a, const struct caller *who, struct job_desc *job,
                      const struct api_resubmit *from, uint64_t key, struct msg_submit *m, char *why,
                      size_t size)
@@ -65,6 +81,8 @@ int api_submit_event(struct api *a, const struct caller *who, struct job_desc *j
                  "resubmit: the job's key is missing: one that was submitted without cannot be moved");
         return HAWK_EINVALID;
     }
+    if (!api_is_signed(a, job, why, size))
+        return HAWK_EDENIED;
     char pred[AFTER_TEXT];
     const struct after *missing = dist_after_missing(a->roles.dist, job);
     if (missing) {
@@ -260,10 +278,7 @@ static void fill_input(const struct job_desc *d, struct api_task *t)
 {
     uint32_t len = t->task < d->args.n ? d->args.off[t->task + 1] - d->args.off[t->task] : 0;
     t->input = (const uint8_t *)d->args.data + (len ? d->args.off[t->task] : 0);
-    t->input_n = len < INPUT_BYTES_MAX ? len : INPUT_BYTES_MAX;
-    /* What is cut ends between characters, where it is UTF-8. */
-    for (int i = 0; i < 3 && t->input_n < len && (t->input[t->input_n] & 0xc0) == 0x80; i++)
-        t->input_n--;
+    t->input_n = len <= INPUT_BYTES_MAX ? len : (uint32_t)utf8_whole(t->input, INPUT_BYTES_MAX);
 }
 
 static void list_predecessors(const struct dist_job *j, char *buf, size_t size)
@@ -275,7 +290,7 @@ static void list_predecessors(const struct dist_job *j, char *buf, size_t size)
         at += (size_t)snprintf(buf + at, size - at, " %s", after_format(text, p));
 }
 
-static void fill_blocked(const struct api *a, const struct dist_job *j, const struct blob *app, char *buf,
+static void fill_blocked(const struct api *a, const struct dist_job *j, const struct job_desc *d, char *buf,
                          size_t size)
 {
     uint32_t n = 0;
@@ -294,8 +309,9 @@ static void fill_blocked(const struct api *a, const struct dist_job *j, const st
     else if (b == DIST_BLOCK_AFTER)
         list_predecessors(j, buf, size);
     else if (b == DIST_BLOCK_APP)
-        snprintf(buf, size, "no worker serves application %.*s: start an executor of it (%u task%s)",
-                 (int)LIMIT_NAME_BYTES, app->data, n, n == 1 ? "" : "s");
+        snprintf(buf, size, "no worker serves application %.*s%s%.*s: start an executor of it (%u task%s)",
+                 (int)LIMIT_NAME_BYTES, d->app->data, d->user->len > 0 ? " for user " : "",
+                 (int)LIMIT_NAME_BYTES, d->user->data, n, n == 1 ? "" : "s");
     else if (b != DIST_BLOCK_NOTHING && n)
         snprintf(buf, size, "%s (%u %s%s)", dist_block_text(b), n, what, n == 1 ? "" : "s");
     else if (b != DIST_BLOCK_NOTHING)
@@ -314,7 +330,7 @@ void api_get_job(struct api *a, struct rpc_call *c, void *request)
         return;
     struct api_get_job_reply reply = {0};
     struct job_view v;
-    char blocked[LIMIT_NAME_BYTES + 256];
+    char blocked[2 * LIMIT_NAME_BYTES + 256];
     dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
     api_job_from_view(&reply.job, &v);
     reply.job.waits = dist_block_word(dist_blocked(a->roles.dist, j, &(uint32_t){0}));
@@ -331,11 +347,15 @@ void api_get_job(struct api *a, struct rpc_call *c, void *request)
             break;
     }
     fill_reservations(a, j, &reply);
-    fill_blocked(a, j, v.desc->app, blocked, sizeof blocked);
+    fill_blocked(a, j, v.desc, blocked, sizeof blocked);
     reply.blocked = blocked;
     struct job_desc spec = api_public_spec(v.desc);
     if (r->spec)
         reply.spec = &spec;
+    if (r->signature && v.desc->signature && strcmp(v.desc->user->data, rpc_caller(c)->name) == 0) {
+        reply.signature = (const uint8_t *)v.desc->signature->data;
+        reply.signature_n = v.desc->signature->len;
+    }
     api_reply(c, API_GET_JOB, &reply);
     free(reply.tasks);
     free(reply.reservations);

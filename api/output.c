@@ -149,6 +149,9 @@ void api_read_output(struct api *a, struct rpc_call *c, void *request)
     *t = (struct api_tail){
         .api = a, .call = c, .fd = -1, .request = *(struct api_read_output_request *)request};
     t->offset = t->request.offset;
+    if (t->request.by_index && a->roles.first_index)
+        t->request.task -=
+            a->roles.first_index(a->arg, t->request.job); /* below it: a number that no task has */
     list_init(&t->in_tails);
     bool running = false;
     char id[JOB_ID_TEXT], user[LIMIT_NAME_BYTES + 1];

@@ -103,6 +103,8 @@ static void tell_late_task(struct session_job *j, const struct resubmit_task *l)
                                  .worker = l->worker,
                                  .wait_us = l->wait_us,
                                  .run_us = l->run_us,
+                                 .cpu_us = figure_value(l->used.cpu_us),
+                                 .mem_peak_bytes = figure_value(l->used.mem_peak_bytes),
                                  .message = ""};
     if (of)
         dist_job_view(d, of, 0, &job);
@@ -151,6 +153,8 @@ static void tell_ended(struct session_job *j, const struct dist_job *of, const s
                                               .worker = t.worker.v,
                                               .wait_us = t.wait_us,
                                               .run_us = t.run_us,
+                                              .cpu_us = figure_value(t.used.cpu_us),
+                                              .mem_peak_bytes = figure_value(t.used.mem_peak_bytes),
                                               .message = t.message ? t.message->data : "",
                                               .result_lost = t.result_lost});
     }
@@ -227,8 +231,8 @@ bool api_session_submitted(struct api *a, const struct msg_submitted *m)
     return true;
 }
 
-/* Adds what the dist keeps of a task's end: why it failed, for some, and its result. */
-static void words_of(const struct api *a, const struct msg_task_event *m, struct task_view *t)
+/* Adds what the dist keeps of a task's end: why it failed, for some, its result, and what it used. */
+static void end_of(const struct api *a, const struct msg_task_event *m, struct task_view *t)
 {
     const struct dist_job *of = dist_find(a->roles.dist, m->id.job);
     if (of)
@@ -239,8 +243,8 @@ void api_session_task(struct api *a, const struct msg_task_event *m)
 {
     struct session_job *j = task_state_final(m->state) ? jobs_of(a, m->id.job) : NULL;
     struct task_view t = {0};
-    if (j && (j->app || m->outcome == OUTCOME_NOT_STARTED))
-        words_of(a, m, &t);
+    if (j)
+        end_of(a, m, &t);
     for (; j; j = j->next) {
         if (j->over) /* the job was brought here after its end; nothing may follow its end */
             continue;
@@ -254,6 +258,8 @@ void api_session_task(struct api *a, const struct msg_task_event *m)
                                           .worker = m->worker.v,
                                           .wait_us = ran ? m->wait_us : -1,
                                           .run_us = m->run_us,
+                                          .cpu_us = figure_value(t.used.cpu_us),
+                                          .mem_peak_bytes = figure_value(t.used.mem_peak_bytes),
                                           .message = t.message ? t.message->data : "",
                                           .result = t.result ? (const uint8_t *)t.result->data : NULL,
                                           .result_n = t.result ? t.result->len : 0,

@@ -176,5 +176,6 @@ void session_tell_task(struct session_job *j, struct api_session_task *t)
                                                         .attempt = (uint16_t)t->attempt,
                                                         .worker = t->worker,
                                                         .wait_us = t->wait_us,
-                                                        .run_us = t->run_us}});
+                                                        .run_us = t->run_us,
+                                                        .used = usage_of(t->cpu_us, t->mem_peak_bytes)}});
 }

@@ -29,7 +29,8 @@
     X(DRAINING, -24, "draining: it takes no new work")                                                       \
     X(NO_EXECUTOR, -25, "no executor of this application is attached here")                                  \
     X(CANNOT_START, -26, "its worker could not start it")                                                    \
-    X(WRONG_USER, -27, "it does not run this user's commands")
+    X(WRONG_USER, -27, "it does not run this user's commands")                                               \
+    X(NO_TIME, -28, "it ends before the task would")
 
 enum hawk_err {
 #define X(name, code, text) HAWK_E##name = (code),

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-#define LETTERS_MAX 3 /* that many changes make another word */
+#define LETTERS_MAX 3   /* that many changes make another word, */
+#define LETTERS_SHORT 2 /* and in a word of at most WORD_SHORT letters that many */
+#define WORD_SHORT 3
 #define WORD_MAX 63
 
 /* How many letters must change to turn one word into the other. */
@@ -33,7 +35,10 @@ static size_t edit_distance(const char *a, const char *b)
     return row[n];
 }
 
-struct near near_begin(const char *word) { return (struct near){.word = word, .letters = LETTERS_MAX}; }
+struct near near_begin(const char *word)
+{
+    return (struct near){.word = word, .letters = strlen(word) > WORD_SHORT ? LETTERS_MAX : LETTERS_SHORT};
+}
 
 void near_look(struct near *n, const char *name)
 {

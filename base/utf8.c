@@ -82,3 +82,18 @@ size_t utf8_tame(void *text, size_t len)
     }
     return (size_t)(to - (unsigned char *)text);
 }
+
+size_t utf8_whole(const void *text, size_t len)
+{
+    const unsigned char *s = text;
+
+    for (size_t i = 1; i <= 3 && i <= len; i++) {
+        unsigned char c = s[len - i];
+
+        if ((c & 0xc0) == 0xc0)
+            return i < (c < 0xe0 ? 2u : c < 0xf0 ? 3u : 4u) ? len - i : len;
+        if (c < 0x80)
+            return len;
+    }
+    return len;
+}

@@ -18,5 +18,7 @@ bool utf8_acts(const unsigned char *s, size_t len);
 /* Makes text safe to show: '?' replaces every character that acts and every byte that belongs to no
  * character; a blank replaces a tab. Returns the new length, which is at most len. */
 size_t utf8_tame(void *text, size_t len);
+/* len, or up to 3 less where a text that was cut there ends with a part of a character. */
+size_t utf8_whole(const void *text, size_t len);
 
 #endif

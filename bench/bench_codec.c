@@ -67,7 +67,8 @@ int main(int argc, char **argv)
         {.type = MSG_TASK_LAUNCH, .task_launch = {.id = id, .request = 123456, .promotable = 1}},
         {.type = MSG_TASK_STARTED, .task_started = {.id = id, .wait_us = 1234}},
         {.type = MSG_TASK_FINISHED,
-         .task_finished = {.id = id, .run_us = 1500000, .wait_us = 1234, .outcome = OUTCOME_EXITED}},
+         .task_finished =
+             {.id = id, .run_us = 1500000, .outcome = OUTCOME_EXITED, .used = usage_of(1234567, 5 << 20)}},
         {.type = MSG_FINISH_ACK, .finish_ack = {.id = id}},
         {.type = MSG_HEARTBEAT, .heartbeat = {.seq = 99, .queued = 3, .running_short = 1}},
     };

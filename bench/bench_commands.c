@@ -5,9 +5,14 @@
  * by the processor time that everything involved took, tasks included: a busy machine spoils that less. In
  * every round all of them make new files, and none is removed before the end: to write over one is cheaper,
  * and ext4 is slow to make files where some were removed within the last half minute (TMPDIR=/dev/shm spares
- * one that). Usage: bench_commands [FILE.json [ROUNDS [COMMANDS [SLOTS]]]] */
+ * one that).
+ *
+ * The cluster of daemons runs three times: as it is, with TLS and signatures, and with tasks that run as their
+ * user besides (root only). There, users of whom no task has run yet then submit a few, one after the other: the
+ * first waits for the user's runner. Usage: bench_commands [FILE.json [ROUNDS [COMMANDS [SLOTS]]]] */
 #include "base/log.h"
 #include "base/units.h"
+#include "bench/lib/columns.h"
 #include "bench/lib/figures.h"
 #include "bench/lib/programs.h"
 #include "bench/lib/session.h"
@@ -31,6 +36,9 @@
     10u /* GNU parallel is given a tenth of the tasks: it takes as long as the others for all */
 #define JOBS_IN_FLIGHT 64u
 #define WAIT_US (600 * US_PER_S)
+#define FIRST_TASKS_OF 24u /* users */
+#define LATER_TASKS 5u     /* of each */
+#define FIRST_TASK_MS_MAX 20
 
 static char dir[64];
 
@@ -179,12 +187,14 @@ static void write_lines(const char *path, uint32_t n)
 
 struct cluster {
     struct loop *loop;
+    struct site site;
+    struct tls *tls; /* of the user who submits */
     char central_addr[ADDRESS_MAX], dist_addr[ADDRESS_MAX], worker_addr[ADDRESS_MAX];
     pid_t central, dist, worker, spawner;
     struct session *session;
 };
 
-/* Its only child. */
+/* Its youngest child. */
 static pid_t child_of(pid_t pid)
 {
     char path[64];
@@ -193,31 +203,29 @@ static pid_t child_of(pid_t pid)
 
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
     f = fopen(path, "r");
-    if (!f || fscanf(f, "%d", &child) != 1) /* NOLINT(cert-err34-c): the kernel's own */
+    while (f && fscanf(f, "%d", &child) == 1) /* NOLINT(cert-err34-c): the kernel's own */
+        ;
+    if (!f || !child)
         bench_die("process %d has no spawner", (int)pid);
     fclose(f);
     return child;
 }
 
-static void start_cluster(struct cluster *c, struct loop *loop, uint32_t slots)
+static void start_cluster(struct cluster *c, enum column column, const char *hawk, uint32_t slots)
 {
-    char hawk[PATH_MAX], state[100], output[100], number[16];
+    struct site *p = &c->site;
+    char output[100], number[16];
 
-    *c = (struct cluster){.loop = loop};
-    hawk_path(hawk);
+    site_make(p, column, hawk);
+    c->tls = site_client(p, 0);
     snprintf(number, sizeof number, "%u", slots);
-    snprintf(output, sizeof output, "%s/cluster", dir);
-    snprintf(state, sizeof state, "%s/state-central", dir);
-    c->central = start_daemon(hawk, c->central_addr, "central", "--listen", "127.0.0.1:0", "--state-dir",
-                              state, "--log-level", "error", NULL);
-    snprintf(state, sizeof state, "%s/state-worker", dir);
-    c->worker = start_daemon(hawk, c->worker_addr, "worker", "--listen", "127.0.0.1:0", "--central",
-                             c->central_addr, "--slots", number, "--state-dir", state, "--output-dir", output,
-                             "--log-level", "error", NULL);
+    snprintf(output, sizeof output, "%s/output", p->dir);
+    c->central = site_start(p, c->central_addr, ROLE_CENTRAL, "c1", "--listen", "127.0.0.1:0", NULL);
+    c->worker = site_start(p, c->worker_addr, ROLE_WORKER, "w1", "--listen", "127.0.0.1:0", "--central",
+                           c->central_addr, "--slots", number, "--output-dir", output, NULL);
     c->spawner = child_of(c->worker);
-    snprintf(state, sizeof state, "%s/state-dist", dir);
-    c->dist = start_daemon(hawk, c->dist_addr, "dist", "--listen", "127.0.0.1:0", "--central",
-                           c->central_addr, "--state-dir", state, "--log-level", "error", NULL);
+    c->dist = site_start(p, c->dist_addr, ROLE_DIST, "d1", "--listen", "127.0.0.1:0", "--central",
+                         c->central_addr, NULL);
 }
 
 static void stop_cluster(struct cluster *c)
@@ -225,6 +233,8 @@ static void stop_cluster(struct cluster *c)
     end_program(c->worker, SIGTERM);
     end_program(c->dist, SIGKILL);
     end_program(c->central, SIGKILL);
+    tls_free(c->tls);
+    site_remove(&c->site);
 }
 
 /* Central's, the dist's, the worker's, the spawner's with the tasks, and all together. */
@@ -265,9 +275,9 @@ struct bench {
     struct figures *f;
     struct exec *e;
     pid_t spawner; /* e's */
-    struct cluster cluster;
+    struct cluster clusters[COLUMNS];
     uint32_t round, n, slots;
-    bool xargs, parallel;
+    bool xargs, parallel, run_as;
     double at_s, cpu_s;        /* of what is being measured */
     double bare_s, bare_cpu_s; /* of the round's bare loop */
 };
@@ -278,25 +288,25 @@ static void begin(struct bench *b, double cpu)
     b->cpu_s = cpu;
 }
 
-/* names: tasks/s, and both ratios to the bare loop. */
-static void end(struct bench *b, const char *const names[3], uint32_t n, double cpu)
+/* Tasks/s, and both ratios to the bare loop. Returns the first. */
+static double end(struct bench *b, const char *what, uint32_t n, double cpu)
 {
     double s = (wall_s() - b->at_s) / n;
+    char name[160];
 
     cpu = (cpu - b->cpu_s) / n;
     if (!b->bare_s) {
         b->bare_s = s;
         b->bare_cpu_s = cpu;
     }
-    figures_add(b->f, names[0], "/s", 1 / s);
-    figures_add(b->f, names[1], "%", 100 * b->bare_s / s);
-    figures_add(b->f, names[2], "%", 100 * b->bare_cpu_s / cpu);
+    snprintf(name, sizeof name, "%s, tasks/s", what);
+    figures_add(b->f, name, "/s", 1 / s);
+    snprintf(name, sizeof name, "%s, of the bare loop's", what);
+    figures_add(b->f, name, "%", 100 * b->bare_s / s);
+    snprintf(name, sizeof name, "%s, of the bare loop's by CPU", what);
+    figures_add(b->f, name, "%", 100 * b->bare_cpu_s / cpu);
+    return 1 / s;
 }
-#define NAMES(what)                                                                                          \
-    (const char *const[])                                                                                    \
-    {                                                                                                        \
-        what ", tasks/s", what ", of the bare loop's", what ", of the bare loop's by CPU"                    \
-    }
 
 static double own_cpu_s(void)
 {
@@ -323,38 +333,74 @@ static void round_of_programs(struct bench *b, const char *hawk, const char *lin
                                     "--results", results,       PROGRAM, NULL};
 
     begin(b, 0);
-    end(b, NAMES("hawk run, one array"), b->n, run_program(run, "/dev/null"));
+    end(b, "hawk run, one array", b->n, run_program(run, "/dev/null"));
     if (b->xargs) {
         begin(b, 0);
-        end(b, NAMES("xargs -P"), b->n, run_program(xargs, lines));
+        end(b, "xargs -P", b->n, run_program(xargs, lines));
     }
     if (b->parallel) {
         begin(b, 0);
-        end(b, NAMES("GNU parallel"), b->n / PARALLEL_SHARE, run_program(parallel, few));
+        end(b, "GNU parallel", b->n / PARALLEL_SHARE, run_program(parallel, few));
     }
 }
 
-static void measure_cluster(struct bench *b, const char *const names[3], uint32_t jobs, uint32_t tasks,
-                            const char *const shares[4])
+static const char *const array = "daemons, one array", *const singles = "daemons, jobs of one task";
+#define ROWS 4
+static const char *const rows[ROWS] = {"one array, tasks/s", "one array, CPU us/task",
+                                       "jobs of one task, tasks/s", "jobs of one task, CPU us/task"};
+
+struct result {
+    double rates[COLUMNS], cpus_us[COLUMNS]; /* per task, of all processes but the client's */
+};
+
+static void measure_cluster(struct bench *b, enum column column, const char *what, uint32_t jobs,
+                            uint32_t tasks, struct result *r)
 {
-    struct shares before = cluster_cpu(&b->cluster), after;
+    static const char *const whose[4] = {"central's CPU per task", "the dist's CPU per task",
+                                         "the worker's CPU per task", "the spawner's and the task's own"};
+    struct cluster *c = &b->clusters[column];
+    struct shares before = cluster_cpu(c), after;
+    char name[128], share[200];
 
     begin(b, before.all);
-    run_jobs(&b->cluster, jobs, tasks);
-    after = cluster_cpu(&b->cluster);
-    end(b, names, jobs * tasks, after.all);
-    for (int i = 0; i < 4; i++)
-        figures_add(b->f, shares[i], "us", (after.v[i] - before.v[i]) * 1e6 / jobs / tasks);
+    run_jobs(c, jobs, tasks);
+    after = cluster_cpu(c);
+    r->rates[column] = end(b, column_figure(name, what, column), jobs * tasks, after.all);
+    for (int i = 0; i < 4; i++) {
+        snprintf(share, sizeof share, "%s: %s", name, whose[i]);
+        figures_add(b->f, share, "us", (after.v[i] - before.v[i]) * 1e6 / jobs / tasks);
+    }
+    r->cpus_us[column] = (after.all - before.all) * 1e6 / jobs / tasks;
+}
+
+/* Each column in turn goes first. */
+static void round_of_columns(struct bench *b)
+{
+    struct result arrays = {0}, ones = {0};
+
+    for (uint32_t i = 0; i < COLUMNS; i++) {
+        enum column column = (enum column)((b->round + i) % COLUMNS);
+        struct cluster *c = &b->clusters[column];
+
+        if (column == COLUMN_RUN_AS && !b->run_as)
+            continue;
+        /* A session of the round's own: while this process waits for others nobody would answer the dist's pings. */
+        c->session = session_new(c->loop, c->dist_addr, c->tls, NULL, NULL);
+        run_jobs(c, 1, 1);
+        if (column == COLUMN_RUN_AS) /* of the keeper, which is the worker's child */
+            c->spawner = child_of(child_of(c->worker));
+        measure_cluster(b, column, array, 1, b->n, &arrays);
+        measure_cluster(b, column, singles, b->n, 1, &ones);
+        session_free(c->session);
+    }
+    columns_add(b->f, rows[0], "/s", arrays.rates);
+    columns_add(b->f, rows[1], "us", arrays.cpus_us);
+    columns_add(b->f, rows[2], "/s", ones.rates);
+    columns_add(b->f, rows[3], "us", ones.cpus_us);
 }
 
 static void one_round(struct bench *b, const char *hawk, const char *lines, const char *few)
 {
-    static const char *const array_names[4] = {
-        "one array: central's CPU per task", "one array: the dist's CPU per task",
-        "one array: the worker's CPU per task", "one array: the spawner's and the task's own"};
-    static const char *const single_names[4] = {
-        "jobs of one task: central's CPU per task", "jobs of one task: the dist's CPU per task",
-        "jobs of one task: the worker's CPU per task", "jobs of one task: the spawner's and the task's own"};
     char bare[100];
 
     snprintf(bare, sizeof bare, "%s/bare-%u", dir, b->round);
@@ -363,17 +409,65 @@ static void one_round(struct bench *b, const char *hawk, const char *lines, cons
     b->bare_s = 0;
     begin(b, own_cpu_s());
     run_bare(b->round, b->n, b->slots);
-    end(b, NAMES("bare posix_spawn"), b->n, own_cpu_s());
+    end(b, "bare posix_spawn", b->n, own_cpu_s());
     begin(b, cpu_s() + program_tree_cpu_s(b->spawner));
     run_spawner(b->e, b->round, b->n, b->slots);
-    end(b, NAMES("spawner alone"), b->n, cpu_s() + program_tree_cpu_s(b->spawner));
-    /* A session of the round's own: while this process waits for others nobody would answer the dist's pings. */
-    b->cluster.session = session_new(b->cluster.loop, b->cluster.dist_addr, NULL, NULL);
-    run_jobs(&b->cluster, 1, 1);
-    measure_cluster(b, NAMES("daemons, one array"), 1, b->n, array_names);
-    measure_cluster(b, NAMES("daemons, jobs of one task"), b->n, 1, single_names);
-    session_free(b->cluster.session);
+    end(b, "spawner alone", b->n, cpu_s() + program_tree_cpu_s(b->spawner));
+    round_of_columns(b);
     round_of_programs(b, hawk, lines, few);
+}
+
+/* ---- A user's first task on a worker ---- */
+
+static double one_job_ms(struct cluster *c)
+{
+    double at_s = wall_s();
+
+    run_jobs(c, 1, 1);
+    return (wall_s() - at_s) * 1e3;
+}
+
+/* A job without a command: it opens the connection, and needs no runner. */
+static void run_timer(struct cluster *c)
+{
+    struct job_desc *d = job_desc_new();
+
+    d->tasks = 1;
+    d->kind = PAYLOAD_TIMER;
+    d->tag = TAG_SHORT;
+    strings_add(&d->argv, "1ms");
+    session_submit(c->session, session_submitted(c->session), d);
+    session_wait(c->session, 0, WAIT_US);
+    job_desc_drop(d);
+}
+
+static int compare_ms(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* User 0's runner is there already. */
+static void measure_first_tasks(struct bench *b, struct cluster *c)
+{
+    for (unsigned user = 1; user <= FIRST_TASKS_OF; user++) {
+        struct tls *tls = site_client(&c->site, user);
+        double first, later[LATER_TASKS];
+
+        c->session = session_new(c->loop, c->dist_addr, tls, NULL, NULL);
+        run_timer(c);
+        first = one_job_ms(c);
+        for (unsigned i = 0; i < LATER_TASKS; i++)
+            later[i] = one_job_ms(c);
+        qsort(later, LATER_TASKS, sizeof *later, compare_ms);
+        figures_add(b->f, "run-as, a user's first task, submit to end", "ms", first);
+        figures_add(b->f, "run-as, later tasks, submit to end", "ms", later[LATER_TASKS / 2]);
+        figures_add(b->f, "run-as, what the first one takes more", "ms", first - later[LATER_TASKS / 2]);
+        session_free(c->session);
+        tls_free(tls);
+    }
+    figures_at_most(b->f, "run-as, what the first one takes more", FIRST_TASK_MS_MAX);
 }
 
 static void set_targets(struct figures *f)
@@ -395,6 +489,8 @@ int main(int argc, char **argv)
     log_init("bench_commands", LOG_ERROR);
     if (rounds < 1 || rounds > 100 || b.n < PARALLEL_SHARE || b.slots < 1)
         bench_die("usage: bench_commands [FILE.json [ROUNDS [COMMANDS [SLOTS]]]]");
+    hawk_path(hawk);
+    b.run_as = columns_enter_machine();
     b.f = figures_new("commands");
     make_dir(dir, sizeof dir, "hawk-bench-commands");
     snprintf(lines, sizeof lines, "%s/lines", dir);
@@ -407,14 +503,24 @@ int main(int argc, char **argv)
     if (exec_start(&b.e, &config) < 0) /* before gRPC: it forks */
         bench_die("no spawner");
     b.spawner = child_of(getpid());
-    start_cluster(&b.cluster, loop_new(LOOP_NET), b.slots);
+    struct loop *loop = loop_new(LOOP_NET);
+    for (enum column c = 0; c < COLUMNS; c++) {
+        b.clusters[c].loop = loop;
+        if (c != COLUMN_RUN_AS || b.run_as)
+            start_cluster(&b.clusters[c], c, hawk, b.slots);
+    }
     printf("%u x " PROGRAM ", %u at a time\n", b.n, b.slots);
     for (; b.round < rounds; b.round++)
-        one_round(&b, hawk_path(hawk), lines, few);
+        one_round(&b, hawk, lines, few);
+    if (b.run_as)
+        measure_first_tasks(&b, &b.clusters[COLUMN_RUN_AS]);
     set_targets(b.f);
     exec_stop(b.e);
-    stop_cluster(&b.cluster);
+    for (enum column c = 0; c < COLUMNS; c++)
+        if (c != COLUMN_RUN_AS || b.run_as)
+            stop_cluster(&b.clusters[c]);
     remove_dir(dir);
+    columns_print(b.f, rows, ROWS);
     figures_end(b.f, argc > 1 ? argv[1] : NULL);
     return 0;
 }

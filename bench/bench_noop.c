@@ -7,14 +7,18 @@
  * Per round: tasks per second, processor time per task of each process (a worker with its spawner), and how
  * many envelopes share a message. With --timers the tasks are timers of no duration: they take every step
  * that a task takes but the executor's; no peer has such. With --unix all daemons listen on unix sockets, as
- * they may where all is one machine; with --tls all connections but the executors' use TLS. Usage: bench_noop
- * [--timers] [--unix|--tls] [--hawk BINARY] [--total TASKS] [--only TASKSxJOBS] [FILE.json [ROUNDS]] */
+ * they may where all is one machine.
+ *
+ * Two more clusters do some of it in the same rounds (not with --unix, nor with --plain): one with TLS on all
+ * connections but the executors', where signatures are required, and one that runs commands as their users
+ * besides (root only). Users sign commands alone: bench_commands tells what that costs. Usage: bench_noop
+ * [--timers] [--unix|--plain] [--hawk BINARY] [--total TASKS] [--only TASKSxJOBS] [FILE.json [ROUNDS]] */
 #include "base/mem.h"
+#include "bench/lib/columns.h"
 #include "bench/lib/figures.h"
 #include "bench/lib/hop.h"
 #include "bench/lib/peers.h"
 #include "bench/lib/programs.h"
-#include "ca/ca.h"
 #include "libhawk/hawk.h"
 #include "net/api.h"
 #include "net/rpc.h"
@@ -48,15 +52,17 @@ struct daemon {
     double envelopes, messages; /* sent so far */
 };
 
+/* One column's. */
 struct bench {
-    char dir[64], hawk[PATH_MAX];
+    struct site site;
+    char hawk[PATH_MAX];
     struct daemon daemons[DAEMONS];
     pid_t executors[2];
     struct answerer {
         pid_t pid;
         char addr[ADDRESS_MAX];
     } on_tcp, on_unix;
-    bool timers, unix_sockets, with_tls;
+    bool timers, unix_sockets, plain;
     struct tls *tls; /* the client's */
     struct loop *loop;
     struct hawk_client *client;
@@ -69,90 +75,45 @@ struct bench {
 
 /* ---- The cluster ---- */
 
-static void certify(struct bench *b, enum role role, const char *name)
+static void start_answerers(struct bench *b)
 {
-    struct identity who = {.role = role};
-    char why[PATH_MAX + 200];
-
-    snprintf(who.name, sizeof who.name, "%s", name);
-    if (ca_issue(b->dir, &who, CA_NODE_LIFE_US, b->dir, why, sizeof why))
-        bench_die("%s", why);
-}
-
-/* The client's files, for libhawk as well. */
-static void use_tls(struct bench *b)
-{
-    static const char *const variables[] = {"HAWK_TLS_CERTIFICATE", "HAWK_TLS_KEY", "HAWK_TLS_ROOTS"};
-    static const char *const names_of[] = {"ann.crt", "ann.key", "roots.crt"};
-    char path[3][PATH_MAX], why[PATH_MAX + 200];
-
-    if (ca_init(b->dir, why, sizeof why))
-        bench_die("%s", why);
-    certify(b, ROLE_CENTRAL, "c1");
-    certify(b, ROLE_DIST, "d1");
-    certify(b, ROLE_WORKER, "w1");
-    certify(b, ROLE_WORKER, "w2");
-    certify(b, ROLE_NONE, "ann");
-    for (int i = 0; i < 3; i++) {
-        snprintf(path[i], sizeof path[i], "%s/%s", b->dir, names_of[i]);
-        setenv(variables[i], path[i], 1);
-    }
-    b->tls = tls_new(&(struct tls_files){.certificate = path[0], .key = path[1], .roots = path[2]}, why);
-    if (!b->tls)
-        bench_die("%s", why);
-}
-
-/* A daemon's configuration: its certificate, if it needs one. */
-static void configure(const struct bench *b, char path[96], const char *name)
-{
-    FILE *f;
-
-    snprintf(path, 96, "%s/%s.yaml", b->dir, name);
-    f = fopen(path, "we");
-    if (f && b->tls)
-        fprintf(f, "tls:\n  certificate: %s/%s.crt\n  key: %s/%s.key\n  roots: %s/roots.crt\n", b->dir, name,
-                b->dir, name, b->dir);
-    if (!f || fclose(f))
-        bench_die("%s cannot be written", path);
-}
-
-static void start_all(struct bench *b)
-{
-    struct daemon *d = b->daemons;
-    char state[DAEMONS][80], listen[DAEMONS][ADDRESS_MAX], attach_to[ADDRESS_MAX], slots[8];
-    static const char *const certified[DAEMONS] = {"c1", "d1", "w1", "w2"};
-    char config[DAEMONS][96];
-
-    snprintf(slots, sizeof slots, "%u", SLOTS);
-    make_dir(b->dir, sizeof b->dir, "hawk-bench-noop");
-    if (b->with_tls)
-        use_tls(b);
-    for (int i = 0; i < DAEMONS; i++) {
-        configure(b, config[i], certified[i]);
-        snprintf(state[i], sizeof state[i], "%s/%d", b->dir, i);
-        snprintf(listen[i], sizeof listen[i], b->unix_sockets ? "unix:%s/%d.sock" : "127.0.0.1:0", b->dir, i);
-    }
-    d[CENTRAL].pid =
-        start_daemon(b->hawk, d[CENTRAL].addr, "central", "--listen", listen[CENTRAL], "--state-dir",
-                     state[CENTRAL], "--log-level", "error", "--config", config[CENTRAL], NULL);
-    for (int i = WORKER_1; i <= WORKER_2; i++)
-        d[i].pid =
-            start_daemon(b->hawk, d[i].addr, "worker", "--name", i == WORKER_1 ? "w1" : "w2", "--listen",
-                         listen[i], "--central", d[CENTRAL].addr, "--slots", slots, "--output-dir", state[i],
-                         "--state-dir", state[i], "--log-level", "error", "--config", config[i], NULL);
-    d[DIST].pid = start_daemon(b->hawk, d[DIST].addr, "dist", "--name", "d1", "--listen", listen[DIST],
-                               "--central", d[CENTRAL].addr, "--state-dir", state[DIST], "--log-level",
-                               "error", "--config", config[DIST], NULL);
-    for (int i = 0; i < 2 && !b->timers; i++) {
-        snprintf(attach_to, sizeof attach_to, "unix:%s/w%d/executors.sock", state[WORKER_1 + i], i + 1);
-        b->executors[i] = start_program("/proc/self/exe", "--serve", attach_to, NULL);
-    }
     free_address(b->on_tcp.addr, sizeof b->on_tcp.addr);
-    snprintf(b->on_unix.addr, sizeof b->on_unix.addr, "unix:%s/answerer.sock", b->dir);
+    snprintf(b->on_unix.addr, sizeof b->on_unix.addr, "unix:%.60s/answerer.sock", b->site.dir);
     b->on_tcp.pid = start_program("/proc/self/exe", "--answer", b->on_tcp.addr, NULL);
     b->on_unix.pid = start_program("/proc/self/exe", "--answer", b->on_unix.addr, NULL);
     for (int i = 0; i < START_MS && access(b->on_unix.addr + strlen("unix:"), F_OK) != 0; i++)
         usleep(1000);
+}
+
+static void start_all(struct bench *b, enum column column)
+{
+    struct daemon *d = b->daemons;
+    struct site *site = &b->site;
+    char listen[DAEMONS][ADDRESS_MAX], output[80], attach_to[ADDRESS_MAX], slots[8];
+    static const char *const daemon_names[DAEMONS] = {"c1", "d1", "w1", "w2"};
+
+    snprintf(slots, sizeof slots, "%u", SLOTS);
+    site_make(site, column, b->hawk);
+    for (int i = 0; i < DAEMONS; i++)
+        snprintf(listen[i], sizeof listen[i], b->unix_sockets ? "unix:%s/%d.sock" : "127.0.0.1:0", site->dir,
+                 i);
+    d[CENTRAL].pid = site_start(site, d[CENTRAL].addr, ROLE_CENTRAL, daemon_names[CENTRAL], "--listen",
+                                listen[CENTRAL], NULL);
+    for (int i = WORKER_1; i <= WORKER_2; i++) {
+        snprintf(output, sizeof output, "%s/output-%d", site->dir, i);
+        d[i].pid = site_start(site, d[i].addr, ROLE_WORKER, daemon_names[i], "--listen", listen[i],
+                              "--central", d[CENTRAL].addr, "--slots", slots, "--output-dir", output, NULL);
+    }
+    d[DIST].pid = site_start(site, d[DIST].addr, ROLE_DIST, daemon_names[DIST], "--listen", listen[DIST],
+                             "--central", d[CENTRAL].addr, NULL);
+    for (int i = 0; i < 2 && !b->timers; i++) {
+        const char *worker = daemon_names[WORKER_1 + i];
+        snprintf(attach_to, sizeof attach_to, "unix:%s/%s/%s/executors.sock", site->dir, worker, worker);
+        b->executors[i] = start_program("/proc/self/exe", "--serve", attach_to, NULL);
+    }
+    if (column == COLUMN_PLAIN)
+        start_answerers(b);
+    b->tls = site_client(site, 0); /* and libhawk's */
     if (hawk_client_open(&b->client, &(struct hawk_client_options){.dist = d[DIST].addr}))
         bench_die("%s", hawk_client_error(b->client));
 }
@@ -183,13 +144,16 @@ static void __attribute__((noreturn)) serve(const char *worker)
 static void stop_all(struct bench *b)
 {
     hawk_client_close(b->client);
-    end_program(b->on_tcp.pid, SIGKILL);
-    end_program(b->on_unix.pid, SIGKILL);
+    tls_free(b->tls);
+    if (b->site.column == COLUMN_PLAIN) {
+        end_program(b->on_tcp.pid, SIGKILL);
+        end_program(b->on_unix.pid, SIGKILL);
+    }
     for (int i = 0; i < 2 && !b->timers; i++)
         end_program(b->executors[i], SIGKILL);
     for (int i = DAEMONS; i-- > 0;)
         end_program(b->daemons[i].pid, SIGTERM);
-    remove_dir(b->dir);
+    site_remove(&b->site);
 }
 
 /* What a daemon's links have sent. Central tells of its nodes instead. */
@@ -271,10 +235,20 @@ struct mix {
     uint32_t tasks, in_flight;
 };
 
-static const char *figure_name(char name[96], const struct mix *m, const char *what, const char *whose)
+static const char *figure_name(char name[128], const struct mix *m, const char *what, const char *whose)
 {
-    snprintf(name, 96, "jobs of %u, %u in flight: %s%s", m->tasks, m->in_flight, what, whose);
+    snprintf(name, 128, "jobs of %u, %u in flight: %s%s", m->tasks, m->in_flight, what, whose);
     return name;
+}
+
+/* A figure of this column. */
+static void add(struct bench *b, const struct mix *m, const char *what, const char *whose, const char *unit,
+                double value)
+{
+    char of_all[128], name[128];
+
+    figures_add(b->figures, column_figure(name, figure_name(of_all, m, what, whose), b->site.column), unit,
+                value);
 }
 
 /* A daemon's, and its spawner's. */
@@ -303,13 +277,11 @@ static double cpu_of(const struct bench *b, int i)
 
 static bool is_there(const struct bench *b, int i) { return i < DAEMONS || i == CLIENT || !b->timers; }
 
-/* Tasks per second. */
-static double measure(struct bench *b, const struct mix *m)
+/* Sets tasks per second, and the processor time of all daemons per task. */
+static void measure(struct bench *b, const struct mix *m, double *rate, double *all_us)
 {
-    double cpu[PROCESSES], sent[DAEMONS][2], all = 0;
+    double cpu[PROCESSES], sent[DAEMONS][2];
     uint64_t jobs = b->total / m->tasks + 1;
-    char name[96];
-
     load(b, m->tasks, m->in_flight, jobs / 10 + 1);
     for (int i = 0; i < PROCESSES; i++)
         cpu[i] = is_there(b, i) ? cpu_of(b, i) : 0;
@@ -320,25 +292,23 @@ static double measure(struct bench *b, const struct mix *m)
     }
     double start = wall_s(), n = (double)(jobs * m->tasks);
     load(b, m->tasks, m->in_flight, jobs);
-    double rate = n / (wall_s() - start);
+    *rate = n / (wall_s() - start);
+    *all_us = 0;
 
-    figures_add(b->figures, figure_name(name, m, "tasks", ""), "/s", rate);
     for (int i = 0; i < PROCESSES; i++) {
         double us = is_there(b, i) ? (cpu_of(b, i) - cpu[i]) * 1e6 / n : 0;
 
-        all += i < DAEMONS ? us : 0;
+        *all_us += i < DAEMONS ? us : 0;
         if (is_there(b, i))
-            figures_add(b->figures, figure_name(name, m, "CPU of ", names[i]), "us/task", us);
+            add(b, m, "CPU of ", names[i], "us/task", us);
     }
-    figures_add(b->figures, figure_name(name, m, "CPU of ", "all daemons"), "us/task", all);
     for (int i = DIST; i < DAEMONS; i++) {
         struct daemon *d = &b->daemons[i];
 
         ask_links(b, d);
-        figures_add(b->figures, figure_name(name, m, "envelopes per message of ", names[i]), "",
-                    (d->envelopes - sent[i][0]) / (d->messages - sent[i][1]));
+        add(b, m, "envelopes per message of ", names[i], "",
+            (d->envelopes - sent[i][0]) / (d->messages - sent[i][1]));
     }
-    return rate;
 }
 
 /* Client, dist, worker, dist, worker; and from the executor's worker back to the dist and the client. */
@@ -397,7 +367,7 @@ static void measure_singles(struct bench *b)
 
 static void set_targets(struct bench *b, const struct mix *m)
 {
-    char name[96];
+    char name[128];
 
     if (m->in_flight == 64)
         figures_at_least(b->figures, figure_name(name, m, "tasks", ""), m->tasks == 1 ? 30000 : 100000);
@@ -426,7 +396,7 @@ static void parse(int argc, char **argv, struct bench *b)
     static const struct option options[] = {
         {"hawk", 1, NULL, 'h'},   {"total", 1, NULL, 't'}, {"only", 1, NULL, 'o'},
         {"timers", 0, NULL, 'T'}, {"unix", 0, NULL, 'u'},  {"serve", 1, NULL, 's'},
-        {"answer", 1, NULL, 'a'}, {"tls", 0, NULL, 'l'},   {0}};
+        {"answer", 1, NULL, 'a'}, {"plain", 0, NULL, 'p'}, {0}};
 
     for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (o == 'h')
@@ -437,14 +407,14 @@ static void parse(int argc, char **argv, struct bench *b)
             b->timers = true;
         else if (o == 'u')
             b->unix_sockets = true;
-        else if (o == 'l')
-            b->with_tls = true;
+        else if (o == 'p')
+            b->plain = true;
         else if (o == 's')
             serve(optarg);
         else if (o == 'a')
             hop_answer(optarg);
         else if (o != 'o' || !parse_mix(optarg, b))
-            bench_die("usage: bench_noop [--timers] [--unix|--tls] [--hawk BINARY] [--total TASKS] "
+            bench_die("usage: bench_noop [--timers] [--unix|--plain] [--hawk BINARY] [--total TASKS] "
                       "[--only TASKSxJOBS] [FILE.json [ROUNDS]]");
     }
 }
@@ -454,13 +424,43 @@ static bool is_wanted(const struct bench *b, uint32_t tasks, uint32_t in_flight)
     return !b->only_tasks || (b->only_tasks == tasks && b->only_jobs == in_flight);
 }
 
-/* The first of mixes beside the peers, which go first in every second round. */
-static void round_of(struct bench *b, const struct mix *mixes, size_t n, bool peers_first)
+static const struct mix mixes[] = {{100, 64}, {100, 8}, {1, 64}, {1, 512}};
+#define MIXES (sizeof mixes / sizeof *mixes)
+#define MIX_IN_COLUMNS(i) (mixes[i].in_flight == 64)
+
+struct columns {
+    struct bench v[COLUMNS];
+    bool is_there[COLUMNS];
+};
+
+/* Each column in turn goes first. Returns the plain one's tasks per second. */
+static double round_of_mix(struct columns *all, size_t i, unsigned long round)
 {
+    double rates[COLUMNS] = {0}, cpus[COLUMNS] = {0};
+    char name[128];
+
+    for (unsigned long c = 0; c < COLUMNS; c++) {
+        enum column column = (enum column)((round + c) % COLUMNS);
+
+        if (all->is_there[column] && (column == COLUMN_PLAIN || MIX_IN_COLUMNS(i)))
+            measure(&all->v[column], &mixes[i], &rates[column], &cpus[column]);
+    }
+    columns_add(all->v[COLUMN_PLAIN].figures, figure_name(name, &mixes[i], "tasks", ""), "/s", rates);
+    columns_add(all->v[COLUMN_PLAIN].figures, figure_name(name, &mixes[i], "CPU of ", "all daemons"),
+                "us/task", cpus);
+    return rates[COLUMN_PLAIN];
+}
+
+/* The first of mixes beside the peers, which go first in every second round. */
+static void round_of(struct columns *all, unsigned long round)
+{
+    struct bench *b = &all->v[COLUMN_PLAIN];
+    bool peers_first = round % 2 == 1;
+
     if (b->peers && peers_first)
         peers_measure(b->peers, b->figures, b->total);
-    for (size_t i = 0; i < n; i++) {
-        double rate = is_wanted(b, mixes[i].tasks, mixes[i].in_flight) ? measure(b, &mixes[i]) : 0;
+    for (size_t i = 0; i < MIXES; i++) {
+        double rate = is_wanted(b, mixes[i].tasks, mixes[i].in_flight) ? round_of_mix(all, i, round) : 0;
 
         if (i > 0 || !b->peers)
             continue;
@@ -472,31 +472,59 @@ static void round_of(struct bench *b, const struct mix *mixes, size_t n, bool pe
         measure_singles(b);
 }
 
+static void print_columns(struct figures *f)
+{
+    static char text[2 * MIXES][128];
+    const char *what[2 * MIXES];
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < MIXES; i++) {
+        if (!MIX_IN_COLUMNS(i))
+            continue;
+        what[n] = figure_name(text[n], &mixes[i], "tasks", "");
+        n++;
+        what[n] = figure_name(text[n], &mixes[i], "CPU of ", "all daemons");
+        n++;
+    }
+    columns_print(f, what, n);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct mix mixes[] = {{100, 64}, {100, 8}, {1, 64}, {1, 512}};
-    size_t n = sizeof mixes / sizeof *mixes;
-    struct bench b = {.total = 300000};
+    struct bench options = {.total = 300000};
+    static struct columns all;
+    struct bench *plain = &all.v[COLUMN_PLAIN];
     unsigned long rounds;
 
     bench_name("bench_noop");
-    hawk_path(b.hawk);
-    parse(argc, argv, &b);
+    hawk_path(options.hawk);
+    parse(argc, argv, &options);
     rounds = optind + 1 < argc ? strtoul(argv[optind + 1], NULL, 10) : 5;
-    b.figures = figures_new("noop");
-    start_all(&b);
-    b.loop = loop_new(LOOP_NET);
-    if (!b.timers && is_wanted(&b, mixes[0].tasks, mixes[0].in_flight))
-        b.peers = peers_start();
+    all.is_there[COLUMN_PLAIN] = true;
+    all.is_there[COLUMN_SIGNED] = !options.plain && !options.unix_sockets;
+    all.is_there[COLUMN_RUN_AS] = all.is_there[COLUMN_SIGNED] && columns_enter_machine();
+    options.figures = figures_new("noop");
+    for (enum column c = 0; c < COLUMNS; c++) {
+        all.v[c] = options;
+        if (all.is_there[c])
+            start_all(&all.v[c], c);
+    }
+    struct loop *loop = loop_new(LOOP_NET);
+    for (enum column c = 0; c < COLUMNS; c++)
+        all.v[c].loop = loop;
+    if (!plain->timers && is_wanted(plain, mixes[0].tasks, mixes[0].in_flight))
+        plain->peers = peers_start();
     for (unsigned long r = 0; r < rounds; r++)
-        round_of(&b, mixes, n, r % 2 == 1);
-    if (b.peers)
-        peers_stop(b.peers);
-    tls_free(b.tls);
-    loop_free(b.loop);
-    stop_all(&b);
-    for (size_t i = 0; i < n; i++)
-        set_targets(&b, &mixes[i]);
-    figures_end(b.figures, optind < argc ? argv[optind] : NULL);
+        round_of(&all, r);
+    if (plain->peers)
+        peers_stop(plain->peers);
+    for (enum column c = 0; c < COLUMNS; c++)
+        if (all.is_there[c])
+            stop_all(&all.v[c]);
+    loop_free(loop);
+    for (size_t i = 0; i < MIXES; i++)
+        set_targets(plain, &mixes[i]);
+    print_columns(plain->figures);
+    figures_end(plain->figures, optind < argc ? argv[optind] : NULL);
     return 0;
 }

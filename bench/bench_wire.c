@@ -79,7 +79,7 @@ static void start(struct cluster *c, struct loop *loop, const struct setting *s,
     UNTIL(c, hosted_counts(c->hosted)->dists == s->workers, "only %u of %u workers were dialled",
           hosted_counts(c->hosted)->dists, s->workers);
     c->dist_bytes = program_memory(c->dist, "VmRSS");
-    c->session = session_new(loop, c->dist_addr, NULL, NULL);
+    c->session = session_new(loop, c->dist_addr, NULL, NULL, NULL);
 }
 
 static void stop(struct cluster *c)

@@ -77,7 +77,7 @@ int main(int argc, char **argv)
     arrivals_read(&a, argv[2]);
     l = loop_new(LOOP_NET);
     alarm.watched = loop_fd_add(l, alarm.fd, LOOP_READ, on_alarm, &alarm);
-    s = session_new(l, argv[1], on_end, &a);
+    s = session_new(l, argv[1], NULL, on_end, &a);
     a.start_us = arrivals_now_us() + START_US;
     for (uint32_t i = 0; i < a.n; i++) {
         turn_until(l, &alarm, a.start_us + a.v[i].at_us);

@@ -1,4 +1,4 @@
-/* `hawk user add|list|revoke`, where the user root is kept. */
+/* `hawk user add|list|revoke|serve`, where the user root is kept. */
 #include "ca/user_command.h"
 
 #include "base/mem.h"
@@ -6,7 +6,8 @@
 #include "ca/ca.h"
 #include "ca/credential.h"
 #include "ca/file.h"
-#include "ca/users.h"
+#include "ca/grant.h"
+#include "ca/login_socket.h"
 #include "cli/document.h"
 #include "cli/print.h"
 #include "net/addr.h"
@@ -23,8 +24,9 @@
 #define WHY (PATH_MAX + 300)
 
 struct user_options {
-    const char *ca, *scopes, *dist, *out, *output, *uid;
+    const char *ca, *scopes, *dist, *out, *output, *uid, *socket;
     int64_t life_us;
+    uint32_t lowest_uid;
 };
 
 const struct flag user_flags[] = {
@@ -33,15 +35,20 @@ const struct flag user_flags[] = {
     FLAG(TEXT, struct user_options, uid, "uid", 0, "N",
          "add: the user's uid on the cluster's machines; default: that of the account of this name here"),
     FLAG(TEXT, struct user_options, scopes, "scopes", 0, "LIST",
-         "add: what the user may do, of read, submit, operate, admin; default: read,submit, or as before"),
+         "add, serve: what the user may do, of read, submit, operate, admin; default: read,submit, or as "
+         "before"),
     FLAG_ABOVE_0(struct user_options, life_us, "for", 0, "TIME",
-                 "add: how long the credential is good; default: 30d"),
+                 "add, serve: how long the credential is good; default: 30d, and 12h at the socket"),
     FLAG(TEXT, struct user_options, dist, "dist", 0, "ADDRESS",
-         "add: dists that the user's commands ask, comma separated; default: $HAWK_DIST, else none"),
+         "add, serve: dists that the user's commands ask, comma separated; default: $HAWK_DIST, else none"),
     FLAG(TEXT, struct user_options, out, "out", 0, "FILE",
          "add: where the credential goes, to be taken with `hawk login FILE`; default: the home of the user, "
          "or "
          "NAME.credential where he has none here"),
+    FLAG(TEXT, struct user_options, socket, "socket", 0, "PATH",
+         "serve: the login socket; default: " LOGIN_SOCKET),
+    FLAG_NUMBER(struct user_options, lowest_uid, "lowest-uid", 0, "N",
+                "serve: users below get no credential there; default: 1000", 1, UINT32_MAX - 2),
     FLAG(CHOICE, struct user_options, output, "output", 'o', "table|json", "form of the output"),
     {0},
 };
@@ -54,6 +61,10 @@ const char user_details[] =
     "remove\n"
     "it when the user has taken it with `hawk login FILE`. Adding a user again renews the credential.\n"
     "list shows who has been given one.\n"
+    "serve opens a socket on this machine. Whoever runs `hawk login` here takes a credential there: the "
+    "kernel "
+    "says\n"
+    "who it is. It serves until SIGTERM; hawk-login.service runs it.\n"
     "revoke makes all credentials of a user worthless that were made until now, and ends his connections. "
     "It\n"
     "writes DIR/denied, which a central with --ca DIR tells all nodes; for any other, copy that file into\n"
@@ -64,6 +75,7 @@ const char user_details[] =
     "  hawk user add olga --scopes read,submit,operate --for 90d\n"
     "  hawk user add bob --uid 1002 --dist 10.0.0.1:7071 --out bob.credential\n"
     "  hawk user list\n"
+    "  hawk user serve --dist 10.0.0.1:7071\n"
     "  hawk user revoke bob\n";
 
 static int say_failure(int err, const char *why)
@@ -73,20 +85,6 @@ static int say_failure(int err, const char *why)
 }
 
 /* ---- Whom ---- */
-
-/* The list of revoked names; NULL: there is none that can be read. */
-static struct denied *read_denied(const char *dir)
-{
-    char path[PATH_MAX], why[WHY], *text = NULL, *roots = NULL;
-    struct denied *d = NULL;
-
-    if (ca_path(path, dir, CA_ROOTS, why, sizeof why) && ca_read(path, &roots, why, sizeof why) == 0 &&
-        ca_path(path, dir, CA_DENIED, why, sizeof why) && ca_read(path, &text, why, sizeof why) == 0)
-        d = denied_read(text, roots, why, sizeof why);
-    free(text);
-    free(roots);
-    return d;
-}
 
 static bool account_uid(const char *name, uint32_t *uid)
 {
@@ -102,7 +100,8 @@ static bool account_uid(const char *name, uint32_t *uid)
 /* The uid that is asked for, that the user had, or that his account has. An exit code. */
 static int choose_uid(const struct user_options *o, const struct users *u, struct identity *who)
 {
-    const struct identity *known = users_find(u, who->name), *other;
+    const struct identity *known = users_find(u, who->name);
+    char why[WHY];
     uint64_t n;
 
     who->has_uid = true;
@@ -116,12 +115,8 @@ static int choose_uid(const struct user_options *o, const struct users *u, struc
         return usage_error("user add: no account is called %s here: say with --uid which uid he has on the "
                            "cluster's machines",
                            who->name);
-    if (known && known->uid != who->uid)
-        return usage_error("user add: %s has uid %u: another person needs another name", who->name,
-                           (unsigned)known->uid);
-    other = users_find_uid(u, who->uid);
-    if (other && strcmp(other->name, who->name) != 0)
-        return usage_error("user add: uid %u is %s's already", (unsigned)who->uid, other->name);
+    if (grant_check(u, who, why, sizeof why) != 0)
+        return usage_error("user add: %s", why);
     return HAWK_EXIT_OK;
 }
 
@@ -171,38 +166,6 @@ static int put_credential(const struct credential *c, const char *out, struct pl
     return err;
 }
 
-/* Certificates are denied that were made until a second: one of that very second would be, too. */
-static void wait_until_good(const char *dir, struct identity *who)
-{
-    struct denied *d = read_denied(dir);
-
-    for (who->made_s = time(NULL); d && denied_has(d, who); who->made_s = time(NULL))
-        usleep(50 * 1000);
-    denied_free(d);
-}
-
-static int make_credential(const char *dir, const struct user_options *o, const struct identity *who,
-                           struct credential *c, char *why, size_t size)
-{
-    char path[PATH_MAX], *roots = NULL;
-    const char *dist = o->dist ? o->dist : getenv("HAWK_DIST");
-    struct ca_root *root;
-    int err = ca_root_open(&root, dir, ROLE_NONE, why, size);
-
-    *c = (struct credential){0};
-    if (!err)
-        err = ca_path(path, dir, CA_ROOTS, why, size) ? ca_read(path, &roots, why, size) : HAWK_EIO;
-    if (!err)
-        err =
-            credential_make(c, root, who, o->life_us ? o->life_us : CA_USER_LIFE_US, roots, dist ? dist : "");
-    if (err == HAWK_EINVALID)
-        snprintf(why, size, "'%s' cannot be in a certificate: a name has letters, digits, '-', '_' and '.'",
-                 who->name);
-    free(roots);
-    ca_root_free(root);
-    return err;
-}
-
 static void say_added(const struct identity *who, const struct place *at)
 {
     char scopes[SCOPES_TEXT], until[CLOCK_TEXT];
@@ -221,18 +184,30 @@ static void say_added(const struct identity *who, const struct place *at)
                (unsigned)who->uid, scopes, until, at->path);
 }
 
-static int check_dists(const char *list)
+static int check_life(const struct user_options *o, const char *word)
+{
+    return o->life_us && o->life_us < US_PER_S ? usage_error("user %s: --for is at least 1s", word) : 0;
+}
+
+static int check_dists(const char *list, const char *word)
 {
     char addr[ADDR_TEXT], why[512];
 
     if (list && strlen(list) >= LOGIN_DIST_MAX)
-        return usage_error("user add: these are too many dists");
+        return usage_error("user %s: these are too many dists", word);
     while (list && *list) {
         list = addr_first(list, addr);
         if (addr_check(addr, why, sizeof why) != 0)
-            return usage_error("user add: --dist: %s", why);
+            return usage_error("user %s: --dist: %s", word, why);
     }
     return HAWK_EXIT_OK;
+}
+
+static const char *dists_told(const struct user_options *o)
+{
+    const char *env = getenv("HAWK_DIST");
+
+    return o->dist ? o->dist : env ? env : "";
 }
 
 static int add_user(const char *dir, const char *name, const struct user_options *o)
@@ -246,20 +221,16 @@ static int add_user(const char *dir, const char *name, const struct user_options
 
     if (strlen(name) > LIMIT_NAME_BYTES || !identity_name_fits(name))
         return usage_error("user add: a name has letters, digits, '-', '_' and '.'");
-    if (o->life_us && o->life_us < US_PER_S)
-        return usage_error("user add: --for is at least 1s");
     snprintf(who.name, sizeof who.name, "%s", name);
-    if ((code = check_dists(o->dist)) != 0)
+    if ((code = check_life(o, "add")) != 0 || (code = check_dists(o->dist, "add")) != 0)
         return code;
     err = users_open(&u, dir, true, why, sizeof why);
     code = err ? say_failure(err, why) : choose_uid(o, &u, &who);
     if (!code)
         code = choose_scopes(o, &u, &who);
     if (!code) {
-        wait_until_good(dir, &who);
-        err = make_credential(dir, o, &who, &c, why, sizeof why);
-        if (!err)
-            err = users_put(&u, &c.who, why, sizeof why);
+        err = grant_credential(&u, &who, o->life_us ? o->life_us : CA_USER_LIFE_US, dists_told(o), &c, why,
+                               sizeof why);
         if (!err)
             err = put_credential(&c, o->out, &at, why, sizeof why);
         if (err)
@@ -313,7 +284,7 @@ static int list_users(const char *dir)
     struct users u;
     char why[WHY];
     int err = users_open(&u, dir, false, why, sizeof why), code = HAWK_EXIT_OK;
-    struct denied *d = err ? NULL : read_denied(dir);
+    struct denied *d = err ? NULL : grant_denied(dir);
 
     if (err)
         code = say_failure(err, why);
@@ -355,9 +326,31 @@ static int revoke_user(const char *dir, const char *name)
     return HAWK_EXIT_OK;
 }
 
+/* ---- The login socket ---- */
+
+static int serve(const char *dir, const struct user_options *o)
+{
+    struct login_socket_config config = {.path = o->socket ? o->socket : LOGIN_SOCKET,
+                                         .ca = dir,
+                                         .dist = dists_told(o),
+                                         .life_us = o->life_us ? o->life_us : LOGIN_SOCKET_LIFE_US,
+                                         .scopes = SCOPES_OF_USERS,
+                                         .lowest_uid = o->lowest_uid};
+    int code = check_life(o, "serve");
+
+    if (!code)
+        code = check_dists(config.dist, "serve");
+    if (code)
+        return code;
+    if (o->scopes && !scopes_parse(o->scopes, &config.scopes))
+        return usage_error("user serve: --scopes is a list of read, submit, operate and admin, not '%s'",
+                           o->scopes);
+    return login_socket_serve(&config);
+}
+
 int user_main(int argc, char **argv)
 {
-    struct user_options o = {0};
+    struct user_options o = {.lowest_uid = LOGIN_SOCKET_LOWEST_UID};
     int first = flags_parse("user", user_flags, NULL, false, argc, argv, &o), n = argc - first;
     const char *dir = o.ca ? o.ca : CA_DIR;
 
@@ -369,7 +362,8 @@ int user_main(int argc, char **argv)
         return revoke_user(dir, argv[first + 1]);
     if (n == 1 && strcmp(argv[first], "list") == 0)
         return list_users(dir);
-    return usage_error(
-        "user: write `hawk user add NAME`, `hawk user list` or `hawk user revoke NAME`; `hawk help "
-        "user` tells more");
+    if (n == 1 && strcmp(argv[first], "serve") == 0)
+        return serve(dir, &o);
+    return usage_error("user: write `hawk user add NAME`, `hawk user list`, `hawk user revoke NAME` or `hawk "
+                       "user serve`; `hawk help user` tells more");
 }

@@ -8,28 +8,77 @@
 
 /* ---- Applications ---- */
 
-struct central_app *central_app_get(struct central *c, struct blob *name)
+static bool has_told(const struct node *n, const struct central_app *a)
 {
-    uint64_t id = app_id(name);
-    struct central_app *a;
+    for (uint32_t i = 0; i < n->n_apps; i++)
+        if (n->apps[i] == a)
+            return true;
+    return false;
+}
 
-    HASH_FIND(hh, c->apps, &id, sizeof id, a);
-    if (a)
-        return a;
-    a = xcalloc(1, sizeof *a);
-    a->id = id;
+bool central_node_serves(const struct node *n, const struct central_app *a)
+{
+    return !a || has_told(n, a) || (a->shared && has_told(n, a->shared));
+}
+
+/* Puts n into the application's list, or takes it out, as it serves it or not. */
+static void list_node(struct central_app *a, struct node *n)
+{
+    bool serves = central_node_serves(n, a);
+    uint32_t i = 0;
+
+    while (i < a->nodes_n && a->nodes[i] != n)
+        i++;
+    if (serves && i == a->nodes_n) {
+        vec_grow(a->nodes, a->nodes_n, a->nodes_cap);
+        a->nodes[a->nodes_n++] = n;
+    } else if (!serves && i < a->nodes_n) {
+        a->nodes[i] = a->nodes[--a->nodes_n];
+    }
+}
+
+static struct central_app *app_new(struct central *c, struct blob *key, struct blob *name, struct blob *user)
+{
+    struct central_app *a = xcalloc(1, sizeof *a);
+
+    a->key = blob_ref(key);
     a->name = blob_ref(name);
+    a->user = user ? blob_ref(user) : NULL;
+    list_init(&a->own);
     kept_init(&a->kept);
     list_init(&a->waiting);
-    HASH_ADD(hh, c->apps, id, sizeof a->id, a);
+    HASH_ADD_KEYPTR(hh, c->apps, a->key->data, a->key->len, a);
+    return a;
+}
+
+struct central_app *central_app_get(struct central *c, struct blob *name, struct blob *user)
+{
+    struct blob *key = app_key(name, user);
+    struct central_app *a;
+
+    HASH_FIND(hh, c->apps, key->data, key->len, a);
+    bool new = !a;
+    if (new)
+        a = app_new(c, key, name, user);
+    blob_drop(key);
+    if (!new || !user)
+        return a;
+    a->shared = central_app_get(c, name, NULL);
+    list_push_tail(&a->shared->own, &a->own);
+    for (uint32_t i = 0; i < a->shared->nodes_n; i++)
+        list_node(a, a->shared->nodes[i]);
     return a;
 }
 
 static void app_free(struct central *c, struct central_app *a)
 {
     HASH_DEL(c->apps, a); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
+    if (a->user)
+        list_remove(&a->own);
     list_remove(&a->waiting);
+    blob_drop(a->key);
     blob_drop(a->name);
+    blob_drop(a->user);
     free(a->nodes);
     kept_free(&a->kept);
     free(a);
@@ -37,14 +86,25 @@ static void app_free(struct central *c, struct central_app *a)
 
 void central_app_settle(struct central *c, struct central_app *a)
 {
-    if (a->nodes_n == 0 && a->jobs == 0)
-        app_free(c, a);
+    struct central_app *shared = a->shared;
+    bool told = false;
+
+    for (uint32_t i = 0; i < a->nodes_n && !told; i++)
+        told = has_told(a->nodes[i], a);
+    if (told || a->jobs > 0 || (!a->user && !list_empty(&a->own)))
+        return;
+    app_free(c, a);
+    if (shared)
+        central_app_settle(c, shared);
 }
 
 void central_apps_free(struct central *c)
 {
     struct central_app *a, *next;
 
+    HASH_ITER(hh, c->apps, a, next)
+        if (a->user) /* each is in the list of another one */
+            app_free(c, a);
     HASH_ITER(hh, c->apps, a, next)
         app_free(c, a);
 }
@@ -57,6 +117,7 @@ static void send_app(struct central *c, const struct node *dist, const struct no
     struct msg *m = central_send(c, dist, MSG_APP);
 
     m->app.name = blob_ref(a->name);
+    m->app.user = a->user ? blob_ref(a->user) : NULL;
     m->app.node = n->id;
     m->app.on = on;
 }
@@ -73,7 +134,8 @@ void central_apps_send_all(struct central *c, const struct node *dist)
 
     HASH_ITER(hh, c->apps, a, next)
         for (uint32_t i = 0; i < a->nodes_n; i++)
-            send_app(c, dist, a->nodes[i], a, true);
+            if (has_told(a->nodes[i], a))
+                send_app(c, dist, a->nodes[i], a, true);
 }
 
 void central_apps_send(struct central *c, const struct node *dist, const struct node *n)
@@ -82,21 +144,33 @@ void central_apps_send(struct central *c, const struct node *dist, const struct 
         send_app(c, dist, n, n->apps[i], true);
 }
 
-bool central_node_serves(const struct node *n, const struct central_app *a)
-{
-    for (uint32_t i = 0; a && i < n->n_apps; i++)
-        if (n->apps[i] == a)
-            return true;
-    return !a;
-}
-
 static void note_set(struct central *c, struct node *n)
 {
     uint64_t apps = 0;
 
     for (uint32_t i = 0; i < n->n_apps; i++)
-        apps |= app_set(n->apps[i]->id);
+        apps |= app_set_of(app_id(n->apps[i]->name), n->apps[i]->user ? user_number(n->apps[i]->user) : 0);
     central_pairing_serves(c, n, apps);
+}
+
+/* n has told a, or does not any more. */
+static void list_app(struct central_app *a, struct node *n)
+{
+    list_node(a, n);
+    if (a->user)
+        return;
+    list_foreach(&a->own, l, next)
+        list_node(container_of(l, struct central_app, own), n);
+}
+
+static bool has_jobs(const struct central_app *a)
+{
+    bool any = a->jobs > 0;
+
+    if (!a->user)
+        list_foreach(&a->own, l, next)
+            any = any || container_of(l, struct central_app, own)->jobs > 0;
+    return any;
 }
 
 static void forget_app(struct central *c, struct node *n, struct central_app *a)
@@ -107,9 +181,7 @@ static void forget_app(struct central *c, struct node *n, struct central_app *a)
         i++;
     n->apps[i] = n->apps[--n->n_apps];
     note_set(c, n);
-    for (i = 0; a->nodes[i] != n;)
-        i++;
-    a->nodes[i] = a->nodes[--a->nodes_n];
+    list_app(a, n);
     central_app_settle(c, a);
 }
 
@@ -131,10 +203,9 @@ void central_on_app(struct central *c, const struct msg *in)
 {
     struct node *n = c->from;
     const struct msg_app *m = &in->app;
-    struct central_app *a = central_app_get(c, m->name);
-    bool serves = central_node_serves(n, a);
+    struct central_app *a = central_app_get(c, m->name, m->user);
 
-    if (m->on == serves || (m->on && n->n_apps == LIMIT_WORKER_APPS)) {
+    if (m->on == has_told(n, a) || (m->on && n->n_apps == LIMIT_WORKER_APPS)) {
         central_app_settle(c, a);
         return;
     }
@@ -146,10 +217,10 @@ void central_on_app(struct central *c, const struct msg *in)
     vec_grow(n->apps, n->n_apps, n->apps_cap);
     n->apps[n->n_apps++] = a;
     note_set(c, n);
-    vec_grow(a->nodes, a->nodes_n, a->nodes_cap);
-    a->nodes[a->nodes_n++] = n;
-    if (a->jobs > 0)
+    list_app(a, n);
+    if (has_jobs(a))
         central_recall_arm(c);
+    ends_look(c, n);
 }
 
 /* Looks at each worker: the heaps of central.waiting contain all workers. */

@@ -31,6 +31,7 @@ struct central *central_new(const struct central_config *cfg)
     kept_init(&c->kept);
     list_init(&c->apps_waiting);
     list_init(&c->owned);
+    ends_init(&c->ends);
     list_init(&c->results_untold);
     list_init(&c->results_told);
     list_init(&c->limbo);
@@ -144,6 +145,7 @@ static const struct {
     [MSG_HELD_END] = {central_on_held_end, WORKER},
     [MSG_APP] = {central_on_app, WORKER},
     [MSG_SERVES] = {central_on_serves, WORKER},
+    [MSG_ENDS] = {central_on_ends, WORKER},
     [MSG_OUT_OF_SERVICE] = {central_on_out_of_service, WORKER},
     [MSG_DRAINING] = {central_on_draining, WORKER},
     [MSG_PARKED] = {central_on_parked, WORKER},

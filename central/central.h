@@ -58,6 +58,7 @@ struct central_node {
     /* Workers: their long tasks, and the waiting time of a new one. */
     uint32_t long_placed, long_running;
     int64_t wait_us;
+    int64_t ends_us;          /* workers: when its tasks must have ended; TIME_NEVER: no end */
     bool partition_acked;     /* it knows its partition */
     uint8_t drain;            /* enum drain */
     uint8_t freezer;          /* workers: as HEARTBEAT has it; 0: not known */
@@ -73,8 +74,9 @@ node_id_t central_next_node(const struct central *c, node_id_t prev);
 /* Fills *v. False: there is no such node. */
 bool central_view_node(const struct central *c, node_id_t node, int64_t now_us, struct central_node *v);
 
-/* The i-th application that the node serves, in any order; NULL past the last. */
-const struct blob *central_node_app(const struct central *c, node_id_t node, uint32_t i);
+/* The i-th application that the node serves, in any order; NULL past the last. user: whose tasks; NULL: everybody's. */
+const struct blob *central_node_app(const struct central *c, node_id_t node, uint32_t i,
+                                    const struct blob **user);
 
 /* ---- Long jobs whose dist is away or has forgotten them ---- */
 

@@ -125,7 +125,8 @@ static uint32_t check_apps(const struct central *c)
     uint32_t waiting = 0;
 
     HASH_ITER(hh, c->apps, a, next) {
-        CHECK(a->nodes_n + a->jobs > 0);
+        CHECK(a->nodes_n + a->jobs > 0 || (!a->user && !list_empty(&a->own)));
+        CHECK(!a->user == !a->shared);
         CHECK(!kept_first(&a->kept) || !list_empty(&a->waiting));
         CHECK(!kept_first(&a->kept) || central_partition_holds(c) || head_waits(&a->kept) ||
               !central_app_best(c, a));
@@ -151,7 +152,7 @@ static void check_jobs(const struct central *c)
             check_job(c, j, tasks_in, places);
             held += j->n;
             kept += list_length(&j->kept);
-            keeping += !list_empty(&j->kept) && !j->held;
+            keeping += !list_empty(&j->kept) && !j->held && list_empty(&j->apart);
         }
     }
     for (int s = 0; s < TASK_STATE_COUNT; s++)
@@ -160,6 +161,7 @@ static void check_jobs(const struct central *c)
     CHECK(held <= c->cfg.long_tasks_max || held <= c->tasks_recovered || !c->recovered);
     CHECK(kept == places[PLACE_QUEUE]);
     CHECK(kept_check(c, &c->kept) + check_apps(c) == keeping);
+    ends_check(c);
     CHECK(list_length(&c->limbo) == places[PLACE_LIMBO]);
     CHECK(c->waiting.total == places[PLACE_WORKER]);
     /* No task waits while a worker could take it. */

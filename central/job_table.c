@@ -76,10 +76,11 @@ struct long_job *central_job_new(struct central *c, job_id_t job, uint32_t epoch
     j->since_us = c->now_us;
     list_init(&j->touched);
     list_init(&j->kept);
+    list_init(&j->apart);
     j->turn.seq = c->jobs_seen++;
     list_init(&j->orphan);
     if (desc->kind == PAYLOAD_APP) {
-        j->app = central_app_get(c, desc->app);
+        j->app = central_app_get(c, desc->app, desc->user->len > 0 ? desc->user : NULL);
         j->app->jobs++;
     }
     kept_enter(c, j);

@@ -66,6 +66,7 @@ static int64_t task_wait_us(const struct long_task *t)
 void central_job_view(const struct central *c, const struct long_job *j, int64_t now_us, struct job_view *v)
 {
     uint32_t in[TASK_STATE_COUNT] = {0};
+    struct usage_total total = {0};
     int64_t first_us = -1;
 
     for (uint32_t i = 0; i < j->n; i++) {
@@ -74,6 +75,7 @@ void central_job_view(const struct central *c, const struct long_job *j, int64_t
         in[j->tasks[i].state]++;
         if (us >= 0 && (first_us < 0 || us < first_us))
             first_us = us;
+        usage_add(&total, central_task_used(&j->tasks[i]));
     }
     *v = (struct job_view){
         .job = {j->key.job},
@@ -96,6 +98,7 @@ void central_job_view(const struct central *c, const struct long_job *j, int64_t
         .age_us = now_us - j->since_us,
         .response_us = j->state >= LONG_FINISHED ? j->ended_us - j->since_us : -1,
         .first_start_us = first_us,
+        .total = total,
     };
     owner_pauses_view(&j->pauses, now_us, v);
 }
@@ -118,6 +121,7 @@ void central_task_view(const struct central *c, const struct long_job *j, uint32
         .worker = {t->state == TASK_WAITING ? 0 : t->worker.v},
         .wait_us = task_wait_us(t),
         .run_us = final ? t->run_us : -1,
+        .used = central_task_used(t),
     };
     owner_pause_view(&j->pauses, i, now_us, v);
 }

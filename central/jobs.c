@@ -463,6 +463,7 @@ void central_on_journal_task(struct central *c, const struct msg *in)
     }
     t->failures = m->failures;
     t->run_us = m->run_us;
+    t->used = m->used;
     t->code = m->code;
     t->outcome = m->outcome;
     t->durable = true;

@@ -53,6 +53,7 @@ static void write_task(struct central *c, const struct long_task *t)
     m->journal_task.state = t->state;
     m->journal_task.outcome = t->outcome;
     m->journal_task.failures = t->failures;
+    m->journal_task.used = central_task_used(t);
 }
 
 static void write_cancel(struct central *c, const struct long_job *j)

@@ -139,19 +139,28 @@ static void leave(struct central *c, struct long_job *j)
         turns_leave(&kept_of(c, j)->turns, &j->user->turn);
 }
 
+/* It has no turn, though tasks of it wait. */
+static bool is_out(const struct long_job *j) { return j->held || !list_empty(&j->apart); }
+
 void kept_hold(struct central *c, struct long_job *j)
 {
-    if (j->held && heap_in(&j->turn))
+    if (is_out(j) && heap_in(&j->turn))
         leave(c, j);
-    else if (!j->held && !list_empty(&j->kept) && !heap_in(&j->turn))
+    else if (!is_out(j) && !list_empty(&j->kept) && !heap_in(&j->turn))
         kept_readmit(c, j);
+}
+
+void kept_set_apart(struct central *c, struct long_job *j)
+{
+    list_push_tail(&c->ends.apart, &j->apart);
+    kept_hold(c, j);
 }
 
 void kept_add(struct central *c, struct long_task *t)
 {
     struct long_job *j = t->job;
 
-    if (list_empty(&j->kept) && !j->held)
+    if (list_empty(&j->kept) && !is_out(j))
         kept_readmit(c, j);
     list_push_tail(&j->kept, &t->w.link);
 }
@@ -161,7 +170,10 @@ void kept_remove(struct central *c, struct long_task *t)
     struct long_job *j = t->job;
 
     list_remove(&t->w.link);
-    if (list_empty(&j->kept) && heap_in(&j->turn))
+    if (!list_empty(&j->kept))
+        return;
+    list_remove(&j->apart);
+    if (heap_in(&j->turn))
         leave(c, j);
 }
 
@@ -232,7 +244,7 @@ static void check_user(const struct central *c, const struct kept *k, const stru
 
         CHECK(k == (j->app ? &j->app->kept : &c->kept));
         CHECK(u == j->user);
-        CHECK(!list_empty(&j->kept) && !j->held);
+        CHECK(!list_empty(&j->kept) && !is_out(j));
         if (!j->app && j->starts.n == 0 && central_task_index(t) < j->released)
             check_bound(c, j);
     }

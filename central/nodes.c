@@ -47,6 +47,7 @@ static struct node *node_new(struct central *c, struct blob *name, node_id_t id,
     list_init(&n->stuck);
     list_init(&n->out);
     list_init(&n->own);
+    n->ends_us = TIME_NEVER;
     list_push_tail(&c->by_state[NODE_AWAY], &n->by_state);
     HASH_ADD_KEYPTR(hh, c->names, n->name->data, n->name->len, n);
     while (c->nodes_end <= id.v) {
@@ -127,6 +128,7 @@ void central_node_update_eligible(struct central *c, struct node *n)
 {
     if (n->waiting.n_slots)
         waiting_set_eligible(&c->waiting, &n->waiting, central_node_eligible(c, n), c->now_us);
+    ends_look(c, n);
 }
 
 void central_node_report(struct central *c, const struct node *n, enum node_change change)
@@ -330,6 +332,7 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
     list_remove(&n->out);
     central_pairing_forget(c, n);
     if (fresh) {
+        ends_forget(c, n);
         n->queued = n->running_short = n->running_long = n->paused = n->jobs_unfinished = 0;
         n->freezer = 0;
         free(n->counters);

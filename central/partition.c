@@ -55,24 +55,31 @@ static void move(struct central *c, struct node *n, bool general)
     central_members_changed(c, n);
 }
 
-/* Long jobs keep at least one worker, and so do those of a user whose workers run his commands alone. With such
- * workers O(workers). */
+static bool serve_the_same(const struct node *a, const struct node *b)
+{
+    return !a->serves == !b->serves && a->user == b->user;
+}
+
+/* Long jobs keep at least one worker, with as much time left as any, and so do those of a user whose workers run his
+ * commands alone. Where workers have an end or run one user's commands alone, O(workers). */
 bool central_partition_keeps(const struct central *c, const struct node *n)
 {
-    if (list_empty(&c->owned))
+    if (list_empty(&c->owned) && c->ends.workers == 0)
         return c->n_general > (n->counted && n->general);
     for (uint32_t id = 1; id < c->nodes_end; id++) {
         const struct node *other = c->nodes[id];
 
-        if (other != n && is_general(other) && !other->serves == !n->serves && other->user == n->user)
+        if (other != n && is_general(other) && serve_the_same(other, n) && other->ends_us >= n->ends_us)
             return true;
     }
     return false;
 }
 
-/* Of the general workers with at most so many slots, the one with the lowest id; NULL: none. */
+/* Of the general workers with at most so many slots, the one that ends first; of several the one with the lowest id.
+ * NULL: none. */
 static struct node *next_to_reserve(struct central *c, uint64_t slots)
 {
+    struct node *first = NULL;
     uint32_t fit = 0;
 
     if (c->n_general < 2)
@@ -86,18 +93,42 @@ static struct node *next_to_reserve(struct central *c, uint64_t slots)
     for (uint32_t id = c->general_first; id < c->nodes_end; id++) {
         struct node *n = c->nodes[id];
 
-        if (is_general(n) && n->slots <= slots && central_partition_keeps(c, n))
-            return n;
+        if (!is_general(n) || n->slots > slots || (first && n->ends_us >= first->ends_us) ||
+            !central_partition_keeps(c, n))
+            continue;
+        first = n;
+        if (c->ends.workers == 0)
+            break;
     }
-    return NULL;
+    return first;
 }
 
-/* The reserved worker with the highest id; NULL: none. */
+/* The reserved worker that ends last; of several the one with the highest id. NULL: none. */
 static struct node *next_to_release(struct central *c)
 {
     while (c->reserved_last > 0 && !is_reserved(central_node_by_id(c, (node_id_t){c->reserved_last})))
         c->reserved_last--;
-    return c->reserved_last ? c->nodes[c->reserved_last] : NULL;
+    struct node *last = c->reserved_last ? c->nodes[c->reserved_last] : NULL;
+    for (uint32_t id = c->reserved_last; c->ends.workers > 0 && id > 0; id--)
+        if (is_reserved(c->nodes[id]) && c->nodes[id]->ends_us > last->ends_us)
+            last = c->nodes[id];
+    return last;
+}
+
+/* The reserved worker that ends last of those that should be general: no general worker serves as well. */
+static struct node *next_unkept(struct central *c)
+{
+    struct node *last = NULL;
+
+    if (c->n_general > 0 && list_empty(&c->owned) && c->ends.workers == 0)
+        return NULL;
+    for (uint32_t id = c->reserved_last; id > 0; id--) {
+        struct node *n = c->nodes[id];
+
+        if (is_reserved(n) && (!last || n->ends_us > last->ends_us) && !central_partition_keeps(c, n))
+            last = n;
+    }
+    return last;
 }
 
 void central_partition_balance(struct central *c)
@@ -112,20 +143,29 @@ void central_partition_balance(struct central *c)
         CHECK(n);
         move(c, n, true);
     }
-    if (c->n_general == 0 || !list_empty(&c->owned))
-        for (uint32_t id = c->reserved_last; id > 0; id--)
-            if (is_reserved(n = c->nodes[id]) && !central_partition_keeps(c, n))
-                move(c, n, true);
+    while ((n = next_unkept(c)))
+        move(c, n, true);
     while (c->slots_reserved < target && (n = next_to_reserve(c, target - c->slots_reserved)))
         move(c, n, false);
+}
+
+/* A worker that leaves no time for long tasks is as good for short ones: it takes the place of a reserved one that has
+ * more. What is less than the cutoff makes no difference to long tasks. */
+void central_partition_end_known(struct central *c, const struct node *n)
+{
+    struct node *other = is_general(n) && !central_partition_settles(c) ? next_to_release(c) : NULL;
+
+    if (other && n->ends_us < other->ends_us - c->policy.cutoff_us && n->slots <= other->slots &&
+        serve_the_same(n, other))
+        move(c, other, true);
+    central_partition_balance(c);
 }
 
 uint32_t central_partition_least(const struct central *c)
 {
     uint32_t least = 1;
 
-    if (central_partition_settles(c) || c->slots_reserved || !c->n_workers ||
-        !policy_has(&c->policy, POLICY_PARTITION) || !c->policy.short_share_ppm)
+    if (central_partition_settles(c) || c->slots_reserved || !c->n_workers || !policy_reserves(&c->policy))
         return 0;
     while (!c->general_with[least])
         least++;

@@ -6,26 +6,46 @@ static bool may_send(struct central *c, const struct long_task *t)
     return central_job_may_send(c, t->job, central_task_index(t));
 }
 
+/* Of the ranked workers where j's tasks fit, the one with the least waiting time. O(1), or O(workers that serve its
+ * application) if some have an end. */
+static struct node *first_that_fits(struct central *c, const struct heap *ranked, const struct long_job *j)
+{
+    const struct heap_node *best = NULL;
+    int64_t estimate_us = ends_estimate(c, j);
+
+    if (estimate_us <= 0)
+        best = heap_min(ranked);
+    for (uint32_t i = 0; estimate_us > 0 && i < ranked->n; i++) {
+        const struct heap_node *h = ranked->v[i].node;
+
+        if (ends_fit(c, container_of(h, struct node, rank), estimate_us) &&
+            (!best || h->key < best->key || (h->key == best->key && h->seq < best->seq)))
+            best = h;
+    }
+    return best ? container_of((struct heap_node *)best, struct node, rank) : NULL;
+}
+
 /* Places tasks that need an executor on workers that serve their application. O(workers that serve it + tasks
  * * log of these). */
 static void place_for_app(struct central *c, struct central_app *a)
 {
     struct heap ranked;
-    struct heap_node *least;
     struct long_task *t;
 
     central_app_rank(c, a, &ranked);
-    while ((t = kept_first(&a->kept)) && (least = heap_min(&ranked))) {
-        struct node *n = container_of(least, struct node, rank);
+    while ((t = kept_first(&a->kept))) {
+        struct node *n = first_that_fits(c, &ranked, t->job);
 
-        if (!may_send(c, t))
+        if (!n && ends_set_apart(c, t->job))
+            continue;
+        if (!n || !may_send(c, t))
             break;
         kept_serve(c, t->job);
         central_task_place(c, t, n);
         if (central_node_takes(c, n))
-            heap_update(&ranked, least, waiting_at(&n->waiting, c->now_us), least->seq);
+            heap_update(&ranked, &n->rank, waiting_at(&n->waiting, c->now_us), n->rank.seq);
         else
-            heap_remove(&ranked, least);
+            heap_remove(&ranked, &n->rank);
     }
     heap_free(&ranked);
     if (!kept_first(&a->kept))
@@ -38,12 +58,13 @@ static struct node *best_for_user(struct central *c, const struct long_job *j)
 {
     bool early = !policy_has(&c->policy, POLICY_LATE_LONG);
     struct waiting_worker *best = early ? central_starts_best(c, j) : NULL;
+    int64_t estimate_us = ends_estimate(c, j);
 
     list_foreach(&c->owned, entry, next) {
         struct node *n = container_of(entry, struct node, own);
 
         if (n->user != j->user->number || !central_node_takes(c, n) ||
-            (owner_starts_avoid(&j->starts, n->id) && !j->starts.unstartable))
+            (owner_starts_avoid(&j->starts, n->id) && !j->starts.unstartable) || !ends_fit(c, n, estimate_us))
             continue;
         if (!best || waiting_at(&n->waiting, c->now_us) < waiting_at(best, c->now_us))
             best = &n->waiting;
@@ -60,7 +81,12 @@ static void place_for_users(struct central *c)
         struct long_task *t;
         struct node *to;
 
-        while ((t = kept_first_of(&c->kept, n->user)) && (to = best_for_user(c, t->job)) && may_send(c, t)) {
+        while ((t = kept_first_of(&c->kept, n->user))) {
+            to = best_for_user(c, t->job);
+            if (!to && ends_set_apart(c, t->job))
+                continue;
+            if (!to || !may_send(c, t))
+                break;
             kept_serve(c, t->job);
             central_task_place(c, t, to);
         }
@@ -86,6 +112,8 @@ void central_tasks_place(struct central *c)
     while ((t = kept_first(&c->kept))) {
         struct waiting_worker *w = central_starts_best(c, t->job);
 
+        if (!w && ends_set_apart(c, t->job))
+            continue;
         /* The task waits for another worker than the one that asks. Tasks behind it need not wait. */
         if (!w && t->job->starts.n > 0 && waiting_best(&c->waiting, c->now_us) && passed < PASSED_OVER_MAX) {
             kept_pass_over(t->job);

@@ -159,8 +159,10 @@ void central_policy_job_finished(struct central *c, const struct msg_history *jo
     blob_ref(job->name);
     if (follow_history(c))
         changed(c);
-    if (e)
-        push_estimate(c, e);
+    if (!e)
+        return;
+    push_estimate(c, e);
+    ends_learned(c, job->name);
 }
 
 /* ---- The operator's choice (docs/protocol.md 2) ---- */

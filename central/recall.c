@@ -50,6 +50,8 @@ static struct waiting_worker *sooner_worker(struct central *c, const struct long
     struct waiting_worker *best = serves ? &serves->waiting : a ? NULL : waiting_best(&c->waiting, c->now_us);
 
     r->looks += a ? a->nodes_n : 0;
+    if (best && !ends_fit(c, container_of(best, struct node, waiting), ends_estimate(c, t->job)))
+        return NULL;
     return best && best != here && waiting_at(best, c->now_us) + RECALL_GAIN_US < waiting_at(here, c->now_us)
                ? best
                : NULL;

@@ -19,7 +19,7 @@ static struct waiting_worker *best_unavoided(struct central *c, const struct lon
     struct waiting_worker *w;
 
     hide(c, j, true);
-    w = waiting_best(&c->waiting, c->now_us);
+    w = ends_best(c, j);
     hide(c, j, false);
     return w;
 }
@@ -28,13 +28,16 @@ static struct waiting_worker *best_unavoided(struct central *c, const struct lon
  * late binding O(workers). */
 static bool another_may_take(struct central *c, const struct long_job *j)
 {
+    int64_t estimate_us = ends_estimate(c, j);
+
     if (!policy_has(&c->policy, POLICY_LATE_LONG))
         return best_unavoided(c, j) != NULL;
     list_foreach(&c->by_state[NODE_UP], entry, next) {
         const struct node *n = container_of(entry, struct node, by_state);
 
         if (n->role == ROLE_WORKER && central_node_may_take(n) && central_node_serves(n, j->app) &&
-            (!n->serves || j->app || n->user == j->user->number) && !owner_starts_avoid(&j->starts, n->id))
+            (!n->serves || j->app || n->user == j->user->number) && !owner_starts_avoid(&j->starts, n->id) &&
+            ends_fit(c, n, estimate_us))
             return true;
     }
     return false;
@@ -47,7 +50,7 @@ struct waiting_worker *central_starts_best(struct central *c, const struct long_
 
     if (!w && avoids && policy_has(&c->policy, POLICY_LATE_LONG) && another_may_take(c, j))
         return NULL; /* that worker will ask */
-    return w ? w : waiting_best(&c->waiting, c->now_us);
+    return w ? w : ends_best(c, j);
 }
 
 bool central_starts_failed(struct central *c, struct node *n, struct long_task *t)

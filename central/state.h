@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "base/units.h"
 #include "central/config.h"
+#include "central/ends.h"
 #include "central/kept.h"
 #include "central/waiting.h"
 #include "msg/msg.h"
@@ -48,11 +49,11 @@ enum node_state {
     NODE_STATE_COUNT
 };
 
-/* An application: some worker serves it, or some long job needs it. */
-struct central_app {
-    UT_hash_handle hh;
-    uint64_t id;
-    struct blob *name;
+struct central_app {   /* as struct dist_app; jobs are long ones */
+    UT_hash_handle hh; /* by key */
+    struct blob *key, *name, *user;
+    struct central_app *shared;
+    struct list own;
     struct node **nodes; /* the nodes that serve it */
     uint32_t nodes_n, nodes_cap;
     uint32_t jobs;
@@ -92,11 +93,11 @@ struct node {
     uint32_t sent;  /* TASK_ENQUEUE since it joined, with those that wait for their record */
     struct waiting_worker waiting; /* the worker's long tasks */
 
-    struct list by_state; /* in central.by_state[state]; NODE_UP: the least recently heard first */
-    bool journalled;      /* its id is durable */
-    bool empty;           /* it is drained, and says that it has no work left */
-    bool awaited;         /* counted in central.n_awaited */
-    int64_t suspect_us;
+    struct list by_state;           /* in central.by_state[state]; NODE_UP: the least recently heard first */
+    bool journalled;                /* its id is durable */
+    bool empty;                     /* it is drained, and says that it has no work left */
+    bool awaited;                   /* counted in central.n_awaited */
+    int64_t suspect_us, ends_us;    /* ends_us: when a worker's tasks must have ended; TIME_NEVER: no end */
     int64_t drain_us, heartbeat_at; /* when it was drained; when its last heartbeat came */
     struct blob *name, *addr;
     uint64_t incarnation;
@@ -112,7 +113,7 @@ struct node {
     struct list out;           /* in central.out_of_service while it is out of service by itself */
     struct blob *out_why;      /* its last reason; NULL: never out */
     struct heap_node rank;     /* while tasks of an application are placed: by waiting time */
-    struct central_app **apps; /* the applications that it serves */
+    struct central_app **apps; /* the applications that it has told */
     uint32_t n_apps, apps_cap;
     uint64_t app_set; /* their bits */
     /* While it is stuck: a thief that serves none of these gets nothing there; 0: any thief can help. */
@@ -121,7 +122,6 @@ struct node {
     uint32_t user;       /* his user_number() */
     struct list own;     /* in central.owned if it serves one user */
     uint32_t hinted;     /* the last round in which it got a hint */
-
     uint32_t queued, running_short, running_long, paused, jobs_unfinished; /* from its last heartbeat */
     uint64_t *counters; /* COUNTER_COUNT values, as it reported them; NULL: none yet */
     UT_hash_handle hh;
@@ -133,37 +133,36 @@ enum task_place {
     PLACE_NONE,   /* its job is not journalled yet, or the task has ended */
     PLACE_QUEUE,  /* it waits for a worker: in long_job.kept */
     PLACE_WORKER, /* it is at a worker: in node.waiting, queued or running */
-    /* It may be at a worker that is away, until the lease is over: in central.limbo, ordered by w.due_us. */
-    PLACE_LIMBO,
+    PLACE_LIMBO,  /* perhaps at a worker that is away, until its lease ends: in central.limbo, by w.due_us */
 };
 
 /* A task. `place` says in which list w.link is.
  *
  *   place = WORKER <=> w.worker is not NULL;  place = WORKER => state is PLACED or RUNNING, RUNNING <=> w.running
- *   place = QUEUE => state = WAITING
- *   state is final => place = NONE;  durable => state is final
+ *   place = QUEUE => state = WAITING;  state is final => place = NONE;  durable => state is final
  *   its job is being journalled => place = NONE, state = WAITING */
 struct long_task {
-    /* Its link is in the list of `place`; PLACE_LIMBO: due_us is when it is placed again. */
-    struct waiting_task w;
+    struct waiting_task w; /* in the list of `place`; PLACE_LIMBO: due_us is when it is placed again */
     struct long_job *job;
     int64_t wait_us, run_us;
     node_id_t worker; /* the worker that has it, or had it last */
     int32_t code;
-    uint32_t seen;      /* node.joins of its worker when the worker last had it */
-    uint16_t attempt;   /* of the latest launch; 0: none yet */
-    uint16_t losses;    /* tries that were lost after they had started */
-    uint16_t failures;  /* tries that failed, and were followed by another */
-    uint16_t unstarted; /* launches that workers could not start */
-    uint8_t state;      /* enum task_state */
-    uint8_t place;      /* enum task_place */
-    uint8_t outcome;    /* not final: of the last try, if it failed and is to run again */
-    bool durable : 1;   /* final, and journalled */
-    bool cancelled : 1; /* it must be cancelled; its worker was told */
-    bool unsure : 1;    /* from the journal: later attempts than `attempt` may exist */
-    bool reported : 1;  /* a worker reported its end, and keeps it until acknowledged */
-    bool unsent : 1;    /* at a worker that does not know yet: the launch is being recorded */
-    bool recalled : 1;  /* its worker was asked to hand it back */
+    union {
+        uint32_t seen;     /* node.joins of its worker when the worker last had it */
+        struct usage used; /* if the state is final */
+    };
+    uint16_t attempt;          /* of the latest launch; 0: none yet */
+    uint16_t losses, failures; /* tries lost after their start; tries that failed and another followed */
+    uint16_t unstarted;        /* launches that workers could not start */
+    uint8_t state;             /* enum task_state */
+    uint8_t place;             /* enum task_place */
+    uint8_t outcome;           /* not final: of the last try, if it failed and is to run again */
+    bool durable : 1;          /* final, and journalled */
+    bool cancelled : 1;        /* it must be cancelled; its worker was told */
+    bool unsure : 1;           /* from the journal: later attempts than `attempt` may exist */
+    bool reported : 1;         /* a worker reported its end, and keeps it until acknowledged */
+    bool unsent : 1;           /* at a worker that does not know yet: the launch is being recorded */
+    bool recalled : 1;         /* its worker was asked to hand it back */
 };
 
 /* The result of a task. */
@@ -228,6 +227,7 @@ struct long_job {
     /* Its tasks that wait for a worker, by long_task.w.link. While there are any, `turn` is in its user's heap.
      * turn.seq numbers jobs in the order of arrival. */
     struct list kept;
+    struct list apart; /* in central.ends.apart: then it is in no heap */
     struct heap_node turn;
     int64_t size_us;     /* the size that `turn` goes by (central/kept.h) */
     uint32_t running;    /* its tasks that run at workers */
@@ -326,10 +326,10 @@ struct central {
     struct list by_state[NODE_STATE_COUNT];
     uint64_t slots, slots_reserved; /* of counted workers */
     struct list out_of_service;     /* nodes that are out of service by themselves, the latest last */
-    bool service_look; /* the number of workers has changed: perhaps some must return to service */
-    uint32_t n_workers, n_general;          /* counted workers; those of them that are general */
-    uint32_t general_first;                 /* no counted general worker has a smaller id */
-    uint32_t reserved_last;                 /* no counted reserved worker has a larger id */
+    bool service_look;              /* workers have changed in number: perhaps some must return to service */
+    uint32_t n_workers, n_general;  /* counted workers; those of them that are general */
+    uint32_t general_first;         /* no counted general worker has a smaller id */
+    uint32_t reserved_last;         /* no counted reserved worker has a larger id */
     uint32_t general_with[LIMIT_SLOTS + 1]; /* counted general workers by slots */
 
     struct list dists;   /* joined dists with a stream */
@@ -356,7 +356,6 @@ struct central {
     int64_t long_work_off_us; /* when workers are told that there is none; TIME_NEVER */
 
     int64_t recall_us, demand_us; /* when to look for tasks to recall, at what short jobs use; TIME_NEVER */
-
     struct waiting waiting;
     struct long_job *long_jobs; /* by (job, epoch) */
     struct list jobs[LONG_STATE_COUNT];
@@ -366,9 +365,10 @@ struct central {
     uint64_t tasks_in[TASK_STATE_COUNT]; /* of active and ending jobs */
     struct kept kept;                    /* jobs with tasks that wait for any worker */
     uint64_t kept_slots, kept_step;      /* the slots by which jobs have sizes; the number of this step */
-    struct central_app *apps;            /* by number */
-    struct list owned;                   /* workers that run one user's commands alone */
-    struct list apps_waiting;            /* applications with jobs in `kept` */
+    struct central_app *apps;            /* by key */
+    struct ends ends;
+    struct list owned;                        /* workers that run one user's commands alone */
+    struct list apps_waiting;                 /* applications with jobs in `kept` */
     struct list results_untold, results_told; /* struct long_result; results_told may be removed for room */
     uint64_t results_bytes;
     struct list limbo;   /* tasks at workers that are away, by w.due_us: when each is placed again */
@@ -381,7 +381,6 @@ struct central {
 
     struct admission *admissions; /* uses of invitations, oldest first */
     uint32_t admissions_n, admissions_cap;
-
     uint64_t token;
     struct records pending, failed;
     int64_t retry_us; /* when to put out failed records again; TIME_NEVER */
@@ -493,9 +492,9 @@ void central_members_run(struct central *c);
 
 /* ---- partition.c: which workers are reserved for short tasks ---- */
 void central_partition_count(struct central *c, struct node *n, bool counted); /* in its partition's slots */
-/* Moves as few workers as needed between the partitions. */
-void central_partition_balance(struct central *c);
-/* Whether another general worker serves whom n serves. */
+void central_partition_balance(struct central *c); /* moves as few workers as needed */
+void central_partition_end_known(struct central *c, const struct node *n); /* n has said when it ends */
+/* Whether another general worker serves whom n serves, for as long. */
 bool central_partition_keeps(const struct central *c, const struct node *n);
 void central_partition_tell(struct central *c, struct node *n);
 void central_partition_flush(struct central *c); /* tells workers, unless it is too early after a restart */
@@ -603,6 +602,7 @@ void central_orphans_run(struct central *c);
 static inline uint32_t central_task_index(const struct long_task *t) { return (uint32_t)(t - t->job->tasks); }
 void central_task_set_state(struct central *c, struct long_task *t, enum task_state state);
 struct try_id central_task_try(const struct long_task *t);
+struct usage central_task_used(const struct long_task *t); /* not known until it has ended */
 /* Removes t from its place. */
 void central_task_forget(struct central *c, struct long_task *t);
 /* Moves t to the queue of tasks that wait for a worker. */
@@ -661,7 +661,7 @@ void central_recall_arm(struct central *c); /* a worker has come that can take l
 void central_recall_run(struct central *c); /* if it is time. O(workers + recalled tasks) */
 
 /* ---- apps.c: applications that attached executors serve, and results of their long tasks ---- */
-struct central_app *central_app_get(struct central *c, struct blob *name);
+struct central_app *central_app_get(struct central *c, struct blob *name, struct blob *user);
 void central_app_settle(struct central *c, struct central_app *a); /* frees it when nothing needs it */
 void central_apps_free(struct central *c);                         /* nodes and jobs must be gone */
 void central_on_app(struct central *c, const struct msg *in);

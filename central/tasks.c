@@ -23,6 +23,11 @@ struct try_id central_task_try(const struct long_task *t)
                            .attempt = t->attempt};
 }
 
+struct usage central_task_used(const struct long_task *t)
+{
+    return task_state_final(t->state) ? t->used : (struct usage){0};
+}
+
 void central_task_set_state(struct central *c, struct long_task *t, enum task_state state)
 {
     struct long_job *j = t->job;
@@ -147,6 +152,7 @@ void central_task_send(struct central *c, const struct long_task *t, const struc
     m->long_task.code = t->code;
     m->long_task.state = t->state;
     m->long_task.outcome = task_state_final(t->state) ? t->outcome : OUTCOME_NONE;
+    m->long_task.used = central_task_used(t);
 }
 
 void central_task_tell(struct central *c, const struct long_task *t)
@@ -178,12 +184,13 @@ static void send_finish_ack(struct central *c, const struct node *worker, const 
 /* ---- Ends ---- */
 
 /* Ends a task; outcome, code and times are set. Watchers hear of it when it is durable. */
-static void end_task(struct central *c, struct long_task *t)
+static void end_task(struct central *c, struct long_task *t, struct usage used)
 {
     struct long_job *j = t->job;
     enum task_state state = owner_final_state(t->outcome, t->code);
 
     central_task_forget(c, t);
+    t->used = used;
     central_task_set_state(c, t, state);
     central_journal_put(c, RECORD_TASK, t);
     if ((state == TASK_FAILED || state == TASK_LOST) && j->desc->max_fails &&
@@ -196,7 +203,7 @@ static void end_unreported(struct central *c, struct long_task *t, enum outcome 
     t->outcome = (uint8_t)outcome;
     t->code = code;
     t->run_us = 0;
-    end_task(c, t);
+    end_task(c, t, (struct usage){0});
 }
 
 void central_task_journalled(struct central *c, struct long_task *t)
@@ -266,6 +273,7 @@ static void send_enqueue(struct central *c, const struct long_task *t, const str
     m->task_enqueue.id = central_task_try(t);
     m->task_enqueue.desc = job_desc_ref(t->job->desc);
     m->task_enqueue.arg = job_desc_arg(t->job->desc, m->task_enqueue.id.task);
+    m->task_enqueue.proof = job_desc_proof(t->job->desc, m->task_enqueue.id.task);
     m->task_enqueue.estimate_us = t->job->estimate_us;
 }
 
@@ -434,7 +442,7 @@ static void accept_completion(struct central *c, struct node *n, struct long_tas
         t->code = 1;
     if (m->outcome != OUTCOME_NOT_STARTED)
         central_starts_began(c, t, n);
-    end_task(c, t);
+    end_task(c, t, m->used);
 }
 
 /* The task never ran. */

@@ -25,6 +25,7 @@ bool central_view_node(const struct central *c, node_id_t node, int64_t now_us, 
         .member = central_member_of(n),
         .link = n->link,
         .silent_us = now_us - n->heard_us,
+        .ends_us = n->ends_us,
         .queued = n->queued,
         .running_short = n->running_short,
         .running_long = n->running_long,
@@ -46,11 +47,15 @@ bool central_view_node(const struct central *c, node_id_t node, int64_t now_us, 
     return true;
 }
 
-const struct blob *central_node_app(const struct central *c, node_id_t node, uint32_t i)
+const struct blob *central_node_app(const struct central *c, node_id_t node, uint32_t i,
+                                    const struct blob **user)
 {
     const struct node *n = central_node_by_id(c, node);
 
-    return n && i < n->n_apps ? n->apps[i]->name : NULL;
+    if (!n || i >= n->n_apps)
+        return NULL;
+    *user = n->apps[i]->user;
+    return n->apps[i]->name;
 }
 
 void central_view_summary(const struct central *c, struct central_summary *s)

@@ -158,60 +158,68 @@ static struct estimate *name_add(struct history *h, uint32_t user, struct blob *
 #define WEIGHT_UNIT 256u
 typedef unsigned __int128 weight_t;
 
-static weight_t weight_of(const struct crowd_user *u)
-{
-    weight_t weight = task_us_of(u) * WEIGHT_UNIT / u->n;
-
-    return weight ? weight : 1;
-}
-
 struct weighed {
     int64_t mean_us;
     weight_t weight;
 };
 
+/* Each of u's jobs with its weight, from `to` on. */
+static void weigh_user(const struct crowd_user *u, struct weighed *to)
+{
+    unsigned __int128 task_us = 0;
+    uint32_t n = 0;
+    weight_t weight;
+
+    list_foreach(&u->entries, link, next) {
+        const struct history_job *j = job_of(container_of(link, struct crowd_entry, link));
+
+        task_us += j->task_us;
+        to[n++].mean_us = j->mean_us;
+    }
+    weight = task_us ? task_us * WEIGHT_UNIT / n : 0;
+    for (uint32_t i = 0; i < n; i++)
+        to[i].weight = weight ? weight : 1;
+}
+
 /* All jobs of the window with their weights, and the sum of these. The caller frees *jobs. */
 static weight_t weigh(const struct history *h, struct weighed **jobs)
 {
-    const struct crowd_user *of = NULL;
-    weight_t weight = 0, all = 0;
-    struct weighed *w = *jobs = xcalloc(h->jobs.n, sizeof *w);
+    struct weighed *w = *jobs = xmalloc(h->jobs.n * sizeof *w);
+    weight_t all = 0;
 
-    for (const struct history_job *j = NULL; (j = job_next(&h->jobs, j)); w++) {
-        if (j->entry.of != of)
-            weight = weight_of(of = j->entry.of);
-        *w = (struct weighed){.mean_us = j->mean_us, .weight = weight};
-        all += weight;
+    for (const struct crowd_user *u = h->jobs.users; u; u = u->hh.next) {
+        weigh_user(u, w);
+        all += w->weight * u->n;
+        w += u->n;
     }
     return all;
 }
 
 /* The mean of rank k, from 0, among n jobs, each as often as it weighs. It is found by counting, digit by digit from
- * the top. So the cost does not depend on the jobs' order, which peers decide. */
-static int64_t mean_of_rank(const struct weighed *jobs, uint32_t n, weight_t k)
+ * the top, among the jobs that have the digits found so far. So the cost does not depend on the jobs' order, which
+ * peers decide. Leaves nothing in `jobs`. */
+static int64_t mean_of_rank(struct weighed *jobs, uint32_t n, weight_t k)
 {
-    uint64_t prefix = 0, any = 0;
-    int shift = 48; /* LIMIT_TIME_US has fewer than 56 bits */
+    uint64_t any = 1;
+    int shift;
 
     for (uint32_t i = 0; i < n; i++)
         any |= (uint64_t)jobs[i].mean_us;
-    while (shift > 0 && any >> shift == 0) /* skip the digits that are zero in all means */
-        shift -= 8;
-    for (; shift >= 0; shift -= 8) {
+    for (shift = 56 - __builtin_clzll(any); shift > -8 && n > 1; shift -= 8) {
         weight_t count[256] = {0};
-        uint32_t digit = 0;
+        uint32_t digit = 0, kept = 0;
+        int at = shift > 0 ? shift : 0;
 
-        for (uint32_t i = 0; i < n; i++) {
-            uint64_t v = (uint64_t)jobs[i].mean_us >> shift;
-
-            if (v >> 8 == prefix)
-                count[v & 255] += jobs[i].weight;
-        }
+        for (uint32_t i = 0; i < n; i++)
+            count[(uint64_t)jobs[i].mean_us >> at & 255] += jobs[i].weight;
         for (; k >= count[digit]; digit++)
             k -= count[digit];
-        prefix = prefix << 8 | digit;
+        for (uint32_t i = 0; i < n; i++)
+            if (((uint64_t)jobs[i].mean_us >> at & 255) == digit)
+                jobs[kept++] = jobs[i];
+        n = kept;
     }
-    return (int64_t)prefix;
+    return jobs[0].mean_us;
 }
 
 static int64_t compute_cutoff(const struct history *h)

@@ -1,6 +1,7 @@
 /* hawk cat */
 #include "base/mem.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "cli/show.h"
@@ -10,6 +11,7 @@
 
 /* The JSON document holds at most this much of one task's stream. It says if there is more. */
 #define JSON_BYTES_MAX (64u << 20)
+#define LEFT_GAP 1000u
 #define STOP 1 /* ends a stream of output early: our reader has gone */
 
 struct cat_options {
@@ -121,13 +123,18 @@ static int on_output(void *ctx, const struct api_output_chunk *chunk)
     return 0;
 }
 
-static void add_output(struct cat *c, const struct api_task *t, uint32_t index)
+static json_t *number_json(int64_t n) { return n < 0 ? json_null() : json_integer(n); }
+
+/* task or index below 0, attempt 0: not known any more. */
+static void add_output(struct cat *c, int64_t task, int64_t index, uint32_t attempt)
 {
     json_array_append_new(
-        c->outputs, json_pack("{s:s, s:I, s:I, s:I, s:s, s:o, s:b}", "job", JOB_TEXT(c->job), "task",
-                              (json_int_t)t->task, "index", (json_int_t)index, "attempt",
-                              (json_int_t)t->attempt, "stream", c->from_stderr ? "stderr" : "stdout", "data",
-                              json_bytes(c->data ? c->data : "", c->n), "truncated", (int)c->truncated));
+        c->outputs,
+        json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:b}", "job", JOB_TEXT(c->job), "task", number_json(task),
+                  "index", number_json(index), "attempt", attempt ? json_integer(attempt) : json_null(),
+                  "stream", c->from_stderr ? "stderr" : "stdout", "data",
+                  json_data(c->data ? c->data : "", c->truncated ? utf8_whole(c->data, c->n) : c->n),
+                  "truncated", (int)c->truncated));
 }
 
 /* Writes one line for each kind, however many tasks it is about. */
@@ -188,7 +195,7 @@ static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_i
                      client_error(c->s->client));
         c->exit_code = HAWK_EXIT_UNREACHABLE; /* the output of the other tasks may be there */
     } else if (c->outputs) {
-        add_output(c, &t, first_index + t.task);
+        add_output(c, t.task, (int64_t)first_index + t.task, t.attempt);
     }
     return err > 0 ? STOP : 0;
 }
@@ -217,15 +224,89 @@ static int cat_page(void *ctx, const struct api_get_job_reply *page, uint32_t fi
     return stop ? STOP : 0;
 }
 
+/* ---- What is left of jobs that an earlier `hawk up` ran ---- */
+
+/* Any worker of `hawk up`: they share one directory for output. */
+static node_id_t some_worker(struct client *client)
+{
+    struct api_list_nodes_reply reply;
+    node_id_t worker = NODE_NONE;
+
+    if (!client_is_embedded(client) || client_list_nodes(client, &reply))
+        return NODE_NONE;
+    for (uint32_t i = 0; i < reply.nodes_n && node_eq(worker, NODE_NONE); i++)
+        if (strcmp(reply.nodes[i].role, role_text(ROLE_WORKER)) == 0)
+            worker = (node_id_t){reply.nodes[i].node};
+    api_free(&api_list_nodes_reply_type, &reply);
+    return worker;
+}
+
+/* Nobody knows how many tasks there were: LEFT_GAP in a row without output are the end. Whether there was anything. */
+static bool cat_left(struct cat *c)
+{
+    node_id_t worker = some_worker(c->s->client);
+    bool any = false;
+    int err = 0;
+
+    if (node_eq(worker, NODE_NONE))
+        return false;
+    for (uint32_t task = 0, gap = 0; gap < LEFT_GAP && (!err || err == HAWK_ENOT_FOUND); task++) {
+        struct api_read_output_request r = {.job = c->job, .task = task, .stderr = c->from_stderr};
+        c->n = 0;
+        c->truncated = false;
+        err = client_read_output(c->s->client, worker, &r, on_output, c);
+        gap = err ? gap + 1 : 0;
+        any |= !err;
+        if (!err && c->outputs)
+            add_output(c, task, -1, 0);
+    }
+    if (any)
+        say_warning(c->s->command, "job %s ran under an earlier `hawk up`: this is what its tasks left",
+                    JOB_TEXT(c->job));
+    return any;
+}
+
+/* The same for one task, by its index. */
+static bool cat_left_one(struct cat *c, uint32_t index)
+{
+    struct api_read_output_request r = {
+        .job = c->job, .task = index, .by_index = true, .stderr = c->from_stderr};
+    node_id_t worker = some_worker(c->s->client);
+
+    if (node_eq(worker, NODE_NONE) || client_read_output(c->s->client, worker, &r, on_output, c))
+        return false;
+    if (c->outputs)
+        add_output(c, -1, index, 0);
+    return true;
+}
+
+static int cat_unknown(struct cat *c, const char *task_text)
+{
+    uint64_t index = 0;
+    char why[1024];
+
+    snprintf(why, sizeof why, "%s", client_error(c->s->client));
+    if (!task_text && cat_left(c))
+        return HAWK_EXIT_OK;
+    if (task_text && !u64_parse(task_text, 0, UINT32_MAX, &index) && cat_left_one(c, (uint32_t)index))
+        return HAWK_EXIT_OK;
+    say_error(c->s->command, "%s", why);
+    return HAWK_EXIT_UNREACHABLE;
+}
+
 static int cat_job(struct cat *c, const char *task_text)
 {
     uint32_t task = 0;
     c->one = task_text != NULL;
     int exit_code = task_text ? task_find(c->s, c->job, task_text, &task) : 0;
+    if (exit_code == HAWK_ENOT_FOUND)
+        return cat_unknown(c, task_text);
     if (exit_code)
-        return exit_code;
+        return exit_code < 0 ? session_failed(c->s) : exit_code;
     int result = job_pages(c->s->client, c->job, task, c->one ? 1 : UINT32_MAX, cat_page, c);
     say_silent(c);
+    if (result == HAWK_ENOT_FOUND)
+        return cat_unknown(c, task_text);
     if (result < 0)
         return session_failed(c->s);
     return c->exit_code ? c->exit_code : c->cut ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;

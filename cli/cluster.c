@@ -16,22 +16,36 @@ static void add_apps(struct text_table *t, const struct api_node *n)
     size_t len;
     FILE *f = open_memstream(&all, &len);
     for (uint32_t i = 0; f && i < n->apps_n; i++)
-        fprintf(f, "%s%s", i ? "," : "", CLEAN(n->apps[i]));
+        fprintf(f, "%s%s%s%s", i ? "," : "", CLEAN(n->apps[i]), *show_app_user(n, i) ? "@" : "",
+                CLEAN(show_app_user(n, i)));
     if (f)
         fclose(f);
     table_cell(t, "%s", all && n->apps_n ? all : "-");
     free(all);
 }
 
-static bool any_apps(const struct api_list_nodes_reply *r)
+static void add_end(struct text_table *t, const struct api_node *n)
 {
-    for (uint32_t i = 0; i < r->nodes_n; i++)
-        if (r->nodes[i].apps_n > 0)
-            return true;
-    return false;
+    char at[CLOCK_TEXT];
+    table_cell(t, "%s", n->ends_in_us > 0 ? clock_text(at, n->ends_in_us, false) : "-");
 }
 
-static void add_node(struct text_table *t, const struct api_node *n, bool apps)
+/* Columns that stand in the table only where some node has something for them. */
+struct rare_columns {
+    bool apps, ends;
+};
+
+static struct rare_columns rare_columns_of(const struct api_list_nodes_reply *r)
+{
+    struct rare_columns any = {0};
+    for (uint32_t i = 0; i < r->nodes_n; i++) {
+        any.apps |= r->nodes[i].apps_n > 0;
+        any.ends |= r->nodes[i].ends_in_us > 0;
+    }
+    return any;
+}
+
+static void add_node(struct text_table *t, const struct api_node *n, struct rare_columns any)
 {
     bool worker = strcmp(n->role, role_text(ROLE_WORKER)) == 0,
          dist = strcmp(n->role, role_text(ROLE_DIST)) == 0;
@@ -60,7 +74,9 @@ static void add_node(struct text_table *t, const struct api_node *n, bool apps)
     table_cell(t, "%s", DURATION(n->heartbeat_age_us));
     table_cell(t, "%s", n->freezer && *n->freezer ? CLEAN(n->freezer) : "-");
     table_cell(t, "%s", CLEAN(n->address));
-    if (apps)
+    if (any.ends)
+        add_end(t, n);
+    if (any.apps)
         add_apps(t, n);
 }
 
@@ -97,13 +113,16 @@ static void print_nodes(struct session *s, const struct api_list_nodes_reply *re
 {
     struct text_table t = {0};
     json_t *list = json_array();
-    bool apps = any_apps(reply);
+    struct rare_columns any = rare_columns_of(reply);
     table_columns(&t, ">NODE", "NAME", "ROLE", "STATE", "?PARTITION", ">SLOTS", ">SHORT", ">LONG", "?>PAUSED",
                   "?>QUEUED", "?>LONG-WAIT", "?>JOBS", "?>SEEN", "?FREEZER", "?ADDRESS",
-                  apps ? "?APPLICATIONS" : NULL, NULL);
+                  any.ends   ? "?ENDS"
+                  : any.apps ? "?APPLICATIONS"
+                             : NULL,
+                  any.ends && any.apps ? "?APPLICATIONS" : NULL, NULL);
     for (uint32_t i = 0; i < reply->nodes_n; i++) {
         if (s->mode == OUTPUT_TABLE)
-            add_node(&t, &reply->nodes[i], apps);
+            add_node(&t, &reply->nodes[i], any);
         else if (s->mode == OUTPUT_JSON)
             json_array_append_new(list, node_json(&reply->nodes[i]));
         else
@@ -170,27 +189,6 @@ static const char *stats_from(const char *from, bool computed)
     return *from ? from : computed ? "computed" : "as configured";
 }
 
-static void print_stats_json(const struct api_get_stats_reply *r)
-{
-    json_t *nodes = json_array();
-    for (uint32_t i = 0; i < r->nodes_n; i++) {
-        const struct api_node_stats *n = &r->nodes[i];
-        json_array_append_new(nodes, json_pack("{s:I, s:o, s:o, s:o}", "node", (json_int_t)n->node, "name",
-                                               json_text(n->name), "role", json_text(n->role), "counters",
-                                               counters_json(n->counters, n->counters_n)));
-    }
-    document_print(json_pack(
-        "{s:o, s:o, s:o, s:o, s:I, s:b, s:I, s:b, s:o, s:I, s:I, s:I, s:o, s:o}", "cutoff_note",
-        json_text(r->cutoff_note), "share_note", json_text(r->share_note), "cutoff_from",
-        json_text(stats_from(r->cutoff_from, r->cutoff_computed)), "share_from",
-        json_text(stats_from(r->share_from, r->share_computed)), "cutoff_us", (json_int_t)r->cutoff_us,
-        "cutoff_computed", (int)r->cutoff_computed, "short_share_ppm", (json_int_t)r->short_share_ppm,
-        "share_computed", (int)r->share_computed, "short_partition_note", json_text(r->short_partition_note),
-        "history_jobs", (json_int_t)r->history_jobs, "long_jobs_unfinished",
-        (json_int_t)r->long_jobs_unfinished, "long_tasks_unfinished", (json_int_t)r->long_tasks_unfinished,
-        "total", counters_json(r->total, r->total_n), "nodes", nodes));
-}
-
 static const char *counter_help(const char *name)
 {
     static const char *const help[COUNTER_COUNT] = {
@@ -202,6 +200,35 @@ static const char *counter_help(const char *name)
         if (strcmp(counter_names[i], name) == 0)
             return help[i];
     return "";
+}
+
+static json_t *meanings_json(const struct api_get_stats_reply *r)
+{
+    json_t *o = json_object();
+    for (uint32_t i = 0; i < r->total_n; i++)
+        json_object_set_new(o, CLEAN(r->total[i].name), json_text(counter_help(r->total[i].name)));
+    return o;
+}
+
+static void print_stats_json(const struct api_get_stats_reply *r)
+{
+    json_t *nodes = json_array();
+    for (uint32_t i = 0; i < r->nodes_n; i++) {
+        const struct api_node_stats *n = &r->nodes[i];
+        json_array_append_new(nodes, json_pack("{s:I, s:o, s:o, s:o}", "node", (json_int_t)n->node, "name",
+                                               json_text(n->name), "role", json_text(n->role), "counters",
+                                               counters_json(n->counters, n->counters_n)));
+    }
+    document_print(json_pack(
+        "{s:o, s:o, s:o, s:o, s:I, s:b, s:I, s:b, s:o, s:I, s:I, s:I, s:o, s:o, s:o}", "cutoff_note",
+        json_text(r->cutoff_note), "share_note", json_text(r->share_note), "cutoff_from",
+        json_text(stats_from(r->cutoff_from, r->cutoff_computed)), "share_from",
+        json_text(stats_from(r->share_from, r->share_computed)), "cutoff_us", (json_int_t)r->cutoff_us,
+        "cutoff_computed", (int)r->cutoff_computed, "short_share_ppm", (json_int_t)r->short_share_ppm,
+        "share_computed", (int)r->share_computed, "short_partition_note", json_text(r->short_partition_note),
+        "history_jobs", (json_int_t)r->history_jobs, "long_jobs_unfinished",
+        (json_int_t)r->long_jobs_unfinished, "long_tasks_unfinished", (json_int_t)r->long_tasks_unfinished,
+        "total", counters_json(r->total, r->total_n), "meanings", meanings_json(r), "nodes", nodes));
 }
 
 static void print_stats(const struct api_get_stats_reply *r, bool nodes)
@@ -310,6 +337,28 @@ static bool has_flag(const struct api_policy *p, const char *name)
     return false;
 }
 
+static const struct {
+    const char *name, *help;
+    enum policy_scope scope;
+} flag_rows[] = {
+#define X(constant, bit, scope, key, text) {key, text, POLICY_SCOPE_##scope},
+    POLICY_FLAGS(X)
+#undef X
+};
+
+/* The table's rows. */
+static json_t *flag_table_json(const struct api_policy *p)
+{
+    json_t *rows = json_array();
+    for (size_t i = 0; i < sizeof flag_rows / sizeof flag_rows[0]; i++)
+        json_array_append_new(rows,
+                              json_pack("{s:s, s:b, s:o, s:s, s:s}", "flag", flag_rows[i].name, "on",
+                                        (int)has_flag(p, flag_rows[i].name), "from",
+                                        json_text(api_policy_origin(p, flag_rows[i].name)), "applies_to",
+                                        policy_scope_text(flag_rows[i].scope), "meaning", flag_rows[i].help));
+    return rows;
+}
+
 static void print_policy_json(const struct api_policy *p)
 {
     json_t *flags = json_array(), *origins = json_object();
@@ -317,15 +366,15 @@ static void print_policy_json(const struct api_policy *p)
         json_array_append_new(flags, json_text(p->flags[i]));
     for (uint32_t i = 0; i < p->origins_n; i++)
         json_object_set_new(origins, p->origins[i].key, json_text(p->origins[i].from));
-    document_print(json_pack("{s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:b}",
-                             "version", (json_int_t)p->version, "name", json_text(p->name), "base",
-                             json_text(p->base), "cutoff_us", (json_int_t)p->cutoff_us, "short_share_ppm",
-                             (json_int_t)p->short_share_ppm, "probe_ratio_milli",
-                             (json_int_t)p->probe_ratio_milli, "min_probes", (json_int_t)p->min_probes,
-                             "steal_cap", (json_int_t)p->steal_cap, "steal_max", (json_int_t)p->steal_max,
-                             "short_first", (json_int_t)p->short_first, "flags", flags, "origins", origins,
-                             "set_ago_us", p->has_set_ago_us ? json_integer(p->set_ago_us) : json_null(),
-                             "configured_anew", p->configured_anew));
+    document_print(json_pack(
+        "{s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:b}", "version",
+        (json_int_t)p->version, "name", json_text(p->name), "base", json_text(p->base), "cutoff_us",
+        (json_int_t)p->cutoff_us, "short_share_ppm", (json_int_t)p->short_share_ppm, "probe_ratio_milli",
+        (json_int_t)p->probe_ratio_milli, "min_probes", (json_int_t)p->min_probes, "steal_cap",
+        (json_int_t)p->steal_cap, "steal_max", (json_int_t)p->steal_max, "short_first",
+        (json_int_t)p->short_first, "flags", flags, "flag_table", flag_table_json(p), "origins", origins,
+        "set_ago_us", p->has_set_ago_us ? json_integer(p->set_ago_us) : json_null(), "configured_anew",
+        p->configured_anew));
 }
 
 /* A central of an older version does not say where values come from. */
@@ -372,14 +421,6 @@ static void print_set(const struct api_policy *p)
 /* Prints the whole policy in force. */
 static void print_policy(const struct api_policy *p)
 {
-    static const struct {
-        const char *name, *help;
-        enum policy_scope scope;
-    } flags[] = {
-#define X(constant, bit, scope, key, text) {key, text, POLICY_SCOPE_##scope},
-        POLICY_FLAGS(X)
-#undef X
-    };
     struct text_table t = {0};
     printf("policy             %s (version %u)%s%s\n", CLEAN(p->name), p->version,
            strcmp(p->name, p->base) != 0 && *p->base ? ", changed from " : "",
@@ -388,12 +429,12 @@ static void print_policy(const struct api_policy *p)
     print_numbers(p);
     printf("\n");
     table_columns(&t, "!FLAG", "IS", "?FROM", "?APPLIES TO", ".MEANING", NULL);
-    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
-        table_cell(&t, "%s", flags[i].name);
-        table_cell(&t, "%s", has_flag(p, flags[i].name) ? "on" : "off");
-        table_cell(&t, "%s", CLEAN(api_policy_origin(p, flags[i].name)));
-        table_cell(&t, "%s", policy_scope_text(flags[i].scope));
-        table_cell(&t, "%s", flags[i].help);
+    for (size_t i = 0; i < sizeof flag_rows / sizeof flag_rows[0]; i++) {
+        table_cell(&t, "%s", flag_rows[i].name);
+        table_cell(&t, "%s", has_flag(p, flag_rows[i].name) ? "on" : "off");
+        table_cell(&t, "%s", CLEAN(api_policy_origin(p, flag_rows[i].name)));
+        table_cell(&t, "%s", policy_scope_text(flag_rows[i].scope));
+        table_cell(&t, "%s", flag_rows[i].help);
     }
     table_print(&t, NULL);
 }

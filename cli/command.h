@@ -122,8 +122,8 @@ int flags_parse(const char *command, const struct flag *own, const struct flag *
 int flags_take_output(const char *command, int *argc, char **argv);
 void flag_list_free(struct flag_list *l);
 
-/* say_error() (cli/document.h) for a wrong command line, with the command in the text. Returns
- * HAWK_EXIT_USAGE. */
+/* say_error() (cli/document.h) for a wrong command line, with the command in the text. Flags in it that the user wrote
+ * by their letters stand in the message as he wrote them. Returns HAWK_EXIT_USAGE. */
 int usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

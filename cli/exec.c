@@ -109,8 +109,7 @@ static void *print_stream(void *arg)
 {
     struct stream *m = arg;
     struct client *client;
-    const struct client_options options = {
-        .dist = m->options->dist, .token_file = m->options->token_file, .timeout_us = m->options->timeout_us};
+    const struct client_options options = session_client(m->options);
     const struct api_read_output_request r = {
         .job = m->job, .task = 0, .attempt = m->attempt, .stderr = m->is_stderr, .follow = true};
     int err = client_open(&client, &options);

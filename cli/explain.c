@@ -231,6 +231,7 @@ static json_t *explanation_json(struct explanation *e)
     class_reason(e, why, sizeof why);
     json_object_set_new(o, "job", json_text(JOB_TEXT(e->job.job)));
     json_object_set_new(o, "class_reason", json_text(why));
+    json_object_set_new(o, "schedules", json_text(scheduler_text(&e->job)));
     json_object_set_new(o, "blocked", json_text(e->blocked));
     json_object_set_new(o, "probes_used", json_integer(probes_used(&e->job)));
     json_object_set_new(o, "tasks_stolen", json_integer(e->tasks_stolen));
@@ -247,6 +248,12 @@ static json_t *explanation_json(struct explanation *e)
         json_array_append_new(pauses, task);
     }
     json_object_set_new(o, "pauses", pauses);
+    json_t *slow = json_array();
+    for (uint32_t i = 0; i < e->slow_n && e->slow[i].wait_us > 0; i++)
+        json_array_append_new(slow,
+                              json_pack("{s:I, s:I}", "index", (json_int_t)e->first_index + e->slow[i].task,
+                                        "wait_us", (json_int_t)e->slow[i].wait_us));
+    json_object_set_new(o, "waited", slow);
     json_object_set_new(o, "workers", list);
     HASH_SORT(e->places, by_worker);
     for (const struct place *p = e->places; p; p = p->hh.next) {

@@ -14,6 +14,48 @@
 #define FLAGS_MAX 64
 #define FIRST_VALUE 1000 /* getopt_long's value for flag 0: beyond any letter */
 
+/* Flags that the user wrote by their letters, so that messages name them as he did. */
+static const struct flag *lettered[FLAGS_MAX];
+static int lettered_n;
+
+static void note_letter(const struct flag *f, bool letter)
+{
+    int at = 0;
+    while (at < lettered_n && lettered[at] != f)
+        at++;
+    if (at < lettered_n && !letter)
+        lettered[at] = lettered[--lettered_n];
+    else if (at == lettered_n && letter && at < FLAGS_MAX)
+        lettered[lettered_n++] = f;
+}
+
+/* The flag whose whole name text begins with, if the user wrote its letter; else NULL. */
+static const struct flag *lettered_at(const char *text)
+{
+    size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-");
+    for (int i = 0; i < lettered_n; i++)
+        if (strlen(lettered[i]->name) == len && strncmp(lettered[i]->name, text, len) == 0)
+            return lettered[i];
+    return NULL;
+}
+
+/* Writes "-j" for "--slots" where the user wrote that; in place, as it only becomes shorter. */
+static void name_as_typed(char *text)
+{
+    char *to = text;
+    while (*text) {
+        const struct flag *f = strncmp(text, "--", 2) == 0 ? lettered_at(text + 2) : NULL;
+        if (f) {
+            *to++ = '-';
+            *to++ = f->letter;
+            text += 2 + strlen(f->name);
+        } else {
+            *to++ = *text++;
+        }
+    }
+    *to = '\0';
+}
+
 int usage_error(const char *fmt, ...)
 {
     char text[1024];
@@ -21,6 +63,7 @@ int usage_error(const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    name_as_typed(text);
     say_error(NULL, "%s", text);
     return HAWK_EXIT_USAGE;
 }
@@ -135,6 +178,7 @@ static int unknown_flag(const char *command, const struct flag *const *flags, in
     struct near near = near_begin(word);
     for (int i = 0; i <= n; i++)
         near_look(&near, i < n ? flags[i]->name : "help");
+    lettered_n = 0; /* what is suggested stands whole */
     if (near.name)
         usage_error("%s: no flag '%s': did you mean --%s?", command, text, near.name);
     else
@@ -193,6 +237,8 @@ static int bad_flag(const char *command, const struct flag_set *s, int result, c
     const struct flag *f = flag_of(s, optopt);
     if (optopt >= FIRST_VALUE && f && !is_whole(f->name, argv))
         return unknown_flag(command, s->flags, s->n, word_read(argv));
+    if (f)
+        note_letter(f, optopt < FIRST_VALUE);
     if (result == ':' && f) {
         usage_error("%s: --%s needs its argument, %s", command, f->name, f->arg);
         return -HAWK_EXIT_USAGE;
@@ -206,9 +252,17 @@ static int bad_flag(const char *command, const struct flag_set *s, int result, c
                         optopt > 0 && optopt < FIRST_VALUE ? letter : argv[optind - 1]);
 }
 
+/* The list of words is empty: what getopt_long took for its first one is the next flag, or "--". */
+static bool no_words(const struct flag *f, char **argv)
+{
+    return f && f->kind == FLAG_WORDS && optarg == argv[optind - 1] && *optarg == '-' && optarg[1];
+}
+
 /* Takes the words after a flag's first one, which getopt_long does not know of. opts NULL: skips them. */
 static void take_words(const struct flag *f, int argc, char **argv, void *opts)
 {
+    if (no_words(f, argv))
+        optind--;
     while (f && f->kind == FLAG_WORDS && optind < argc && argv[optind][0] != '-') {
         if (opts)
             source_add_text((struct flag_list *)((char *)opts + f->offset), "+", argv[optind]);
@@ -266,6 +320,7 @@ int flags_parse(const char *command, const struct flag *own, const struct flag *
     s.options[s.n] = (struct option){"help", no_argument, NULL, 'h'};
     s.options[s.n + 1] = (struct option){0};
     opterr = 0;
+    lettered_n = 0;
     look_for_json(&s, argc, argv);
     optind = 0; /* GNU: start anew */
     for (;;) {
@@ -280,9 +335,15 @@ int flags_parse(const char *command, const struct flag *own, const struct flag *
             return -HAWK_EXIT_HELP;
         if (result == '?' || result == ':')
             return bad_flag(command, &s, result, argv);
-        int err = store_value(command, flag_of(&s, result), optarg, opts);
+        const struct flag *f = flag_of(&s, result);
+        int err = 0;
+        note_letter(f, at < 0);
+        if (no_words(f, argv))
+            source_add_text((struct flag_list *)((char *)opts + f->offset), f->name, NULL);
+        else
+            err = store_value(command, f, optarg, opts);
         if (err)
             return -err;
-        take_words(flag_of(&s, result), argc, argv, opts);
+        take_words(f, argc, argv, opts);
     }
 }

@@ -15,15 +15,19 @@
 struct history_options {
     struct common_options common;
     const char *name, *user, *out;
-    bool trace;
+    bool trace, usage;
 };
 
 const struct flag history_flags[] = {
     FLAG(BOOL, struct history_options, trace, "trace", 0, NULL,
          "write the jobs as a trace, for `hawk sim --trace FILE --sweep ...` and `hawk replay`"),
+    FLAG(BOOL, struct history_options, usage, "usage", 0, NULL,
+         "also show the CPU time of all their tasks, and the most memory that one of them used; asks for "
+         "every task"),
     FLAG(TEXT, struct history_options, out, "out", 0, "FILE",
          "where the trace goes; default: standard output"),
-    FLAG(TEXT, struct history_options, name, "name", 'n', "NAME", "only jobs with this name"),
+    FLAG(TEXT, struct history_options, name, "name", 'n', "NAME",
+         "only jobs with this name; ... in it: any text"),
     FLAG(TEXT, struct history_options, user, "user", 'u', "USER", "only jobs of this user"),
     {0},
 };
@@ -120,6 +124,7 @@ struct group {
     uint32_t class, jobs, failed;
     uint64_t tasks;
     double response_us;
+    int64_t cpu_us, mem_peak_bytes; /* of all tasks together; of the one that used most; 0: not known */
 };
 
 static int by_name(const void *a, const void *b)
@@ -131,13 +136,14 @@ static int by_name(const void *a, const void *b)
     return order ? order : (int)x->class - (int)y->class;
 }
 
-static void put_group(struct text_table *t, json_t *list, const struct group *g)
+static void put_group(struct text_table *t, json_t *list, const struct group *g, bool usage)
 {
     int64_t mean_us = g->jobs ? (int64_t)(g->response_us / g->jobs) : 0;
-    json_array_append_new(list, json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I}", "name", json_text(g->name),
-                                          "user", json_text(g->user), "class", show_class(g->class), "jobs",
-                                          (json_int_t)g->jobs, "failed", (json_int_t)g->failed, "tasks",
-                                          (json_int_t)g->tasks, "mean_response_us", (json_int_t)mean_us));
+    json_t *one = json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I}", "name", json_text(g->name), "user",
+                            json_text(g->user), "class", show_class(g->class), "jobs", (json_int_t)g->jobs,
+                            "failed", (json_int_t)g->failed, "tasks", (json_int_t)g->tasks,
+                            "mean_response_us", (json_int_t)mean_us);
+    json_array_append_new(list, one);
     table_cell(t, "%s", CLEAN(g->name));
     table_cell(t, "%s", CLEAN(g->user));
     table_cell(t, "%s", show_class(g->class));
@@ -145,34 +151,60 @@ static void put_group(struct text_table *t, json_t *list, const struct group *g)
     table_cell(t, "%u", g->failed);
     table_cell(t, "%" PRIu64, g->tasks);
     table_cell(t, "%s", DURATION(mean_us));
+    if (!usage)
+        return;
+    json_object_set_new(one, "cpu_us", known_json(g->cpu_us));
+    json_object_set_new(one, "mem_peak_bytes", known_json(g->mem_peak_bytes));
+    table_cell(t, "%s", KNOWN_DURATION(g->cpu_us));
+    table_cell(t, "%s", KNOWN_SIZE(g->mem_peak_bytes));
 }
 
-static void print_table(struct session *s, struct api_list_jobs_reply *reply)
+/* Adds a job to its group. */
+static void add_job(struct group *g, const struct api_job *j)
 {
-    struct text_table t = {0};
+    g->user = j->user;
+    g->name = j->name;
+    g->class = j->class;
+    g->jobs++;
+    g->failed += j->state == JOB_FAILED;
+    g->tasks += j->tasks;
+    g->response_us += (double)j->response_us;
+    g->cpu_us += j->cpu_us;
+    g->mem_peak_bytes = j->mem_peak_bytes > g->mem_peak_bytes ? j->mem_peak_bytes : g->mem_peak_bytes;
+}
+
+static bool is_of(const struct group *g, const struct api_job *j)
+{
+    return strcmp(g->name, j->name) == 0 && strcmp(g->user, j->user) == 0 && g->class == j->class;
+}
+
+static void fill_table(const struct api_list_jobs_reply *reply, bool usage, struct text_table *t,
+                       json_t *list)
+{
     struct group g = {0};
-    json_t *list = json_array();
-    table_columns(&t, "NAME", "?USER", "CLASS", ">JOBS", ">FAILED", ">TASKS", ">MEAN-RESPONSE", NULL);
-    if (reply->jobs_n)
-        qsort(reply->jobs, reply->jobs_n, sizeof *reply->jobs, by_name);
     for (uint32_t i = 0; i < reply->jobs_n; i++) {
         const struct api_job *j = &reply->jobs[i];
         if (!job_state_final(j->state) || j->response_us < 0)
             continue;
-        if (g.jobs && (strcmp(g.name, j->name) != 0 || strcmp(g.user, j->user) != 0 || g.class != j->class)) {
-            put_group(&t, list, &g);
+        if (g.jobs && !is_of(&g, j)) {
+            put_group(t, list, &g, usage);
             g = (struct group){0};
         }
-        g.user = j->user;
-        g.name = j->name;
-        g.class = j->class;
-        g.jobs++;
-        g.failed += j->state == JOB_FAILED;
-        g.tasks += j->tasks;
-        g.response_us += (double)j->response_us;
+        add_job(&g, j);
     }
     if (g.jobs)
-        put_group(&t, list, &g);
+        put_group(t, list, &g, usage);
+}
+
+static void print_table(struct session *s, struct api_list_jobs_reply *reply, bool usage)
+{
+    struct text_table t = {0};
+    json_t *list = json_array();
+    table_columns(&t, "NAME", "?USER", "CLASS", ">JOBS", ">FAILED", ">TASKS", ">MEAN-RESPONSE",
+                  usage ? ">CPU" : NULL, ">PEAK-MEM", NULL);
+    if (reply->jobs_n)
+        qsort(reply->jobs, reply->jobs_n, sizeof *reply->jobs, by_name);
+    fill_table(reply, usage, &t, list);
     if (s->mode == OUTPUT_JSON)
         document_print(json_pack("{s:O}", "names", list));
     json_decref(list);
@@ -194,6 +226,8 @@ int history_main(int argc, char **argv)
         return usage_error("history takes no argument '%s'", argv[first]);
     if (o.out && !o.trace)
         return usage_error("history: --out is where a trace goes: add --trace");
+    if (o.usage && o.trace)
+        return usage_error("history: a trace has no room for --usage");
     struct client_job_query q = {.name = o.name, .user = o.user};
     int exit_code = session_open(&s, argv[0], &o.common);
     if (!exit_code) {
@@ -203,7 +237,7 @@ int history_main(int argc, char **argv)
         if (!exit_code && o.trace)
             exit_code = write_trace(&o, &s, &reply);
         else if (!exit_code)
-            print_table(&s, &reply);
+            print_table(&s, &reply, o.usage);
         api_free(&api_list_jobs_reply_type, &reply);
     }
     session_close(&s);

@@ -221,7 +221,8 @@ int inputs_read(const char *command, const struct input_options *o, struct input
             exit_code = lines_source(command, o, text, in, o->sources.n == 1 ? rest : NULL);
         } else {
             struct input_source *s = *flag == '+' ? &in->v[in->n - 1] : source_add(in);
-            task_args_add(&s->values, text, strlen(text));
+            if (text)
+                task_args_add(&s->values, text, strlen(text));
             in->lines = true;
         }
     }

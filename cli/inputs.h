@@ -16,7 +16,7 @@ struct input_options {
         FLAG(SOURCE, type, at.sources, "each-line", 'l', "FILE|-",                                           \
              "one task per line of FILE; empty lines are skipped"),                                          \
         FLAG(WORDS, type, at.sources, "input", 'I', "WORD...",                                               \
-             "one task per word, up to the next flag or --"),                                                \
+             "one task per word, up to the next flag or --; a first word that begins with -: --input=WORD"), \
         FLAG(BOOL, type, at.link, "link", 0, NULL,                                                           \
              "with several of these, take one value of each instead of all combinations"),                   \
         FLAG(BOOL, type, at.csv, "csv", 0, NULL, "lines have columns with commas between them: {1}, {2}"),   \

@@ -66,7 +66,8 @@ const struct flag jobs_flags[] = {
     FLAG(BOOL, struct jobs_options, all, "all", 'a', NULL, "show all jobs that the cluster knows"),
     FLAG(BOOL, struct jobs_options, mine, "mine", 'm', NULL, "only your own jobs"),
     FLAG(TEXT, struct jobs_options, user, "user", 'u', "USER", "only jobs of this user"),
-    FLAG(TEXT, struct jobs_options, name, "name", 'n', "NAME", "only jobs with this name"),
+    FLAG(TEXT, struct jobs_options, name, "name", 'n', "NAME",
+         "only jobs with this name; ... in it: any text"),
     FLAG(TEXT, struct jobs_options, states, "state", 's', "STATE,...",
          "only jobs in these states: pending, blocked, held, waiting, running, done, failed, cancelled"),
     {0},
@@ -193,6 +194,7 @@ struct job_view_state {
     json_t *json, *tasks; /* borrowed from json */
     struct failures failures;
     uint32_t shown, limit;
+    uint32_t left;    /* tasks behind the last one shown */
     int64_t limit_us; /* the job's time limit */
     enum output_mode mode;
     bool begun;
@@ -210,6 +212,9 @@ static void print_job_head(const struct api_job *j, const struct job_desc *spec)
     printf("  age       %s; first task started after %s", DURATION(j->age_us), DURATION(j->first_start_us));
     printf(j->response_us < 0 ? "\n" : "; ended after %s\n", DURATION(j->response_us));
     show_times(j);
+    if (j->cpu_us > 0 || j->mem_peak_bytes > 0)
+        printf("  used      CPU %s in all, memory %s at most in one task\n", KNOWN_DURATION(j->cpu_us),
+               KNOWN_SIZE(j->mem_peak_bytes));
     show_waits(j, spec);
     show_pauses(j);
     if (!spec)
@@ -256,7 +261,7 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
         print_job_head(&page->job, page->spec);
         v->pauses = page->job.pauses > 0;
         table_columns(&v->table, ">TASK", "STATE", "ENDED", "?>ATTEMPT", "WORKER", "?>WAITED", ">RAN",
-                      v->pauses ? "?>PAUSED" : ".INPUT", v->pauses ? ".INPUT" : NULL, NULL);
+                      "->CPU", "->MEM", v->pauses ? "?>PAUSED" : ".INPUT", v->pauses ? ".INPUT" : NULL, NULL);
     }
     if (!v->begun && v->mode == OUTPUT_JSON) {
         v->json = job_json(&page->job);
@@ -290,6 +295,7 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
         if (job_merges(v, t, first_index + t->task, ending))
             continue;
         v->shown++;
+        v->left = page->job.tasks - t->task - 1;
         table_cell(&v->table, "%u", first_index + t->task);
         table_cell(&v->table, "%s", t->paused ? "paused" : show_task_state(t->state));
         table_cell(&v->table, "%s", clean_text((char[ENDING_SHOWN]){0}, ENDING_SHOWN, ending));
@@ -300,6 +306,8 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
         table_cell(&v->table, "%s%s", CLEAN(t->worker_name), t->stolen ? " (stolen)" : "");
         table_cell(&v->table, "%s", DURATION(t->wait_us));
         table_cell(&v->table, "%s", DURATION(t->run_us));
+        table_cell(&v->table, "%s", KNOWN_DURATION(t->cpu_us));
+        table_cell(&v->table, "%s", KNOWN_SIZE(t->mem_peak_bytes));
         if (v->pauses)
             table_cell(&v->table, "%s", DURATION(t->paused_us));
         table_cell(&v->table, "%s", input_text((char[INPUT_SHOWN]){0}, t));
@@ -329,9 +337,8 @@ static int show_job(void *arg, struct session *s, job_id_t job, json_t *list)
     if (s->mode == OUTPUT_TABLE && err >= 0)
         failures_print(&v.failures, stdout, "", FAILURE_KINDS_MAX);
     failures_free(&v.failures);
-    if (s->mode == OUTPUT_TABLE && err >= 0 && v.limit && v.shown == v.limit)
-        printf("the first %u task%s: see --tasks, --skip and --failed for others\n", v.limit,
-               PLURAL(v.limit));
+    if (s->mode == OUTPUT_TABLE && err >= 0 && v.shown == v.limit && v.left)
+        printf("%u more task%s: see --tasks, --skip and --failed\n", v.left, PLURAL(v.left));
     if (v.json)
         json_array_append_new(list, v.json);
     return err < 0 ? session_failed(s) : HAWK_EXIT_OK;

@@ -31,11 +31,12 @@ void table_columns(struct text_table *t, ...)
     for (const char *name; (name = va_arg(names, const char *));) {
         CHECK(t->columns < TABLE_COLUMNS_MAX);
         struct text_column *c = &t->column[t->columns++];
-        for (; *name && strchr(">?!.", *name); name++) {
+        for (; *name && strchr(">?!.-", *name); name++) {
             c->right = c->right || *name == '>';
             c->spare = c->spare || *name == '?';
             c->whole = c->whole || *name == '!' || *name == '>';
             c->prose = c->prose || *name == '.';
+            c->first_out = c->first_out || *name == '-';
         }
         cell_add(t, name);
     }
@@ -125,10 +126,28 @@ static int excess(const struct text_table *t, const int *width, int room)
     return room == INT_MAX ? 0 : sum - room;
 }
 
+/* Leaves out columns that are to go before texts are cut, from the right. Cuts prose for those that stay. */
+static void leave_out(const struct text_table *t, int *width, int room)
+{
+    int cut[TABLE_COLUMNS_MAX];
+    bool kept = false;
+    for (uint32_t c = 0; c < t->columns; c++)
+        cut[c] = t->column[c].prose && width[c] > TEXT_LEAST ? TEXT_LEAST : width[c];
+    for (uint32_t c = t->columns; c-- > 0;)
+        if (t->column[c].first_out && excess(t, cut, room) > 0)
+            cut[c] = width[c] = 0;
+        else
+            kept = kept || t->column[c].first_out;
+    for (uint32_t c = 0; kept && c < t->columns; c++)
+        while (width[c] > cut[c] && excess(t, width, room) > 0)
+            width[c]--;
+}
+
 /* Narrows the widest text, column by column, then leaves out spare columns from the right. */
 static void fit(const struct text_table *t, int *width)
 {
     int room = line_width();
+    leave_out(t, width, room);
     for (bool texts = true; excess(t, width, room) > 0;) {
         uint32_t widest = t->columns;
         for (uint32_t c = 0; texts && c < t->columns; c++)
@@ -185,6 +204,11 @@ void table_free(struct text_table *t)
 const char *duration_text(char buf[DURATION_TEXT], int64_t us)
 {
     return us < 0 ? "-" : duration_format(buf, DURATION_TEXT, us);
+}
+
+const char *known_size_text(char buf[SIZE_TEXT], int64_t bytes)
+{
+    return bytes > 0 ? size_format(buf, SIZE_TEXT, (uint64_t)bytes) : "-";
 }
 
 const char *clean_text(char *buf, size_t size, const char *text)

@@ -17,7 +17,7 @@ struct text_table {
     uint32_t n, cap;
     uint32_t columns;
     struct text_column {
-        bool right, spare, whole, prose;
+        bool right, spare, whole, prose, first_out;
     } column[TABLE_COLUMNS_MAX];
 };
 
@@ -26,7 +26,8 @@ struct text_table {
  *   >  numbers: aligned right, and never cut
  *   !  never cut, since people paste it back: a job's id
  *   .  prose: cut at its end
- *   ?  left out where the terminal is too narrow, the last such column first */
+ *   ?  left out where the terminal is too narrow, the last such column first
+ *   -  left out before that, rather than that a text but prose is cut */
 void table_columns(struct text_table *t, ...) __attribute__((sentinel));
 /* Adds the next cell, from left to right and row by row, with its text tamed. */
 void table_cell(struct text_table *t, const char *fmt, ...) HAWK_PRINTF(2, 3);
@@ -41,6 +42,13 @@ void table_free(struct text_table *t);
 const char *duration_text(char buf[DURATION_TEXT], int64_t us);
 /* duration_text in a buffer of its own. */
 #define DURATION(us) duration_text((char[DURATION_TEXT]){0}, (us))
+
+#define SIZE_TEXT 24
+/* "1.25GiB"; "-" if it is not above 0: not known. */
+const char *known_size_text(char buf[SIZE_TEXT], int64_t bytes);
+/* The same, and of a duration, in buffers of their own. */
+#define KNOWN_SIZE(bytes) known_size_text((char[SIZE_TEXT]){0}, (bytes))
+#define KNOWN_DURATION(us) duration_text((char[DURATION_TEXT]){0}, (us) > 0 ? (us) : -1)
 
 #define CLOCK_TEXT 32
 /* "2026-11-25T15:02:01Z"; at_s: seconds since 1970. */

@@ -217,7 +217,7 @@ static int one_job(struct results *r, job_id_t job, const char *task_text)
     uint32_t task = 0;
     int exit_code = task_text ? task_find(r->s, job, task_text, &task) : HAWK_EXIT_OK;
     if (exit_code)
-        return exit_code;
+        return exit_code < 0 ? session_failed(r->s) : exit_code;
     return print_results(r, job, task, task_text ? 1 : UINT32_MAX);
 }
 

@@ -8,7 +8,10 @@
 
 #define CONTACT_FLAGS                                                                                        \
     FLAG(TEXT, struct common_options, dist, "dist", 0, "ADDR[,ADDR...]",                                     \
-         "dists to ask, HOST:PORT or unix:PATH; default: $HAWK_DIST, else the local `hawk up`"),             \
+         "dists to ask, HOST:PORT or unix:PATH; default: $HAWK_DIST, else the cluster of "                   \
+         "$HAWK_LOGIN, else the local `hawk up`"),                                                           \
+        FLAG(TEXT, struct common_options, join_dir, "join-dir", 0, "DIR",                                    \
+             "the directory of `hawk up --join-dir`, instead of --dist"),                                    \
         FLAG(TEXT, struct common_options, token_file, "token-file", 0, "FILE",                               \
              "file with the cluster's token; default: $HAWK_TOKEN_FILE, else the token in $HAWK_TOKEN"),     \
         FLAG_ABOVE_0(struct common_options, timeout_us, "timeout", 0, "TIME",                                \
@@ -22,10 +25,15 @@ const struct flag common_flags[] = {
     {0},
 };
 
+struct client_options session_client(const struct common_options *o)
+{
+    return (struct client_options){
+        .dist = o->dist, .join_dir = o->join_dir, .token_file = o->token_file, .timeout_us = o->timeout_us};
+}
+
 int session_open(struct session *s, const char *command, const struct common_options *o)
 {
-    struct client_options options = {
-        .dist = o->dist, .token_file = o->token_file, .timeout_us = o->timeout_us};
+    const struct client_options options = session_client(o);
     *s = (struct session){.command = command};
     if (o->quiet || (o->output && strcmp(o->output, "quiet") == 0))
         s->mode = OUTPUT_QUIET;

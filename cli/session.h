@@ -13,12 +13,14 @@ enum output_mode { OUTPUT_TABLE, OUTPUT_JSON, OUTPUT_QUIET };
 
 /* The first member of every user command's options struct, so that the common flags can be one table. */
 struct common_options {
-    const char *dist, *token_file, *output;
+    const char *dist, *join_dir, *token_file, *output;
     int64_t timeout_us;
     bool quiet;
 };
 
-extern const struct flag common_flags[]; /* --dist, --token-file, --timeout, --output, --quiet */
+extern const struct flag common_flags[]; /* --dist, --join-dir, --token-file, --timeout, --output, --quiet */
+/* Of a client that these flags describe. */
+struct client_options session_client(const struct common_options *o);
 
 struct session {
     struct client *client;

@@ -19,6 +19,8 @@ SHOW(show_outcome, outcome_text, OUTCOME_COUNT)
 /* A duration that does not exist yet is null in JSON. */
 static json_t *duration_json(int64_t us) { return us < 0 ? json_null() : json_integer(us); }
 
+json_t *known_json(int64_t n) { return n > 0 ? json_integer(n) : json_null(); }
+
 /* A time of day, `us` after the job was submitted; null if that is not yet. */
 static json_t *at_json(const struct api_job *j, int64_t us)
 {
@@ -71,6 +73,8 @@ json_t *job_json(const struct api_job *j)
                   {"pauses", j->pauses}};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         json_object_set_new(o, counts[i].name, json_integer(counts[i].value));
+    json_object_set_new(o, "cpu_us", known_json(j->cpu_us));
+    json_object_set_new(o, "mem_peak_bytes", known_json(j->mem_peak_bytes));
     json_object_set_new(o, "age_us", duration_json(j->age_us));
     json_object_set_new(o, "response_us", duration_json(j->response_us));
     json_object_set_new(o, "first_start_us", duration_json(j->first_start_us));
@@ -132,6 +136,10 @@ void command_json(json_t *o, const struct job_desc *spec)
     for (uint32_t i = 0; i < spec->argv.n; i++, word += strlen(word) + 1)
         json_array_append_new(list, json_data(word, strlen(word)));
     json_object_set_new(o, "command", list);
+    list = json_array();
+    for (uint32_t i = 0; i < spec->after.n; i++)
+        json_array_append_new(list, json_text(after_format((char[AFTER_TEXT]){0}, &spec->after.v[i])));
+    json_object_set_new(o, "after", list);
     json_object_set_new(o, "directory",
                         spec->cwd ? json_data(spec->cwd->data, strlen(spec->cwd->data)) : json_null());
 }
@@ -200,6 +208,8 @@ json_t *task_json(const struct api_task *t, uint32_t first_index)
     json_object_set_new(o, "worker_name", json_text(t->worker_name));
     json_object_set_new(o, "wait_us", duration_json(t->wait_us));
     json_object_set_new(o, "run_us", duration_json(t->run_us));
+    json_object_set_new(o, "cpu_us", known_json(t->cpu_us));
+    json_object_set_new(o, "mem_peak_bytes", known_json(t->mem_peak_bytes));
     json_object_set_new(o, "stolen", json_boolean(t->stolen));
     pauses_json(o, t);
     json_object_set_new(o, "message", json_text(t->message));
@@ -298,8 +308,9 @@ int task_find(const struct session *s, job_id_t job, const char *text, uint32_t 
     struct api_get_job_request r = {.job = job, .spec = true};
     struct api_get_job_reply reply;
     uint64_t index = 0;
-    if (client_get_job(s->client, &r, &reply))
-        return session_failed(s);
+    int err = client_get_job(s->client, &r, &reply);
+    if (err)
+        return err;
     uint32_t first = reply.spec ? reply.spec->first_index : 0, last = first + reply.job.tasks - 1;
     api_free(&api_get_job_reply_type, &reply);
     if (u64_parse(text, first, last, &index))
@@ -326,7 +337,12 @@ json_t *node_json(const struct api_node *n)
     json_object_set_new(o, "until_restart", json_boolean(n->until_restart));
     json_object_set_new(o, "protocol", json_integer(n->protocol));
     json_object_set_new(o, "freezer", n->freezer && *n->freezer ? json_text(n->freezer) : json_null());
+    json_object_set_new(o, "freezer_text",
+                        n->freezer_text && *n->freezer_text ? json_text(n->freezer_text) : json_null());
     json_object_set_new(o, "serves", n->serves && *n->serves ? json_text(n->serves) : json_null());
+    json_object_set_new(o, "ends_at",
+                        n->ends_in_us > 0 ? json_text(clock_text((char[CLOCK_TEXT]){0}, n->ends_in_us, true))
+                                          : json_null());
     json_object_set_new(o, "slots", json_integer(n->slots));
     json_object_set_new(o, "general", n->unsettled ? json_null() : json_boolean(n->general));
     json_object_set_new(o, "queued", json_integer(n->queued));
@@ -340,7 +356,17 @@ json_t *node_json(const struct api_node *n)
     for (uint32_t i = 0; i < n->apps_n; i++)
         json_array_append_new(apps, json_text(n->apps[i]));
     json_object_set_new(o, "apps", apps);
+    json_t *users = json_array();
+    for (uint32_t i = 0; i < n->apps_n; i++)
+        json_array_append_new(users, *show_app_user(n, i) ? json_text(show_app_user(n, i)) : json_null());
+    json_object_set_new(o, "app_users", users);
     return o;
+}
+
+/* A daemon of an older version tells no users. */
+const char *show_app_user(const struct api_node *n, uint32_t i)
+{
+    return i < n->app_users_n ? n->app_users[i] : "";
 }
 
 const char *show_node_state(const struct api_node *n) { return n->drained ? "drained" : n->state; }

@@ -16,6 +16,8 @@ const char *show_outcome(uint32_t v);
 /* Central has no number of its own: several processes may be central, one after the other. */
 bool show_has_id(const struct api_node *n);
 /* "draining", or "drained" when nothing is left there; else the state for central. */
+/* Whose tasks executors of its i-th application take; "": everybody's. */
+const char *show_app_user(const struct api_node *n, uint32_t i);
 const char *show_node_state(const struct api_node *n);
 json_t *node_json(const struct api_node *n);
 json_t *job_json(const struct api_job *j);
@@ -28,12 +30,15 @@ void task_times_json(json_t *o, const struct api_job *j, const struct api_task *
 /* Lines of a job: its times of day; what it waits for, and why it was cancelled. spec may be NULL. */
 void show_times(const struct api_job *j);
 void show_waits(const struct api_job *j, const struct job_desc *spec);
-/* What its tasks run, and in which directory: as lines, and as members of the job's object. */
+/* What its tasks run, and in which directory: as lines, and, with the jobs that it comes after, as members of the job's
+ * object. */
 void show_command(const struct job_desc *spec);
 void command_json(json_t *o, const struct job_desc *spec);
 void show_ancestors(const struct ancestors *a);
 /* first_index: the HAWK_TASK_INDEX of task 0. */
 json_t *task_json(const struct api_task *t, uint32_t first_index);
+/* A figure of what a task used: null where it is not known. */
+json_t *known_json(int64_t n);
 /* Adds what is known of a task's pauses to o, as task_json does. */
 void pauses_json(json_t *o, const struct api_task *t);
 /* Prints a line about the job's pauses, if it had any. */
@@ -54,8 +59,8 @@ int job_pages(struct client *client, job_id_t job, uint32_t first_task, uint32_t
 int job_result_pages(struct client *client, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn,
                      void *ctx);
 
-/* Finds the task that a user's number means: the HAWK_TASK_INDEX in the task. Returns an exit code, after
- * a message unless it is HAWK_EXIT_OK. */
+/* Finds the task that a user's number means: the HAWK_TASK_INDEX in the task. HAWK_EXIT_OK; HAWK_EXIT_USAGE after a
+ * message: the job has no such task; HAWK_E...: client_error() tells. */
 int task_find(const struct session *s, job_id_t job, const char *text, uint32_t *task);
 
 #endif

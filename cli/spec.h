@@ -94,7 +94,8 @@ struct spec_options {
     "{/.} the last component without the extension, {#} the task's number, from 1 on. With several sources " \
     "or\n"                                                                                                   \
     "columns {2} is the second value, {2.} that without its extension, {NAME} the column of that name\n"     \
-    "(--header). Where none of these stands in the command, the values are its last arguments.\n"            \
+    "(--header). Where none of these stands in the command, the values are its last arguments, but not\n"    \
+    "numbers alone (--array).\n"                                                                             \
     "\nIn the text after -c of sh, bash, dash, ksh or zsh, also behind env, nice and timeout, a value is "   \
     "quoted\n"                                                                                               \
     "for where it stands: bare, inside \"...\", inside '...'; what is of [A-Za-z0-9_./+-]+ stays as it is. " \

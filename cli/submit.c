@@ -128,6 +128,9 @@ static int use_after(const char *command, const struct submit_options *o, struct
         return usage_error("%s: a job runs after %u jobs at most", command, LIMIT_AFTER);
     for (uint32_t i = 0; i < o->after.n; i++) {
         const char *text = o->after.v[i];
+        if (strcmp(text, SELECT_NONE) == 0 || strcmp(text, SELECT_NONE ":ok") == 0 ||
+            strcmp(text, SELECT_NONE ":any") == 0)
+            continue; /* an empty list has ended well */
         if (!after_parse(text, strlen(text), &a))
             return usage_error(
                 "%s: --after takes a job's id, as 3.17, or 3.17:ok, 3.17:any, 3.17:failed, not '%s'", command,
@@ -138,13 +141,18 @@ static int use_after(const char *command, const struct submit_options *o, struct
     return 0;
 }
 
-/* A job of no tasks has succeeded before it begins. */
+/* A job of no tasks has succeeded before it begins. It has no id, but a word that all commands take for one. */
 static int submit_nothing(const struct submit_options *o)
 {
-    if (o->common.output && strcmp(o->common.output, "json") == 0)
-        document_print(json_pack("{s:n, s:i, s:s}", "job", "tasks", 0, "state", show_job_state(JOB_DONE)));
-    else if (!o->common.quiet)
-        fprintf(stderr, "hawk submit: the list of inputs is empty: there is nothing to do\n");
+    bool json = o->common.output && strcmp(o->common.output, "json") == 0;
+    fprintf(stderr, "hawk submit: the list of inputs is empty: there is nothing to do\n");
+    if (json && o->wait)
+        document_print(json_pack("{s:[]}", "jobs"));
+    else if (json)
+        document_print(json_pack("{s:s, s:n, s:n, s:s}", "job", SELECT_NONE, "class", "why", "state",
+                                 show_job_state(JOB_DONE)));
+    else if (!o->results)
+        puts(SELECT_NONE);
     return HAWK_EXIT_OK;
 }
 
@@ -159,8 +167,8 @@ int submit_main(int argc, char **argv)
     if (first < 0)
         exit_code = -first;
     /* The local `hawk up` runs tasks here, and for us. */
-    const char *contact = o.common.dist ? o.common.dist : getenv("HAWK_DIST");
-    o.spec.all_env = !contact || !*contact;
+    const struct client_options options = session_client(&o.common);
+    o.spec.all_env = client_finds_up(&options);
     if (!exit_code)
         exit_code = spec_build(argv[0], &o.spec, argc - first, argv + first, &d, NULL);
     if (!exit_code)

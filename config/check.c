@@ -403,8 +403,49 @@ static void check_lease(struct checker *k)
             duration_format(lease, sizeof lease, c->central.long_lease));
 }
 
+/* Where `hawk up` listens for other machines: HOST or HOST:PORT. */
+static void check_up_listen(struct checker *k)
+{
+    char addr[ADDR_TEXT], why[512];
+
+    if (!*k->c->up.listen)
+        return;
+    if (!*k->c->up.join_dir)
+        complain_of_value(k, "up.listen", "without up.join_dir only this machine reaches `hawk up`");
+    if (config_up_listen(k->c, addr, why, sizeof why))
+        complain_of_value(k, "up.listen", "%s", why);
+}
+
+int config_up_listen(const struct config *c, char addr[ADDR_TEXT], char *why, size_t size)
+{
+    const char *told = c->up.listen, *colon = strrchr(told, ':'), *bracket = strrchr(told, ']');
+    bool has_port = colon && (!bracket || colon > bracket);
+
+    if (addr_is_unix(told)) {
+        snprintf(why, size, "it must be HOST or HOST:PORT");
+        return HAWK_EINVALID;
+    }
+    snprintf(addr, ADDR_TEXT, has_port ? "%s" : "%s:0", told);
+    return addr_check(addr, why, size);
+}
+
+/* What the cluster of `hawk up --join-dir` has of its own. */
+static void check_up_join(struct checker *k)
+{
+    static const char *const own[] = {
+        "tls.certificate", "central.ca",  "central.listen", "central.store",  "dist.join",
+        "dist.central",    "dist.listen", "dist.socket",    "worker.central", "up.metrics_listen"};
+
+    for (size_t i = 0; *k->c->up.join_dir && i < sizeof own / sizeof *own; i++)
+        if (!config_is_default(k->c, own[i]))
+            complain_of_value(k, own[i], "with up.join_dir `hawk up` chooses this itself: leave it out");
+}
+
 static void check_up(struct checker *k)
 {
+    check_up_listen(k);
+    if (k->section)
+        check_up_join(k);
     at_most(k, "up.slots", k->c->up.slots, LIMIT_SLOTS);
     check_metrics(k, "up.metrics_listen", k->c->up.metrics_listen);
     check_directory(k, "up.output_dir", k->c->up.output_dir);
@@ -463,6 +504,10 @@ static void check_tls(struct checker *k)
     const char *key = *f.certificate ? "tls.certificate" : *f.key ? "tls.key" : "tls.roots";
     char missing[64];
 
+    if (k->c->tls.optional && !*k->c->cluster.token_file)
+        complain_of_value(
+            k, "tls.optional",
+            "it is set without cluster.token_file: whoever shows no certificate would need nothing");
     if (!tls_files_any(&f) || tls_files_all(&f))
         return;
     snprintf(missing, sizeof missing, "%s%s%s", *f.certificate ? "" : " tls.certificate",
@@ -499,6 +544,8 @@ int config_tls(const struct config *c, const char *section, struct tls **tls, FI
     }
     if (section)
         check_identity(&k, tls_identity(*tls));
+    if (c->tls.optional)
+        tls_make_optional(*tls);
     return k.errors ? HAWK_EINVALID : 0;
 }
 

@@ -4,6 +4,7 @@
 #define HAWK_CONFIG_CONFIG_H
 
 #include "base/err.h"
+#include "net/addr.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -40,17 +41,29 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(cluster, BOOL, local_users, "no",                                                                      \
       "let every user of this machine connect to unix sockets, as himself and with scopes read and "         \
       "submit; tasks run as the worker's user")                                                              \
+    S(cluster, BOOL, require_signatures, "no",                                                               \
+      "dists take, and workers run, only commands that their users have signed with their credentials; "     \
+      "needs TLS")                                                                                           \
+    S(cluster, LIST, shared_apps, "",                                                                        \
+      "applications that operators' executors serve to everybody on this worker, and that nobody has of "    \
+      "his own, by name; where users are known (cluster.local_users, TLS) all others are their users'")      \
     S(cluster, AUTO_COUNT, connections_max, "auto",                                                          \
       "most connections to a daemon; auto, and never more: half of its descriptors")                         \
     S(cluster, COUNT, unproven_per_address, "100",                                                           \
-      "most connections of another address without an accepted call")
+      "most connections of another address without an accepted call")                                        \
+    S(cluster, COUNT, connect_rate, "500",                                                                   \
+      "new connections of another address, or user of this machine, per second, on average over ten "        \
+      "seconds; further ones wait")
 
 #define TLS_SETTINGS(S)                                                                                      \
     S(tls, TEXT, certificate, "",                                                                            \
       "file with this daemon's certificate, PEM; with it, all TCP connections use TLS")                      \
     S(tls, TEXT, key, "", "file with its private key, which nobody else may read")                           \
     S(tls, TEXT, roots, "",                                                                                  \
-      "file with the certificates of the roots that sign nodes' and users' certificates")
+      "file with the certificates of the roots that sign nodes' and users' certificates")                    \
+    S(tls, BOOL, optional, "no",                                                                             \
+      "for the way from tokens to TLS: let in who shows a token without TLS, and dial nodes without TLS "    \
+      "that have none; needs the tokens")
 
 #define CENTRAL_SETTINGS(S)                                                                                  \
     S(central, LIST, listen, "127.0.0.1:7070", "addresses to listen on: HOST:PORT or unix:PATH")             \
@@ -148,6 +161,8 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(worker, LIST, central, "127.0.0.1:7070", "central's address; several centrals: all of theirs")         \
     S(worker, TEXT, join, "",                                                                                \
       "file with an invitation, by which the worker gets a certificate once; -: standard input")             \
+    S(worker, TEXT, join_dir, "",                                                                            \
+      "directory of `hawk up --join-dir`, by which the worker finds that cluster and joins it")              \
     S(worker, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core")                              \
     S(worker, CHOICE, queues, "per-worker",                                                                  \
       "per-worker|per-slot: one queue for all slots, or one per slot (the paper)")                           \
@@ -162,6 +177,8 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
       "how long the output of a job stays in output_dir after its last write; 0s: for ever")                 \
     S(worker, SIZE, output_max, "0B",                                                                        \
       "most room of tasks' output in output_dir: beyond it the oldest job's goes; 0B: no limit")             \
+    S(worker, SIZE, user_output_max, "50GiB",                                                                \
+      "the same for the output of one user, where users are known: the oldest of his jobs; 0B: no limit")    \
     S(worker, TEXT, executor_socket, "",                                                                     \
       "unix socket for executors; default: in state_dir/NAME; none: no socket")                              \
     S(worker, COUNT, queue_limit, "1000000", "most reservations and short tasks in the queue")               \
@@ -189,13 +206,21 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(worker, DURATION, idle_exit, "0s", "stop after so long without any work; 0s: never")                   \
     S(worker, TEXT, end_time, "",                                                                            \
       "when this machine is gone: a time from the start, like 2h, or seconds since 1970; the worker takes "  \
-      "no work in the last minute, or tenth, and its tasks end in time")                                     \
+      "no task whose estimate does not fit, none at all in the last minute, or tenth, and its tasks end in " \
+      "time")                                                                                                \
     S(worker, DURATION, agent_grace, "20s",                                                                  \
       "how long tasks run on without their worker, while it is upgraded or after it died")
 
 #define UP_SETTINGS(S)                                                                                       \
     S(up, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core")                                  \
     S(up, TEXT, socket, "", "unix socket for clients; default: see `hawk config show`")                      \
+    S(up, TEXT, join_dir, "",                                                                                \
+      "directory by which workers on other machines join, as with a home that these share; then the "        \
+      "cluster consists of daemons that use TLS")                                                            \
+    S(up, TEXT, listen, "",                                                                                  \
+      "with join_dir: HOST or HOST:PORT where other machines reach this one; default: the address of "       \
+      "its name")                                                                                            \
+    S(up, BOOL, worker, "yes", "with join_dir: this machine runs tasks, too")                                \
     S(up, TEXT, metrics_listen, "", "where /metrics is served: HOST:PORT or unix:PATH; unset: nowhere")      \
     S(up, TEXT, output_dir, "", "where tasks' output goes by default; default: see `hawk config show`")      \
     S(up, DURATION, output_keep, "0s", "as worker.output_keep")                                              \
@@ -255,6 +280,8 @@ bool config_warning(const struct config *c, const char *section, char *text, siz
 /* worker.end_time in microseconds from now_us, seconds since 1970 in microseconds too; TIME_NEVER: none. HAWK_EINVALID:
  * it is neither form. */
 HAWK_MUST_USE int config_end_time(const struct config *c, int64_t now_us, int64_t *left_us);
+/* up.listen as "HOST:PORT". HAWK_EINVALID: why says what is wrong. */
+HAWK_MUST_USE int config_up_listen(const struct config *c, char addr[ADDR_TEXT], char *why, size_t size);
 /* Sets one value from text: key is "section.name". It copies `origin` ("flag --slots"). On an error
  * nothing changes, and why says what was expected. */
 HAWK_MUST_USE int config_set(struct config *c, const char *key, const char *text, const char *origin,

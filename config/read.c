@@ -414,7 +414,10 @@ const char *config_purpose(const char *section)
          "A cluster in this process, until it is stopped: for this user's clients, which find its socket by\n"
          "themselves. It has a worker for every slot, called w1, w2, ... It keeps nothing but the tasks'\n"
          "output: its jobs end with it. Where an earlier one's output lies, job numbers go on after it, so\n"
-         "that nothing is written over. A --socket of one's own must be in a directory that exists.\n\n"},
+         "that nothing is written over. A --socket of one's own must be in a directory that exists.\n"
+         "With --join-dir DIR, on a home that machines share, it starts a central, a dist and a worker as\n"
+         "daemons instead, and others join: `hawk worker --join-dir DIR`. Clients say --join-dir, or\n"
+         "HAWK_LOGIN=DIR. All of them stop with it.\n\n"},
     };
     for (size_t i = 0; i < sizeof purposes / sizeof *purposes; i++)
         if (strcmp(purposes[i].section, section) == 0)

@@ -356,6 +356,7 @@ static int begin_reign(struct central_daemon *d, const struct leader_view *v)
     if (t.long_tasks > 0)
         log_unreported(d, "long tasks of the journal that have not ended");
     server_set_links(p->server, node_links(d->node));
+    denial_set_links(d->denial, node_links(d->node));
     joining_set_active(d->joining, true);
     return 0;
 }
@@ -364,6 +365,7 @@ static int begin_reign(struct central_daemon *d, const struct leader_view *v)
 static void end_reign(struct central_daemon *d)
 {
     server_set_links(d->process.server, NULL);
+    denial_set_links(d->denial, NULL);
     joining_set_active(d->joining, false);
     api_set_central(d->api, NULL, "this central is not the active one any more");
     if (d->node)

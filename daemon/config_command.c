@@ -1,8 +1,11 @@
 /* `hawk config check FILE` and `hawk config show`. */
+#include "ca/ca.h"
+#include "ca/file.h"
 #include "cli/document.h"
 #include "cli/print.h"
 #include "config/config.h"
 #include "daemon/commands.h"
+#include "daemon/enroll.h"
 #include "daemon/run_as.h"
 #include "exec/exec.h"
 #include "net/tls.h"
@@ -21,8 +24,11 @@ const char config_details[] =
     "and\n"
     "line: unknown settings, wrong types, values out of range, settings that contradict each other, and "
     "files\n"
-    "of tokens or of TLS, and directories, that are missing or bad. Exit code 0: they accept it, 2: they do "
-    "not.\n"
+    "of tokens or of TLS, directories, roots and invitations that are missing or bad. Exit code 0: they "
+    "accept\n"
+    "it, 2: they do not. What one role alone reads (central.ca, the files for etcd, join, run_as_helper) may "
+    "be\n"
+    "missing on this machine: a warning says so.\n"
     "show prints every setting in effect and where its value came from: a default, a line of the file\n"
     "($HAWK_CONFIG, then /etc/hawk/hawk.yaml unless --config names one), or a flag.\n"
     "SECTION is one of cluster, tls, central, dist, worker, up, log.\n";
@@ -109,6 +115,58 @@ static bool tls_ok(const struct config *c, FILE *err)
     return ok;
 }
 
+/* One file may be for all machines of a cluster. What a role alone reads is not on those where it does not run. */
+static bool role_file_ok(const char *key, int result, const char *why, FILE *err)
+{
+    if (result == HAWK_ENOT_FOUND)
+        say_warning("config", "%s: %s: the daemon that reads it cannot start on this machine", key, why);
+    else if (result)
+        fprintf(err, "%s: %s\n", key, why);
+    return result == 0 || result == HAWK_ENOT_FOUND;
+}
+
+static bool root_ok(const struct config *c, FILE *err)
+{
+    char why[PATH_MAX + 512];
+    struct ca_root *root = NULL;
+
+    if (!*c->central.ca || is_hidden(c->central.ca))
+        return true;
+    if (access(c->central.ca, F_OK) < 0 && errno == ENOENT) {
+        snprintf(why, sizeof why, "%s: %s", c->central.ca, strerror(errno));
+        return role_file_ok("central.ca", HAWK_ENOT_FOUND, why, err);
+    }
+    int result = ca_root_open(&root, c->central.ca, ROLE_CENTRAL, why, sizeof why);
+    ca_root_free(root);
+    return role_file_ok("central.ca", result, why, err);
+}
+
+static bool role_files_ok(const struct config *c, FILE *err)
+{
+    const struct {
+        const char *key, *path;
+    } files[] = {{"central.etcd_certificate", c->central.etcd_certificate},
+                 {"central.etcd_key", c->central.etcd_key},
+                 {"central.etcd_roots", c->central.etcd_roots}};
+    char why[PATH_MAX + 512];
+    bool ok = root_ok(c, err);
+
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char *text = NULL;
+        if (*files[i].path && !is_hidden(files[i].path))
+            ok &= role_file_ok(files[i].key, ca_read(files[i].path, &text, why, sizeof why), why, err);
+        free(text);
+    }
+    if (!is_hidden(c->dist.join))
+        ok &= role_file_ok("dist.join", enroll_look(c, ROLE_DIST, why, sizeof why), why, err);
+    if (!is_hidden(c->worker.join))
+        ok &= role_file_ok("worker.join", enroll_look(c, ROLE_WORKER, why, sizeof why), why, err);
+    snprintf(why, sizeof why, "%s: No such program", c->worker.run_as_helper);
+    if (*c->worker.run_as_helper && access(c->worker.run_as_helper, F_OK) < 0 && errno == ENOENT)
+        ok &= role_file_ok("worker.run_as_helper", HAWK_ENOT_FOUND, why, err);
+    return ok;
+}
+
 static int check_config(const char *path)
 {
     char *mistakes = NULL;
@@ -120,7 +178,8 @@ static int check_config(const char *path)
     int read = err ? config_load(&c, path, err) : HAWK_ENOMEM;
     /* Other mistakes do not keep us from checking the values that were read. */
     bool ok = (read == 0 || read == HAWK_EINVALID) && config_validate(&c, NULL, err) == 0 && read == 0 &&
-              tokens_ok(&c, err) & tls_ok(&c, err) & metrics_ok(&c, err) & directories_ok(&c, err);
+              tokens_ok(&c, err) & tls_ok(&c, err) & metrics_ok(&c, err) & directories_ok(&c, err) &
+                  role_files_ok(&c, err);
     char warning[CONFIG_WARNING] = "";
     if (ok && config_warning(&c, NULL, warning, sizeof warning))
         say_warning("config", "%s", warning);

@@ -89,6 +89,8 @@ static void on_timer(void *arg)
     struct denial *d = arg;
 
     look_at_files(d);
+    if (d->links)
+        links_show_certificate(d->links);
     server_check_peers(d->process->server);
     if (d->links)
         links_check_peers(d->links);

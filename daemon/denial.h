@@ -12,7 +12,7 @@ struct denial;
  * NULL if p has no TLS. changed: a newer list is in force. */
 struct denial *denial_new(struct process *p, const char *dir, const char *ca, void (*changed)(void *arg),
                           void *arg);
-/* Sets the links that are looked at. NULL: none. */
+/* Sets the links that are looked at, and on which our certificate is shown when it was renewed. NULL: none. */
 void denial_set_links(struct denial *d, struct links *ls);
 /* A list that central has pushed: taken if it is newer and a root has signed it. */
 void denial_take(struct denial *d, const char *text);

@@ -24,6 +24,7 @@ struct dist_daemon {
     struct api *api;
     struct renewal *renewal;
     struct denial *denial;
+    const struct tls *signatures;     /* by which jobs' signatures are checked; NULL: they are not required */
     char owner[LIMIT_NAME_BYTES + 8]; /* whom the journal names as its owner */
     bool role_made, ready;
     bool foreign; /* the journal holds what only central writes */
@@ -155,9 +156,8 @@ static int dist_daemon_start(struct dist_daemon *d)
 {
     struct process *p = &d->process;
     const struct config *c = &p->config;
-    char why[512];
+    char why[512], own[ADDR_TEXT];
     uint64_t node = 0, cluster = 0;
-    char own[ADDR_TEXT];
     int err = process_open(
         p, process_listen(c->dist.listen, "127.0.0.1:7071", c->dist.advertise, c->dist.central, own), 0);
     if (err)
@@ -217,6 +217,7 @@ static int dist_daemon_start(struct dist_daemon *d)
                               .links = node_links(d->node),
                               .central_addr = central_addr,
                               .limits = process_limits(&p->config),
+                              .signatures = d->signatures,
                               .name = p->name,
                               .addr = addr,
                               .stop = stop_asked};
@@ -239,7 +240,7 @@ int dist_main(int argc, char **argv)
     if (!process_init(&d.process, "dist", argc, argv))
         return process_free(&d.process);
     d.process.name = d.process.config.dist.name;
-    if (dist_daemon_start(&d)) {
+    if (process_signatures(&d.process, &d.signatures) || dist_daemon_start(&d)) {
         d.process.exit_code = PROCESS_FAILED;
     } else {
         process_signals(&d.process, dist_daemon_stop, &d);

@@ -336,16 +336,22 @@ uint32_t embedded_workers(const struct embedded *e) { return e->workers_n; }
 const struct runner *embedded_runner(const struct embedded *e) { return e->runner; }
 void embedded_set_apps(struct embedded *e, struct apps *a) { runner_set_apps(e->runner, a); }
 
-pid_t embedded_reside(void *arg, job_id_t job, uint32_t task)
+bool embedded_task_user(void *arg, job_id_t job, uint32_t task, char *user)
+{
+    const struct embedded *e = arg;
+    return runner_task_user(e->runner, job, task, user);
+}
+
+uint64_t embedded_reside(void *arg, job_id_t job, uint32_t task)
 {
     const struct embedded *e = arg;
     return runner_reside(e->runner, job, task);
 }
 
-void embedded_evict(void *arg, pid_t pid)
+void embedded_evict(void *arg, uint64_t resident)
 {
     const struct embedded *e = arg;
-    runner_evict(e->runner, pid);
+    runner_evict(e->runner, resident);
 }
 
 bool embedded_broken(const struct embedded *e) { return runner_broken(e->runner); }

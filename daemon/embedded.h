@@ -45,8 +45,10 @@ const struct runner *embedded_runner(const struct embedded *e);
 /* For executors that attach to this process: their events go here, as the arg that comes with them. */
 void embedded_on_exec(void *arg, const struct msg *m);
 void embedded_set_apps(struct embedded *e, struct apps *a);
-pid_t embedded_reside(void *arg, job_id_t job, uint32_t task); /* as runner_reside() */
-void embedded_evict(void *arg, pid_t pid);
+/* As runner_task_user() and so on. */
+bool embedded_task_user(void *arg, job_id_t job, uint32_t task, char *user);
+uint64_t embedded_reside(void *arg, job_id_t job, uint32_t task);
+void embedded_evict(void *arg, uint64_t resident);
 /* Whether the spawner died, so that nothing can run any more. */
 bool embedded_broken(const struct embedded *e);
 /* Kills every command that runs, at once; embedded_free then need not wait for any. */

@@ -10,6 +10,7 @@
 #include "daemon/journal.h"
 #include "net/addr.h"
 #include "net/api.h"
+#include "net/join_dir.h"
 #include "net/rpc.h"
 #include "net/tls.h"
 
@@ -25,6 +26,8 @@
 
 #define CALL_US (10 * US_PER_S)
 #define AGAIN_US US_PER_S
+#define FIND_TRIES 5 /* for a cluster that does not answer */
+#define FIND_MS 2000
 #define DIR_NAME "tls"
 #define JOINED "joined" /* a worker's name, in state_dir, where the invitation said it */
 #define USAGE 2
@@ -33,6 +36,7 @@
 struct place {
     enum role role;
     const char *join, *state_dir;
+    bool from_dir;                            /* join is a file of worker.join_dir */
     const char *const *name, *const *central; /* of the configuration */
     char dir[PATH_MAX];
 };
@@ -196,44 +200,50 @@ static int join_in_child(const struct joining_node *n)
 /* ---- Nodes ---- */
 
 /* Reads the configured invitation. *text NULL: there is none, or its file is gone after it was used. */
-static int read_invitation(const struct process *p, const struct place *at, bool kept, char **text,
-                           struct invitation *v)
+static int take_invitation(const struct place *at, bool kept, char **text, struct invitation *v, char *why,
+                           size_t size)
 {
-    char why[PATH_MAX + 200];
     int err;
 
     *text = NULL;
     if (!*at->join)
         return 0;
-    err = ca_read(at->join, text, why, sizeof why);
+    err = at->from_dir ? join_dir_file(at->join, text, why, size) : ca_read(at->join, text, why, size);
     if (err == HAWK_ENOT_FOUND && kept)
         return 0;
     if (!err)
-        err = invitation_read(v, *text, NULL, why, sizeof why);
+        err = invitation_read(v, *text, NULL, why, size);
     if (!err && v->role != at->role) {
-        snprintf(why, sizeof why, "the invitation is for a %s", role_text(v->role));
+        snprintf(why, size, "the invitation is for a %s", role_text(v->role));
         err = HAWK_EINVALID;
     }
+    return err;
+}
+
+static int read_invitation(const struct process *p, const struct place *at, bool kept, char **text,
+                           struct invitation *v)
+{
+    char why[PATH_MAX + 200];
+    int err = take_invitation(at, kept, text, v, why, sizeof why);
+
     if (err)
         say_error(p->section, "%s.join: %s", p->section, why);
     return err ? USAGE : 0;
 }
 
-static void set_place(struct place *at, const struct process *p)
+static void set_place(struct place *at, const struct config *c, enum role role)
 {
-    const struct config *c = &p->config;
-    bool worker = strcmp(p->section, "worker") == 0;
-
-    *at = worker ? (struct place){.role = ROLE_WORKER,
-                                  .join = c->worker.join,
-                                  .state_dir = c->worker.state_dir,
-                                  .name = &c->worker.name,
-                                  .central = &c->worker.central}
-                 : (struct place){.role = ROLE_DIST,
-                                  .join = c->dist.join,
-                                  .state_dir = c->dist.state_dir,
-                                  .name = &c->dist.name,
-                                  .central = &c->dist.central};
+    *at = role == ROLE_WORKER ? (struct place){.role = ROLE_WORKER,
+                                               .join = c->worker.join,
+                                               .from_dir = *c->worker.join_dir,
+                                               .state_dir = c->worker.state_dir,
+                                               .name = &c->worker.name,
+                                               .central = &c->worker.central}
+                              : (struct place){.role = ROLE_DIST,
+                                               .join = c->dist.join,
+                                               .state_dir = c->dist.state_dir,
+                                               .name = &c->dist.name,
+                                               .central = &c->dist.central};
 }
 
 /* The directory of the kept files: several workers share one state_dir. */
@@ -318,7 +328,7 @@ static int enroll_node(struct process *p)
     char *text = NULL, *central;
     int code;
 
-    set_place(&at, p);
+    set_place(&at, &p->config, strcmp(p->section, "worker") == 0 ? ROLE_WORKER : ROLE_DIST);
     code = unset ? recall_name(p, &at) : 0;
     if (!code)
         code = read_invitation(p, &at, set_dir(&at) && kept_look(at.dir, &kept), &text, &v);
@@ -337,6 +347,95 @@ static int enroll_node(struct process *p)
     free(text);
     invitation_free(&v);
     return code;
+}
+
+int enroll_look(const struct config *c, enum role role, char *why, size_t size)
+{
+    struct place at;
+    struct invitation v = {0};
+    struct identity kept;
+    char *text, *joined;
+    const char *name;
+    int err;
+
+    set_place(&at, c, role);
+    joined =
+        role == ROLE_WORKER && config_is_default(c, "worker.name") ? kept_get(at.state_dir, JOINED) : NULL;
+    name = joined;
+    if (joined && *joined)
+        at.name = &name;
+    err = take_invitation(&at, set_dir(&at) && kept_look(at.dir, &kept), &text, &v, why, size);
+    free(joined);
+    free(text);
+    invitation_free(&v);
+    return err;
+}
+
+/* ---- By a directory of `hawk up --join-dir` ---- */
+
+/* Workers of the same user may have joined other clusters under the same name. */
+static int set_own_state_dir(struct process *p)
+{
+    char dir[PATH_MAX];
+
+    if (!is_unset(p, "state_dir"))
+        return 0;
+    if (snprintf(dir, sizeof dir, "%s/join", p->config.worker.state_dir) >= (int)sizeof dir) {
+        say_error(p->section, "worker.state_dir: the default is too long");
+        return PROCESS_FAILED;
+    }
+    return set_setting(p, "state_dir", dir, "beside those of other clusters");
+}
+
+/* Whether the cluster that the directory tells of is up: it may have died, or this machine may not reach it. */
+static int find_cluster(struct process *p, struct join_dir *j)
+{
+    const char *dir = p->config.worker.join_dir;
+    char why[PATH_MAX + 600], where[JOIN_DIR_WHERE + ADDR_TEXT];
+
+    if (join_dir_read(dir, j, why, sizeof why)) {
+        say_error(p->section, "worker.join_dir: %s", why);
+        return PROCESS_FAILED;
+    }
+    for (int i = 0; i < FIND_TRIES; i++) {
+        if (addr_answers(j->central, FIND_MS))
+            return 0;
+        usleep(AGAIN_US);
+    }
+    say_error(p->section,
+              "worker.join_dir: the cluster of %s does not answer (%s): it is gone, or this machine does not "
+              "reach it; "
+              "start it with `hawk up --join-dir %s`, there with --listen if it must have another address",
+              dir, join_dir_where(j, where), dir);
+    return PROCESS_FAILED;
+}
+
+static int follow_join_dir(struct process *p)
+{
+    static const char *const others[] = {"join", "central", "tls.certificate"};
+    const char *dir = p->config.worker.join_dir;
+    char path[PATH_MAX], why[PATH_MAX + 200];
+    struct join_dir j;
+    int code;
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strchr(others[i], '.') ? !config_is_default(&p->config, others[i]) : !is_unset(p, others[i])) {
+            say_error(p->section, "worker.join_dir and %s%s both say how to join: leave one out",
+                      strchr(others[i], '.') ? "" : "worker.", others[i]);
+            return USAGE;
+        }
+    if ((code = find_cluster(p, &j)) != 0)
+        return code;
+    if (!ca_path(path, dir, JOIN_DIR_INVITATION, why, sizeof why)) {
+        say_error(p->section, "worker.join_dir: %s", why);
+        return PROCESS_FAILED;
+    }
+    code = set_setting(p, "join", path, "worker.join_dir");
+    if (!code)
+        code = set_setting(p, "central", j.central, "worker.join_dir");
+    if (!code && is_unset(p, "run_as"))
+        code = set_setting(p, "run_as", "own", "worker.join_dir");
+    return code ? code : set_own_state_dir(p);
 }
 
 /* ---- Central ---- */
@@ -404,6 +503,11 @@ int enroll(struct process *p)
 {
     if (strcmp(p->section, "central") == 0 && *p->config.central.ca)
         return enroll_own(p);
+    if (strcmp(p->section, "worker") == 0 && *p->config.worker.join_dir) {
+        int code = follow_join_dir(p);
+        if (code)
+            return code;
+    }
     if ((strcmp(p->section, "worker") == 0 || strcmp(p->section, "dist") == 0) && !*p->config.tls.certificate)
         return enroll_node(p);
     return 0;

@@ -12,6 +12,10 @@
  * why. */
 HAWK_MUST_USE int enroll(struct process *p);
 
+/* Whether the invitation of a dist's or worker's section is good, or was used. HAWK_ENOT_FOUND: it is not on this
+ * machine. */
+HAWK_MUST_USE int enroll_look(const struct config *c, enum role role, char *why, size_t size);
+
 /* Renews what p keeps, after a third of its life. central returns its address; NULL: p is central. NULL if p keeps
  * nothing. */
 struct renewal;

@@ -164,13 +164,14 @@ static void put_overview(FILE *out)
     fputs(".SH ENVIRONMENT\n", out);
     put_variable(out, "HAWK_DIST",
                  "Where clients find the cluster: addresses of dists, separated by commas. "
-                 "Default: this user's `hawk up`.");
+                 "Default: those of HAWK_LOGIN where it is set, else this user's `hawk up`.");
     put_variable(out, "HAWK_TOKEN_FILE", "File with the clients' token.");
     put_variable(out, "HAWK_TOKEN", "The token itself.");
     put_variable(out, "HAWK_TLS_CERTIFICATE, HAWK_TLS_KEY, HAWK_TLS_ROOTS", "Files of a user's certificate.");
     put_variable(
         out, "HAWK_LOGIN",
-        "Directory with the user's credential, of `hawk login`. Default: $XDG_CONFIG_HOME/hawk, else "
+        "Directory with the user's credential, of `hawk login`. Where it is set, clients ask that cluster "
+        "before this user's `hawk up`. Default: $XDG_CONFIG_HOME/hawk, else "
         "~/.config/hawk. none: no credential is used.");
     put_variable(out, "HAWK_CONFIG", "The daemons' configuration file.");
     fputs(".SH FILES\n", out);

@@ -1,8 +1,11 @@
 /* The `hawk` binary: finds the command and runs it. */
+#include "base/near.h"
 #include "ca/command.h"
 #include "ca/user_command.h"
 #include "cli/document.h"
 #include "daemon/commands.h"
+#include "daemon/self.h"
+#include "daemon/signed_spec.h"
 #include "exec/spawner.h"
 
 #include <fcntl.h>
@@ -66,8 +69,8 @@ const struct command daemon_commands[] = {
      .run = ca_main},
     {.name = "user",
      .help = "give people credentials, list and revoke them; where the user root is kept",
-     .words = "add|list|revoke",
-     .synopsis = "add NAME [FLAGS] | list | revoke NAME",
+     .words = "add|list|revoke|serve",
+     .synopsis = "add NAME [FLAGS] | list | revoke NAME | serve [FLAGS]",
      .details = user_details,
      .flags = user_flags,
      .run = user_main},
@@ -120,6 +123,29 @@ static void print_commands(FILE *f)
     fprintf(f, "\nA first try:   hawk run -j 4 --each-line hosts.txt -- ping -c 1 {}\n");
 }
 
+static int no_command(const char *word)
+{
+    const struct command *const tables[] = {daemon_commands, client_commands};
+    struct near near = near_begin(word);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        for (const struct command *c = tables[i]; c->name; c++)
+            near_look(&near, c->name);
+    if (near.name)
+        return usage_error("no command \"%s\": did you mean `hawk %s`?", word, near.name);
+    return usage_error("no command \"%s\"; `hawk help` lists them", word);
+}
+
+static noreturn void run_signed_alone(void)
+{
+    char why[SIGNED_SPEC_WHY];
+    const struct signed_reader *reader = signed_reader_new(RUNNER_ROOT_FD, why);
+
+    if (reader)
+        spawner_of_user(reader);
+    fprintf(stderr, "%s\n", why);
+    _exit(HAWK_EXIT_FAILED);
+}
+
 static int run_command(int argc, char **argv)
 {
     static const struct command *relatives[4];
@@ -135,8 +161,10 @@ static int run_command(int argc, char **argv)
     if (strcmp(argv[0], "generate") == 0)
         return generate_main(argc, argv);
     if (strcmp(argv[0], "spawner") == 0 && argc == 1)
-        spawner_of_user(); /* for hawk-run-as */
-    return usage_error("no command \"%s\"; `hawk help` lists them", argv[0]);
+        spawner_of_user(NULL); /* for hawk-run-as */
+    if (strcmp(argv[0], "spawner") == 0 && argc == 2 && strcmp(argv[1], "signed") == 0)
+        run_signed_alone();
+    return no_command(argv[0]);
 }
 
 /* The next socket or file would get the number of a closed standard descriptor, and messages would go there. So
@@ -178,6 +206,7 @@ static int run_named(int argc, char **argv)
  * runs the libraries' destructors meanwhile. */
 int main(int argc, char **argv)
 {
+    self_init();
     int code = run_named(argc, argv);
 #if defined(__SANITIZE_ADDRESS__) /* its leak checker is such a destructor; net/loop_net.c waits for it */
     return code;

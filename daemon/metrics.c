@@ -107,6 +107,12 @@ static void process_families(const struct metrics *m, FILE *page)
         snprintf(labels, sizeof labels, "code=\"%s\"", codes[i]);
         metrics_counter(page, "hawk_calls_refused", labels, (double)calls.failed[i]);
     }
+    metrics_family(page, "hawk_connections_delayed", "counter",
+                   "Connections that waited, since their address connected too fast (cluster.connect_rate).");
+    metrics_counter(page, "hawk_connections_delayed", "", (double)calls.connections_delayed);
+    metrics_family(page, "hawk_connections_refused", "counter",
+                   "Connections that were refused; the log says why.");
+    metrics_counter(page, "hawk_connections_refused", "", (double)calls.connections_refused);
     metrics_family(page, "hawk_loop_lag_seconds", "histogram",
                    "Turns of the event loop by their time: so long something that comes may wait.");
     metrics_histogram(page, "hawk_loop_lag_seconds", "", &m->turns, HISTOGRAM_TIME);

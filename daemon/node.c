@@ -416,6 +416,10 @@ static void on_msg(void *arg, struct link *k, const struct msg *m)
         out_of_role(n, k, m);
         return;
     }
+    if (m->type == MSG_CERTIFICATE) {
+        link_take_certificate(k, m->certificate.pem);
+        return;
+    }
     if (joins_as_another(k, m)) {
         log_warn("%s (%s) wants to join under another name than its certificate's; its link is closed",
                  link_peer_name(k), link_addr(k));

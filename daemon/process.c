@@ -130,6 +130,7 @@ int process_open(struct process *p, const char *listen, uint32_t keepalive_ms)
                                          .keepalive_ms = keepalive_ms,
                                          .connections_max = p->config.cluster.connections_max,
                                          .unproven_per_address = p->config.cluster.unproven_per_address,
+                                         .connect_rate = p->config.cluster.connect_rate,
                                          .dead = on_dead});
     while (*listen) {
         listen = addr_first(listen, addr);
@@ -250,6 +251,17 @@ static int close_output(const struct process *p, const char *dir, gid_t group)
     return err ? HAWK_EIO : 0;
 }
 
+int process_signatures(const struct process *p, const struct tls **roots)
+{
+    *roots = p->config.cluster.require_signatures ? p->tls : NULL;
+    if (!p->config.cluster.require_signatures || p->tls)
+        return 0;
+    log_error(
+        "cluster.require_signatures: users sign with the credentials of a cluster with TLS: set section tls, "
+        "or join it (--join FILE)");
+    return HAWK_EINVALID;
+}
+
 int process_output_dir(const struct process *p, const char *dir, const char *group)
 {
     char why[PATH_MAX + 200];
@@ -268,6 +280,8 @@ int process_output_dir(const struct process *p, const char *dir, const char *gro
     }
     return close_output(p, dir, gr ? gr->gr_gid : NO_GROUP);
 }
+
+bool process_knows_users(const struct process *p) { return p->config.cluster.local_users || p->tls; }
 
 int process_socket(const char *key, const char *told, const char *dir, const char *leaf, const char *without,
                    char addr[PROCESS_SOCKET])
@@ -381,20 +395,21 @@ void process_signals(struct process *p, void (*stop)(void *arg, bool now), void 
     watchdog_start(p);
 }
 
-void process_ready(struct process *p)
+void process_say_ready(const char *name, const char *addr, const char *executors)
 {
-    const char *addr = server_addr(p->server, 0);
     if (document_wanted())
         document_print_line(
-            json_pack("{s:s, s:s, s:s*}", "ready", p->name, "address", addr, "executors", p->executors));
+            json_pack("{s:s, s:s, s:s*}", "ready", name, "address", addr, "executors", executors));
     else
-        printf("ready %s %s\n", p->name, addr);
+        printf("ready %s %s\n", name, addr);
     if (fflush(stdout)) { /* nobody wants to know: no fault of the daemon's */
         __fpurge(stdout);
         clearerr(stdout);
     }
-    sd_notifyf(0, "READY=1\nSTATUS=%s at %s", p->name, addr);
+    sd_notifyf(0, "READY=1\nSTATUS=%s at %s", name, addr);
 }
+
+void process_ready(struct process *p) { process_say_ready(p->name, server_addr(p->server, 0), p->executors); }
 
 void process_run(struct process *p, void (*after_turn)(void *arg), void *arg)
 {

@@ -43,6 +43,8 @@ HAWK_MUST_USE bool process_init(struct process *p, const char *section, int argc
 /* Opens the loop and the server on a comma separated list of addresses; keepalive_ms as in net/server.h. 0, or a
  * message and HAWK_E…. */
 HAWK_MUST_USE int process_open(struct process *p, const char *listen, uint32_t keepalive_ms);
+/* Whether who calls is known: then a job, and an executor, is its user's. */
+bool process_knows_users(const struct process *p);
 /* Writes the address of a daemon's own unix socket, "unix:PATH", to addr: as the setting `key` has told, else DIR/LEAF.
  * "": there is none, since "none" was told, or since the default path is too long; the log then says what goes
  * `without` it. HAWK_ETOO_LARGE: the path that was told is too long. */
@@ -53,6 +55,9 @@ HAWK_MUST_USE int process_socket(const char *key, const char *told, const char *
  * unset), they listen where central reaches them, at the port of `unset`. */
 const char *process_listen(const char *listen, const char *unset, const char *advertise, const char *centrals,
                            char own[ADDR_TEXT]);
+/* Whether jobs must be signed: *roots is then what their credentials are checked by, else NULL. HAWK_EINVALID, after a
+ * message: this daemon has no TLS. */
+HAWK_MUST_USE int process_signatures(const struct process *p, const struct tls **roots);
 /* Makes the directory for tasks' output where it is missing, and closes it to others than this user and the
  * group ("": none). One that holds other things as well is not closed, only tasks' output in it. A worker
  * that cannot write there would fail every task it gets, and faster than others run them. 0, or a message and
@@ -74,6 +79,8 @@ void process_signals(struct process *p, void (*stop)(void *arg, bool now), void 
 /* Says on stdout, and to systemd, that the daemon can be used: "ready NAME ADDRESS", or with --output json a
  * document on one line. Once. */
 void process_ready(struct process *p);
+/* The same, of a name and an address; executors NULL: nowhere in particular. */
+void process_say_ready(const char *name, const char *addr, const char *executors);
 /* Turns the loop until process_exit(); after_turn is called after each turn. */
 void process_run(struct process *p, void (*after_turn)(void *arg), void *arg);
 /* Ends the loop with an exit code. */

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/units.h"
+#include "exec/exec.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,8 +23,40 @@
 
 struct found {
     struct retention_job job;
+    uint32_t user; /* index into users; NO_USER: nobody knows whose it is */
     bool in_use;
 };
+
+#define NO_USER UINT32_MAX
+
+/* Whose output there is, where a user's is limited. */
+struct user_total {
+    char name[LIMIT_NAME_BYTES + 1];
+    uint64_t bytes;
+};
+struct user_totals {
+    struct user_total *v;
+    uint32_t n, cap;
+};
+
+static uint32_t user_of(const struct retention *r, job_id_t job, struct user_totals *users)
+{
+    struct exec_config c = {.output_dir = r->dir};
+    char name[LIMIT_NAME_BYTES + 1];
+    uint32_t i = 0;
+
+    exec_output_user(&c, job, name);
+    if (!name[0])
+        return NO_USER;
+    while (i < users->n && strcmp(users->v[i].name, name) != 0)
+        i++;
+    if (i == users->n) {
+        vec_grow(users->v, users->n, users->cap);
+        users->v[users->n] = (struct user_total){0};
+        memcpy(users->v[users->n++].name, name, sizeof name);
+    }
+    return i;
+}
 
 static int open_dir(int at, const char *name)
 {
@@ -104,6 +137,7 @@ int retention_apply(const struct retention *r, struct retention_result *result)
     int at = open(r->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = at >= 0 ? fdopendir(at) : NULL;
     struct found *v = NULL;
+    struct user_totals users = {0};
     uint32_t n = 0, cap = 0;
     int64_t now_us = clock_us(CLOCK_REALTIME);
     uint64_t bytes = 0;
@@ -116,8 +150,10 @@ int retention_apply(const struct retention *r, struct retention_result *result)
         if (job_id_parse(e->d_name, &job))
             continue;
         vec_grow(v, n, cap);
-        v[n] = (struct found){.job.job = job};
+        v[n] = (struct found){.job.job = job, .user = r->user_max_bytes ? user_of(r, job, &users) : NO_USER};
         look_at_job(at, e->d_name, now_us, &v[n]);
+        if (v[n].user < users.n)
+            users.v[v[n].user].bytes += v[n].job.bytes;
         bytes += v[n++].job.bytes;
     }
     if (n)
@@ -125,12 +161,18 @@ int retention_apply(const struct retention *r, struct retention_result *result)
     for (uint32_t i = 0; i < n; i++) {
         bool old = r->keep_us && v[i].job.age_us > r->keep_us;
         bool many = r->max_bytes && bytes - result->bytes > r->max_bytes;
-        if (!v[i].in_use && (old || many))
-            take(r, at, &v[i].job, result);
+        struct user_total *user = v[i].user < users.n ? &users.v[v[i].user] : NULL;
+
+        if (v[i].in_use || !(old || many || (user && user->bytes > r->user_max_bytes)))
+            continue;
+        take(r, at, &v[i].job, result);
+        if (user)
+            user->bytes -= v[i].job.bytes;
     }
     result->left = n - result->gone_n;
     result->left_bytes = bytes - result->bytes;
     free(v);
+    free(users.v);
     closedir(dir);
     return 0;
 }
@@ -187,7 +229,7 @@ struct retention_thread *retention_start(const struct retention *r)
 {
     struct retention_thread *t;
 
-    if (!r->keep_us && !r->max_bytes)
+    if (!r->keep_us && !r->max_bytes && !r->user_max_bytes)
         return NULL;
     t = xcalloc(1, sizeof *t);
     t->rules = *r;

@@ -16,6 +16,8 @@ struct retention {
     const char *dir;    /* absolute: worker.output_dir */
     int64_t keep_us;    /* output whose youngest file is older goes; 0: none does */
     uint64_t max_bytes; /* of all jobs' output: beyond it the oldest goes first; 0: no limit */
+    uint64_t
+        user_max_bytes; /* the same for the output of each user, as exec_output_user() tells; 0: no limit */
     bool dry_run;       /* nothing is removed */
 };
 

@@ -1,6 +1,8 @@
 /* Whose commands a worker runs: see run_as.h. */
 #include "daemon/run_as.h"
 
+#include "daemon/self.h"
+
 #include "base/log.h"
 #include "exec/keeper.h"
 #include "exec/note.h"
@@ -26,11 +28,10 @@ const char *run_as_serves(const struct run_as_mode *m) { return m->mode == RUN_A
 static int find_helper(const struct config *c, char helper[PATH_MAX])
 {
     char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 
     if (*c->worker.run_as_helper)
         return snprintf(helper, PATH_MAX, "%s", c->worker.run_as_helper) < PATH_MAX ? 0 : HAWK_ETOO_LARGE;
-    self[n > 0 ? n : 0] = '\0';
+    snprintf(self, sizeof self, "%s", self_path());
     const char *dir = dirname(self);
     return snprintf(helper, PATH_MAX, "%s/../libexec/hawk-run-as", dir) < PATH_MAX ? 0 : HAWK_ETOO_LARGE;
 }
@@ -48,7 +49,7 @@ int run_as_choose(const struct process *p, bool runners, struct run_as_mode *m)
     const struct config *c = &p->config;
     const char *told = c->worker.run_as;
     bool automatic = strcmp(told, "auto") == 0, user = strcmp(told, "user") == 0;
-    bool known = c->cluster.local_users || p->tls;
+    bool known = process_knows_users(p);
     char why[EXEC_WHY_MAX] = "";
 
     *m = (struct run_as_mode){.mode =

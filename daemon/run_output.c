@@ -1,5 +1,6 @@
 /* What the tasks of `hawk run` wrote: caught in files, and printed or put into the JSON document. */
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "cli/document.h"
 #include "cli/print.h"
 #include "daemon/run.h"
@@ -169,9 +170,9 @@ void run_live_stop(struct run *r)
 
 void run_live_alone(struct run *r)
 {
-    if (r->total != 1 || r->live != LIVE_NOT || r->json || r->log || r->options.tag)
+    if (r->total != 1 || r->live != LIVE_NOT || r->json || r->log)
         return;
-    r->live = LIVE_BYTES;
+    r->live = r->options.tag ? LIVE_LINES : LIVE_BYTES;
     r->show_progress = r->show_progress && r->options.progress;
     if (r->unended == 1 && r->last_started.attempt)
         run_live_begin(r, &r->last_started);
@@ -217,7 +218,7 @@ static void json_file(struct run *r, json_t *o, const struct try_id *id, int whi
     close(fd);
     unlink(path);
     json_object_set_new(o, which == 1 ? "stdout" : "stderr",
-                        json_bytes(data, n < OUTPUT_KEPT ? n : OUTPUT_KEPT));
+                        json_data(data, n > OUTPUT_KEPT ? utf8_whole(data, OUTPUT_KEPT) : n));
     if (n > OUTPUT_KEPT)
         json_object_set_new(o, which == 1 ? "stdout_truncated" : "stderr_truncated", json_true());
     free(data);

@@ -23,6 +23,7 @@ struct output {
     } key;
     uint16_t attempt; /* the latest */
     uint32_t run;
+    int32_t pid; /* while it runs; 0: not known */
     bool running;
     char *paths[2]; /* stdout, stderr */
     char *user;     /* counts where no file beside them says it; NULL: not known */
@@ -35,7 +36,10 @@ struct runner {
     struct exec *exec;
     struct runners *users; /* NULL: all commands are exec's */
     struct exec_config config;
-    struct apps *apps; /* NULL: nobody can attach */
+    struct apps *apps;             /* NULL: nobody can attach */
+    struct signatures *signatures; /* NULL: they are not required */
+    uint32_t proof_run;            /* which start, the next one, ... */
+    struct blob *proof;            /* ... it is the argument's proof of; NULL: there was none yet */
     void (*feed)(void *arg, const struct msg *m);
     void *arg;
     struct loop_fd *fd, *users_fd;
@@ -104,6 +108,14 @@ static void output_ended(struct runner *r, uint32_t run)
     o->running = false;
 }
 
+static void output_started(struct runner *r, uint32_t run, int32_t pid)
+{
+    struct output *o;
+    HASH_FIND(hh_run, r->by_run, &run, sizeof run, o);
+    if (o)
+        o->pid = pid;
+}
+
 /* Files that a user names are opened as that user. This process would open them as another, who may read what he may
  * not. */
 static bool may_show(const struct runner *r, const struct job_desc *d, int which)
@@ -128,6 +140,11 @@ static void output_remember(struct runner *r, const struct msg_exec_start *m, co
             o->paths[i] = xstrdup(path);
 }
 
+uint32_t runner_first_index(const struct runner *r, job_id_t job)
+{
+    return exec_output_first(&r->config, job);
+}
+
 int runner_output(const struct runner *r, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream,
                   char *path, char *user, bool *running)
 {
@@ -146,7 +163,16 @@ int runner_output(const struct runner *r, job_id_t job, uint32_t task, uint32_t 
     }
     *running = false;
     struct try_id id = {.job = job, .task = task, .attempt = attempt ? (uint16_t)attempt : 1};
-    return exec_output_path(&r->config, &id, NULL, NULL, 1 + err_stream, path, EXEC_PATH_MAX);
+    int err = exec_output_path(&r->config, &id, NULL, NULL, 1 + err_stream, path, EXEC_PATH_MAX);
+    /* Of a task that an earlier process ran: its last try. */
+    for (char next[EXEC_PATH_MAX]; !err && attempt == 0 && id.attempt < UINT16_MAX;) {
+        id.attempt++;
+        if (exec_output_path(&r->config, &id, NULL, NULL, 1 + err_stream, next, sizeof next) ||
+            access(next, F_OK) < 0)
+            break;
+        snprintf(path, EXEC_PATH_MAX, "%s", next);
+    }
+    return err;
 }
 
 /* ---- Events and effects ---- */
@@ -156,6 +182,8 @@ static void on_event(void *arg, const struct msg *m)
     struct runner *r = arg;
     if (m->type == MSG_EXEC_EXITED)
         output_ended(r, m->exec_exited.run);
+    else if (m->type == MSG_EXEC_STARTED)
+        output_started(r, m->exec_started.run, m->exec_started.pid);
     r->feed(r->arg, m);
 }
 
@@ -253,6 +281,15 @@ static void refuse_run(struct runner *r, uint32_t run, enum outcome outcome, int
     msg_drop(&exited);
 }
 
+/* Without a spawner, or room on a disk, another worker can still run it. */
+static void refuse_start(struct runner *r, uint32_t run, int err, const char *why)
+{
+    bool lost = err == HAWK_EUNAVAILABLE || err == HAWK_ECANNOT_START;
+
+    refuse_run(r, run, lost ? OUTCOME_LOST : OUTCOME_NOT_STARTED, err == HAWK_ECANNOT_START ? err : REFUSED,
+               why);
+}
+
 /* Whether the job's limits can be enforced, so far as this process knows: else refuses the run, which is for another
  * worker. */
 static bool may_limit(struct runner *r, const struct msg_exec_start *m)
@@ -280,6 +317,17 @@ static void start_run(struct runner *r, const struct msg_exec_start *m, const ch
         return;
     }
     char why[EXEC_WHY_MAX];
+    const struct blob *proof = r->proof_run == m->run ? r->proof : NULL;
+    struct msg_exec_start as_signed = *m;
+    int err;
+    if (m->desc->kind == PAYLOAD_COMMAND && r->signatures) {
+        err = signatures_admit(r->signatures, m, proof, &as_signed.desc, why);
+        if (err) {
+            refuse_start(r, m->run, err, why);
+            return;
+        }
+        m = &as_signed;
+    }
     if (m->desc->kind == PAYLOAD_COMMAND && !exec_may_run(&r->config, m->desc, why)) {
         refuse_run(r, m->run, OUTCOME_NOT_STARTED, REFUSED, why);
         return;
@@ -289,15 +337,18 @@ static void start_run(struct runner *r, const struct msg_exec_start *m, const ch
     if (m->desc->kind == PAYLOAD_COMMAND)
         output_remember(r, m, worker);
     *why = '\0';
-    int err = r->users && m->desc->kind == PAYLOAD_COMMAND
-                  ? runners_run(r->users, loop_now(r->loop), m, worker, why)
-                  : exec_run(r->exec, loop_now(r->loop), m, worker);
-    if (!err)
-        return;
-    /* Without a spawner, or room for output: another worker can still run it. */
-    bool lost = err == HAWK_EUNAVAILABLE || err == HAWK_ECANNOT_START;
-    refuse_run(r, m->run, lost ? OUTCOME_LOST : OUTCOME_NOT_STARTED,
-               err == HAWK_ECANNOT_START ? err : REFUSED, *why ? why : hawk_strerror(err));
+    err = r->users && m->desc->kind == PAYLOAD_COMMAND
+              ? runners_run(r->users, loop_now(r->loop), m, proof, worker, why)
+              : exec_run(r->exec, loop_now(r->loop), m, worker);
+    if (err)
+        refuse_start(r, m->run, err, *why ? why : hawk_strerror(err));
+}
+
+static void keep_proof(struct runner *r, const struct msg_exec_proof *m)
+{
+    blob_drop(r->proof);
+    r->proof = blob_ref(m->proof);
+    r->proof_run = m->run;
 }
 
 static void end_run(struct runner *r, const struct msg_exec_kill *m)
@@ -349,12 +400,31 @@ static void set_lease(struct runner *r, int64_t until_us)
         runners_lease(r->users, until_us);
 }
 
+/* Whether tasks could start here again. */
+static void check_start(struct runner *r, const struct blob *place)
+{
+    struct msg checked = {.type = MSG_EXEC_CHECKED};
+    char why[EXEC_WHY_MAX];
+
+    if (!r->signatures || signatures_work(r->signatures, why)) {
+        exec_check(r->exec, place);
+        return;
+    }
+    checked.exec_checked.why = blob_str(why);
+    on_event(r, &checked);
+    msg_drop(&checked);
+}
+
 void runner_set_apps(struct runner *r, struct apps *a) { r->apps = a; }
+
+void runner_set_signatures(struct runner *r, struct signatures *s) { r->signatures = s; }
 
 void runner_effect(struct runner *r, const struct msg *m, const char *worker)
 {
     if (m->type == MSG_EXEC_START)
         start_run(r, &m->exec_start, worker);
+    else if (m->type == MSG_EXEC_PROOF)
+        keep_proof(r, &m->exec_proof);
     else if (m->type == MSG_EXEC_KILL)
         end_run(r, &m->exec_kill);
     else if (m->type == MSG_EXEC_PAUSE)
@@ -366,17 +436,41 @@ void runner_effect(struct runner *r, const struct msg *m, const char *worker)
     else if (m->type == MSG_EXEC_LEASE)
         set_lease(r, m->exec_lease.until_us);
     else if (m->type == MSG_EXEC_CHECK)
-        exec_check(r->exec, m->exec_check.place);
+        check_start(r, m->exec_check.place);
 }
 
-pid_t runner_reside(const struct runner *r, job_id_t job, uint32_t task)
+bool runner_task_user(const struct runner *r, job_id_t job, uint32_t task, char *user)
 {
     const struct output *o = output_find(r, job, task);
 
-    return o && o->running ? exec_reside(r->exec, o->run) : 0;
+    *user = '\0';
+    if (!o || !o->running)
+        return false;
+    if (o->user)
+        snprintf(user, LIMIT_NAME_BYTES + 1, "%s", o->user);
+    else
+        exec_output_user(&r->config, job, user);
+    return true;
 }
 
-void runner_evict(const struct runner *r, pid_t pid) { exec_evict(r->exec, pid); }
+uint64_t runner_reside(const struct runner *r, job_id_t job, uint32_t task)
+{
+    const struct output *o = output_find(r, job, task);
+
+    if (!o || !o->running)
+        return 0;
+    if (r->users)
+        return o->pid ? runners_reside(r->users, o->run, o->pid) : 0;
+    return (uint64_t)exec_reside(r->exec, o->run);
+}
+
+void runner_evict(const struct runner *r, uint64_t resident)
+{
+    if (r->users)
+        runners_evict(r->users, resident);
+    else
+        exec_evict(r->exec, (pid_t)resident);
+}
 
 uint32_t runner_running(const struct runner *r)
 {
@@ -414,6 +508,7 @@ void runner_free(struct runner *r, bool leave)
     loop_hook_remove(&r->flush);
     loop_fd_remove(r->timer);
     close(r->timer_fd);
+    blob_drop(r->proof);
     if (leave) {
         runners_leave(r->users);
         exec_leave(r->exec);

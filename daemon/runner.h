@@ -3,6 +3,7 @@
 #ifndef HAWK_DAEMON_RUNNER_H
 #define HAWK_DAEMON_RUNNER_H
 
+#include "daemon/signatures.h"
 #include "exec/apps.h"
 #include "exec/exec.h"
 #include "exec/runners.h"
@@ -21,19 +22,24 @@ struct runner *runner_new(struct loop *l, struct exec *e, struct runners *users,
 void runner_take_over(struct runner *r);
 /* Runs of PAYLOAD_APP jobs go there; without it they cannot be started. Borrowed. */
 void runner_set_apps(struct runner *r, struct apps *a);
-/* EXEC_START, EXEC_KILL, EXEC_FORGET or EXEC_LEASE; worker: whose it is where several share the runner, NULL:
- * the config's. */
+/* Commands run as their users signed them, and no others. Borrowed. */
+void runner_set_signatures(struct runner *r, struct signatures *s);
+/* EXEC_START, EXEC_PROOF, EXEC_KILL, EXEC_FORGET or EXEC_LEASE; worker: whose it is where several share the runner,
+ * NULL: the config's. */
 void runner_effect(struct runner *r, const struct msg *m, const char *worker);
 /* Runs whose end has not been reported. */
 uint32_t runner_running(const struct runner *r);
+uint32_t runner_first_index(const struct runner *r, job_id_t job); /* as exec_output_first */
 /* Where a task's output went: the path (EXEC_PATH_MAX bytes), whose it is (LIMIT_NAME_BYTES + 1; "": nobody knows;
- * may be NULL) and whether the task still runs. attempt 0: the latest this worker ran. HAWK_ENOT_FOUND when this worker
+ * may be NULL) and whether the task still runs. attempt 0: the latest. HAWK_ENOT_FOUND when this worker
  * does not remember it. */
 HAWK_MUST_USE int runner_output(const struct runner *r, job_id_t job, uint32_t task, uint32_t attempt,
                                 bool err_stream, char *path, char *user, bool *running);
-/* A task becomes a resident (exec_reside). Returns its leader; 0: it does not run here, or cannot become one. */
-HAWK_MUST_USE pid_t runner_reside(const struct runner *r, job_id_t job, uint32_t task);
-void runner_evict(const struct runner *r, pid_t pid);
+/* Whose a task that runs here is (LIMIT_NAME_BYTES + 1; "": nobody's). False: it does not run here. */
+bool runner_task_user(const struct runner *r, job_id_t job, uint32_t task, char *user);
+/* A task becomes a resident (exec_reside). Returns a number for it; 0: it does not run here, or cannot become one. */
+HAWK_MUST_USE uint64_t runner_reside(const struct runner *r, job_id_t job, uint32_t task);
+void runner_evict(const struct runner *r, uint64_t resident);
 /* True once the spawner has died: the worker should stop. */
 bool runner_broken(const struct runner *r);
 /* Ends every task and the spawner; leave: leaves them to the next agent. NULL is fine. */

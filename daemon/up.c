@@ -10,6 +10,7 @@
 #include "daemon/process.h"
 #include "daemon/retention.h"
 #include "daemon/run_as.h"
+#include "daemon/up_join.h"
 #include "libhawk/client.h"
 
 #include <dirent.h>
@@ -69,6 +70,12 @@ static int task_output(void *arg, job_id_t job, uint32_t task, uint32_t attempt,
     return runner_output(embedded_runner(u->cluster), job, task, attempt, err_stream, path, user, running);
 }
 
+static uint32_t first_index(void *arg, job_id_t job)
+{
+    const struct up *u = arg;
+    return runner_first_index(embedded_runner(u->cluster), job);
+}
+
 static void up_stop(void *arg, bool now)
 {
     struct up *u = arg;
@@ -124,11 +131,10 @@ static uint64_t first_seq(const char *output_dir)
     return next;
 }
 
-static int up_start(struct up *u)
+static int up_start(struct up *u, const char *addr)
 {
     struct process *p = &u->process;
     const struct config *c = &p->config;
-    char addr[256];
     struct exec *exec;
     struct exec_config ec;
     struct run_as_mode run_as;
@@ -138,7 +144,7 @@ static int up_start(struct up *u)
     e.workers = e.slots < UP_WORKERS_MAX ? e.slots : UP_WORKERS_MAX;
     central_configure(c, &cc);
     cc.ids_wait_us = 0; /* nobody had an id */
-    if (socket_address(c, addr, sizeof addr) || process_output_dir(p, c->up.output_dir, ""))
+    if (process_output_dir(p, c->up.output_dir, ""))
         return HAWK_EIO;
     if (run_as_choose(p, false, &run_as))
         return HAWK_EINVALID;
@@ -170,8 +176,11 @@ static int up_start(struct up *u)
                                .slots = e.slots,
                                .kill_grace_us = ec.kill_grace_us,
                                .event = embedded_on_exec,
+                               .task_user = embedded_task_user,
                                .reside = embedded_reside,
                                .evict = embedded_evict,
+                               .users = process_knows_users(p),
+                               .shared = c->cluster.shared_apps,
                                .arg = u->cluster};
     u->attach = attach_new(p->loop, p->server, &ac);
     embedded_set_apps(u->cluster, attach_apps(u->attach));
@@ -179,6 +188,7 @@ static int up_start(struct up *u)
                               .central = embedded_central(u->cluster),
                               .worker = embedded_worker(u->cluster),
                               .output = task_output,
+                              .first_index = first_index,
                               .limits = process_limits(&p->config),
                               .name = p->name,
                               .addr = e.addr,
@@ -196,7 +206,16 @@ int up_main(int argc, char **argv)
     if (!process_init(&u.process, "up", argc, argv))
         return process_free(&u.process);
     u.process.name = "up";
-    if (up_start(&u)) {
+    char addr[256];
+    if (socket_address(&u.process.config, addr, sizeof addr)) {
+        u.process.exit_code = PROCESS_FAILED;
+        return process_free(&u.process);
+    }
+    if (*u.process.config.up.join_dir) {
+        u.process.exit_code = up_join_run(&u.process, addr);
+        return process_free(&u.process);
+    }
+    if (up_start(&u, addr)) {
         u.process.exit_code = PROCESS_FAILED;
     } else {
         process_signals(&u.process, up_stop, &u);

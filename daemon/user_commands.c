@@ -166,6 +166,7 @@ const struct command client_commands[] = {
             "If the worker's disk was full when a task ended, its output may be cut short: stderr says "
             "so, the exit\n"
             "code is 1, and JSON has \"truncated\": true.\n"
+            "Of a job that an earlier `hawk up` ran it shows what is left in the directory for output.\n"
             "Other exit codes: 0 all output was shown, 2 the command line is wrong, 3 some output is "
             "not there, or the\n"
             "cluster cannot be reached.\n"

@@ -38,9 +38,12 @@ struct worker_daemon {
     struct renewal *renewal;
     struct loop_timer life;  /* worker.idle_exit and end_time */
     int64_t busy_us;         /* when it was last seen with work */
+    int64_t central_us;      /* when central was last seen */
     int64_t last_us, end_us; /* when to take no more work, and when to end tasks; TIME_NEVER */
     struct denial *denial;
     struct run_as_mode run_as;
+    struct signatures *signatures;        /* NULL: they are not required */
+    char users_executors[PROCESS_SOCKET]; /* where tasks that run as their users attach; "": nowhere */
     char executors
         [PROCESS_SOCKET]; /* where they attach, "unix:PATH"; "": only where others reach this worker */
     bool role_made, ready;
@@ -51,9 +54,9 @@ struct worker_daemon {
 static void worker_daemon_effect(void *arg, const struct msg *m)
 {
     struct worker_daemon *d = arg;
-    if (m->type == MSG_EXEC_START || m->type == MSG_EXEC_KILL || m->type == MSG_EXEC_FORGET ||
-        m->type == MSG_EXEC_LEASE || m->type == MSG_EXEC_CHECK || m->type == MSG_EXEC_PAUSE ||
-        m->type == MSG_EXEC_RESUME)
+    if (m->type == MSG_EXEC_START || m->type == MSG_EXEC_PROOF || m->type == MSG_EXEC_KILL ||
+        m->type == MSG_EXEC_FORGET || m->type == MSG_EXEC_LEASE || m->type == MSG_EXEC_CHECK ||
+        m->type == MSG_EXEC_PAUSE || m->type == MSG_EXEC_RESUME)
         runner_effect(d->runner, m, NULL);
     else if (m->type == MSG_STOPPED)
         process_exit(&d->process, m->stopped.asked ? d->process.exit_code : PROCESS_FAILED);
@@ -109,18 +112,25 @@ static void on_upgrade(void *arg, int signo)
     process_exit(&d->process, HAWK_EXIT_OK);
 }
 
-/* ---- worker.idle_exit and end_time ---- */
+/* ---- worker.idle_exit, end_time and join_dir ---- */
 
 #define LIFE_LOOK_US (500 * US_PER_MS)
+/* A worker that joined by a directory is left by its cluster after central's lease; after this time, if it never heard
+ * of one. Otherwise it would hold its machine until somebody stops it. */
+#define CENTRAL_AWAY_US (60 * US_PER_S)
 #define LAST_WORK_US (60 * US_PER_S) /* so long before its end a worker takes no work */
 
 static void look_at_life(void *arg)
 {
     struct worker_daemon *d = arg;
     int64_t now_us = loop_now(d->process.loop), idle_us = d->process.config.worker.idle_exit;
+    int64_t away_us = d->role.lease_us > 0 ? d->role.lease_us : CENTRAL_AWAY_US;
+    const char *join_dir = d->process.config.worker.join_dir;
     char text[32];
     if (!worker_quiet(&d->role))
         d->busy_us = now_us;
+    if (d->role.central_up)
+        d->central_us = now_us;
     if (now_us >= d->end_us && d->process.signals < 2) {
         log_info("worker.end_time has come: ending the tasks that still run");
         d->process.signals = 2;
@@ -134,28 +144,42 @@ static void look_at_life(void *arg)
                  duration_format(text, sizeof text, idle_us));
         d->process.signals = 1;
         worker_daemon_feed(d, &(struct msg){.type = MSG_STOP});
+    } else if (!d->process.signals && *join_dir && now_us - d->central_us >= away_us) {
+        log_error("central has been away for %s: the cluster of %s is gone, stopping",
+                  duration_format(text, sizeof text, away_us), join_dir);
+        d->process.signals = 1;
+        d->process.exit_code = PROCESS_FAILED;
+        worker_daemon_stop(d, true);
     }
     loop_timer_set(d->process.loop, &d->life, now_us + LIFE_LOOK_US);
+}
+
+static void find_end(struct worker_daemon *d)
+{
+    const struct config *c = &d->process.config;
+    int64_t left_us, before_us, now_us = loop_now(d->process.loop);
+    d->last_us = d->end_us = TIME_NEVER;
+    if (config_end_time(c, clock_us(CLOCK_REALTIME), &left_us) || left_us == TIME_NEVER)
+        return;
+    before_us = left_us / 10 < LAST_WORK_US ? left_us / 10 : LAST_WORK_US;
+    d->end_us = now_us + left_us - c->worker.kill_grace - US_PER_S;
+    d->last_us = now_us + left_us - before_us;
+    if (d->last_us > d->end_us)
+        d->last_us = d->end_us;
 }
 
 static void begin_life(struct worker_daemon *d)
 {
     const struct config *c = &d->process.config;
-    int64_t left_us, before_us;
-    d->busy_us = loop_now(d->process.loop);
-    d->last_us = d->end_us = TIME_NEVER;
-    if (config_end_time(c, clock_us(CLOCK_REALTIME), &left_us) == 0 && left_us != TIME_NEVER) {
-        before_us = left_us / 10 < LAST_WORK_US ? left_us / 10 : LAST_WORK_US;
-        d->end_us = d->busy_us + left_us - c->worker.kill_grace - US_PER_S;
-        d->last_us = d->busy_us + left_us - before_us;
-        if (d->last_us > d->end_us)
-            d->last_us = d->end_us;
-    }
-    d->retention = retention_start(&(struct retention){
-        .dir = c->worker.output_dir, .keep_us = c->worker.output_keep, .max_bytes = c->worker.output_max});
+    d->busy_us = d->central_us = loop_now(d->process.loop);
+    d->retention = retention_start(&(struct retention){.dir = c->worker.output_dir,
+                                                       .keep_us = c->worker.output_keep,
+                                                       .max_bytes = c->worker.output_max,
+                                                       .user_max_bytes = c->worker.user_output_max});
     loop_timer_init(&d->life, look_at_life, d);
-    if (c->worker.idle_exit || d->end_us != TIME_NEVER)
-        look_at_life(d);
+    /* In a turn of the loop, not here: an end that has come already must find a loop to stop. */
+    if (c->worker.idle_exit || d->end_us != TIME_NEVER || *c->worker.join_dir)
+        loop_timer_set(d->process.loop, &d->life, d->busy_us);
 }
 
 static int task_output(void *arg, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream, char *path,
@@ -224,6 +248,10 @@ static void after_turn(void *arg)
              exec_freezer_text(exec_freezer_in_force(d->exec)));
     log_info("worker.run_as is %s: %s", run_as_name(d->run_as.mode), run_as_text(d->run_as.mode));
     log_info("executors attach at %s", *d->executors ? d->executors : server_addr(d->process.server, 0));
+    if (d->run_as.mode == RUN_AS_USER && !*d->users_executors)
+        log_info("tasks find no socket where they could attach as executors, since users reach none: with "
+                 "cluster.local_users, worker.listen or worker.executor_socket names a unix socket where "
+                 "they may enter");
 }
 
 /* Raises *places so far that a task which was taken over finds the place it had. */
@@ -283,6 +311,7 @@ static void make_role(struct worker_daemon *d, const char *addr, const char *ser
     wc.serves = serves ? blob_str(serves) : NULL;
     wc.park_min_us = c->worker.park_min;
     wc.park_max_us = c->worker.park_max;
+    wc.ends_us = d->end_us;
     wc.orphan_us = c->worker.orphan;
     wc.pause = pausing_configured(c);
     wc.pause.paused_max = paused_max_for(c, wc.slots);
@@ -312,16 +341,22 @@ static int make_state_dir(const struct config *c, char dir[PATH_MAX])
     return 0;
 }
 
-static pid_t reside(void *arg, job_id_t job, uint32_t task)
+static bool task_user(void *arg, job_id_t job, uint32_t task, char *user)
+{
+    const struct worker_daemon *d = arg;
+    return runner_task_user(d->runner, job, task, user);
+}
+
+static uint64_t reside(void *arg, job_id_t job, uint32_t task)
 {
     const struct worker_daemon *d = arg;
     return runner_reside(d->runner, job, task);
 }
 
-static void evict(void *arg, pid_t pid)
+static void evict(void *arg, uint64_t resident)
 {
     const struct worker_daemon *d = arg;
-    runner_evict(d->runner, pid);
+    runner_evict(d->runner, resident);
 }
 
 static void begin_attach(struct worker_daemon *d)
@@ -332,8 +367,11 @@ static void begin_attach(struct worker_daemon *d)
                                .unacked = worker_daemon_unacked,
                                .owner_unacked = owner_unacked,
                                .slots = d->process.config.worker.slots,
+                               .task_user = task_user,
                                .reside = reside,
                                .evict = evict,
+                               .users = process_knows_users(&d->process),
+                               .shared = d->process.config.cluster.shared_apps,
                                .arg = d};
     d->attach = attach_new(d->process.loop, d->process.server, &ac);
     runner_set_apps(d->runner, attach_apps(d->attach));
@@ -411,12 +449,31 @@ static int start_exec(struct worker_daemon *d, const struct exec_config *ec)
     return err;
 }
 
+/* Tasks that run as their users cannot enter state_dir. */
+static void find_users_socket(struct worker_daemon *d)
+{
+    const struct config *c = &d->process.config;
+    const char *told = c->worker.executor_socket, *rest = c->worker.listen;
+    char addr[ADDR_TEXT];
+
+    if (!c->cluster.local_users || strcmp(told, "none") == 0)
+        return;
+    if (*told)
+        snprintf(d->users_executors, sizeof d->users_executors, "%s", d->executors);
+    while (*rest && !*d->users_executors) {
+        rest = addr_first(rest, addr);
+        if (addr_is_unix(addr) && strlen(addr) < sizeof d->users_executors)
+            snprintf(d->users_executors, sizeof d->users_executors, "%s", addr);
+    }
+}
+
 /* The spawner is forked before gRPC starts its threads. */
 static int worker_daemon_start(struct worker_daemon *d)
 {
     struct process *p = &d->process;
     const struct config *c = &p->config;
     struct exec_config ec;
+    const struct tls *roots;
     char own[ADDR_TEXT], state_dir[PATH_MAX], listen[2 * PATH_MAX];
     int err = process_output_dir(p, c->worker.output_dir, c->worker.output_group);
     if (!err)
@@ -426,6 +483,10 @@ static int worker_daemon_start(struct worker_daemon *d)
                              "executors can only attach to the worker's address", d->executors);
     if (!err)
         err = run_as_choose(p, true, &d->run_as);
+    if (!err)
+        err = process_signatures(p, &roots);
+    if (!err && roots)
+        err = signatures_open(&d->signatures, roots, state_dir, d->run_as.mode == RUN_AS_USER);
     if (err)
         return err;
     exec_config_init(&ec, c->worker.name, c->worker.output_dir);
@@ -439,7 +500,9 @@ static int worker_daemon_start(struct worker_daemon *d)
     ec.serves = run_as_serves(&d->run_as);
     ec.as_users = d->run_as.mode == RUN_AS_USER;
     ec.incarnation = entropy();
-    ec.executors = *d->executors ? d->executors : NULL;
+    find_users_socket(d);
+    const char *executors = ec.as_users ? d->users_executors : d->executors;
+    ec.executors = *executors ? executors : NULL;
     err = start_exec(d, &ec);
     if (err)
         return err;
@@ -453,8 +516,10 @@ static int worker_daemon_start(struct worker_daemon *d)
         return HAWK_EINVALID;
     }
     d->runner = runner_new(p->loop, d->exec, d->users, &ec, worker_daemon_feed, d);
+    runner_set_signatures(d->runner, d->signatures);
     p->executors = *d->executors ? d->executors : server_addr(p->server, 0);
     begin_attach(d);
+    find_end(d);
     make_role(d, addr, ec.serves);
     exec_freezer_note(state_dir, exec_freezer_in_force(d->exec));
     run_as_note(state_dir, d->run_as.mode);
@@ -470,6 +535,7 @@ static int worker_daemon_start(struct worker_daemon *d)
     struct api_roles roles = {.worker = &d->role,
                               .output = task_output,
                               .links = node_links(d->node),
+                              .signatures = roots,
                               .name = p->name,
                               .addr = addr,
                               .stop = stop_asked};
@@ -506,6 +572,7 @@ int worker_main(int argc, char **argv)
         runner_set_apps(d.runner, NULL);
     attach_free(d.attach);
     runner_free(d.runner, d.leave);
+    signatures_free(d.signatures);
     node_free(d.node);
     if (d.role_made)
         worker_free(&d.role);

@@ -1,5 +1,6 @@
 /* Applications with attached executors: which workers serve them, as central tells, and results of their
- * tasks. A job of an application is probed for among these workers only, by the usual rules. */
+ * tasks. A job of an application is probed for among these workers only, by the usual rules. An application is a user
+ * and a name: a user's jobs go to his own executors, and to those that serve everybody. */
 #include "dist/internal.h"
 
 #include "base/check.h"
@@ -28,41 +29,85 @@ void dist_pools_free(struct dist_pool pool[POOL_COUNT])
 
 /* ---- Applications ---- */
 
-static struct dist_app *app_get(struct dist *d, struct blob *name)
+static bool has_told(const struct dist_node *n, const struct dist_app *a)
 {
-    uint64_t id = app_id(name);
+    for (uint32_t i = 0; i < n->n_apps; i++)
+        if (n->apps[i] == a)
+            return true;
+    return false;
+}
+
+bool dist_node_serves(const struct dist_node *n, const struct dist_app *a)
+{
+    return has_told(n, a) || (a->shared && has_told(n, a->shared));
+}
+
+static struct dist_app *app_new(struct dist *d, struct blob *key, struct blob *name, struct blob *user)
+{
+    struct dist_app *a = xcalloc(1, sizeof *a);
+
+    a->id = app_id(name);
+    a->key = blob_ref(key);
+    a->name = blob_ref(name);
+    a->user = user ? blob_ref(user) : NULL;
+    list_init(&a->own);
+    dist_pools_init(a->pool);
+    HASH_ADD_KEYPTR(hh, d->apps, a->key->data, a->key->len, a);
+    return a;
+}
+
+/* user NULL: everybody's. O(nodes) for a user's that was not there. */
+static struct dist_app *app_get(struct dist *d, struct blob *name, struct blob *user)
+{
+    struct blob *key = app_key(name, user);
     struct dist_app *a;
 
-    HASH_FIND(hh, d->apps, &id, sizeof id, a);
-    if (a)
+    HASH_FIND(hh, d->apps, key->data, key->len, a);
+    bool new = !a;
+    if (new)
+        a = app_new(d, key, name, user);
+    blob_drop(key);
+    if (!new || !user)
         return a;
-    a = xcalloc(1, sizeof *a);
-    a->id = id;
-    a->name = blob_ref(name);
-    dist_pools_init(a->pool);
-    HASH_ADD(hh, d->apps, id, sizeof a->id, a);
+    a->shared = app_get(d, name, NULL);
+    list_push_tail(&a->shared->own, &a->own);
+    for (uint32_t i = 0; i < d->nodes_n && a->shared->nodes > 0; i++) {
+        struct dist_node *n = dist_node_find(d, i);
+
+        if (n && has_told(n, a->shared))
+            dist_node_update(d, n, a->pool, true);
+    }
     return a;
 }
 
 static void app_free(struct dist *d, struct dist_app *a)
 {
     HASH_DEL(d->apps, a); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
+    if (a->user)
+        list_remove(&a->own);
     dist_pools_free(a->pool);
+    blob_drop(a->key);
     blob_drop(a->name);
+    blob_drop(a->user);
     free(a);
 }
 
 static void app_settle(struct dist *d, struct dist_app *a)
 {
-    if (a->nodes == 0 && a->jobs == 0)
-        app_free(d, a);
+    struct dist_app *shared = a->shared;
+
+    if (a->nodes > 0 || a->jobs > 0 || (!a->user && !list_empty(&a->own)))
+        return;
+    app_free(d, a);
+    if (shared)
+        app_settle(d, shared);
 }
 
 void dist_job_join_app(struct dist *d, struct dist_job *job)
 {
     if (job->desc->kind != PAYLOAD_APP)
         return;
-    job->app = app_get(d, job->desc->app);
+    job->app = app_get(d, job->desc->app, job->desc->user->len > 0 ? job->desc->user : NULL);
     job->app->jobs++;
 }
 
@@ -77,11 +122,14 @@ void dist_job_leave_app(struct dist *d, struct dist_job *job)
     app_settle(d, a);
 }
 
-const struct blob *dist_node_app(const struct dist *d, node_id_t node, uint32_t i)
+const struct blob *dist_node_app(const struct dist *d, node_id_t node, uint32_t i, const struct blob **user)
 {
     const struct dist_node *n = dist_node_find(d, node.v);
 
-    return n && i < n->n_apps ? n->apps[i]->name : NULL;
+    if (!n || i >= n->n_apps)
+        return NULL;
+    *user = n->apps[i]->user;
+    return n->apps[i]->name;
 }
 
 void dist_apps_free(struct dist *d)
@@ -89,20 +137,33 @@ void dist_apps_free(struct dist *d)
     struct dist_app *a, *next;
 
     HASH_ITER(hh, d->apps, a, next)
+        if (a->user) /* each is in the list of another one */
+            app_free(d, a);
+    HASH_ITER(hh, d->apps, a, next)
         app_free(d, a);
 }
 
 /* ---- Which workers serve an application ---- */
+
+void dist_node_update_app(struct dist *d, struct dist_node *n, struct dist_app *a)
+{
+    dist_node_update(d, n, a->pool, dist_node_serves(n, a));
+    if (a->user)
+        return;
+    list_foreach(&a->own, l, next) {
+        struct dist_app *own = container_of(l, struct dist_app, own);
+
+        dist_node_update(d, n, own->pool, dist_node_serves(n, own));
+    }
+}
 
 static void forget_app(struct dist *d, struct dist_node *n, uint32_t i)
 {
     struct dist_app *a = n->apps[i];
 
     n->apps[i] = n->apps[--n->n_apps];
-    for (int p = 0; p < POOL_COUNT; p++)
-        if (draw_weight(&a->pool[p].draw, n->m.node.v) > 0)
-            draw_remove(&a->pool[p].draw, n->m.node.v);
     a->nodes--;
+    dist_node_update_app(d, n, a);
     app_settle(d, a);
 }
 
@@ -123,7 +184,7 @@ void dist_on_app(struct dist *d, const struct msg *in)
 
     if (!n || n->m.state == MEMBER_GONE)
         return;
-    a = app_get(d, m->name);
+    a = app_get(d, m->name, m->user);
     while (i < n->n_apps && n->apps[i] != a)
         i++;
     if (m->on && i == n->n_apps && n->n_apps < LIMIT_WORKER_APPS) {
@@ -131,7 +192,7 @@ void dist_on_app(struct dist *d, const struct msg *in)
             n->apps = xrealloc(n->apps, (n->n_apps ? 2 * n->n_apps : 1) * sizeof(*n->apps));
         n->apps[n->n_apps++] = a;
         a->nodes++;
-        dist_node_update_pools(d, n);
+        dist_node_update_app(d, n, a);
     } else if (!m->on && i < n->n_apps) {
         forget_app(d, n, i); /* the worker itself gives back its reservations */
     } else {

@@ -134,6 +134,8 @@ static void check_waits_for(const struct dist *d, const struct dist_job *job)
 /* Checks that the job cannot stand still for ever: something is under way that will move it. */
 static void check_alive(const struct dist *d, const struct dist_job *job)
 {
+    const struct draw *pool = &dist_probe_pool_of((struct dist *)d, job)->draw;
+
     /* Otherwise the next record is its end. */
     CHECK(dist_job_unfinished_tasks(job) > 0 || (dist_job_settling(job) && !d->joined));
     CHECK((job->hand != HAND_NONE) == !list_empty(&job->in_central));
@@ -160,7 +162,7 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
         return;
     CHECK(dist_job_starved(job) || dist_job_kept_back(job) || heap_in(&job->timer) ||
           job->live >= job->unlaunched || (job->live > 0 && !(job->policy_flags & POLICY_REPROBE)));
-    CHECK(!dist_job_starved(job) || draw_total(&dist_probe_pool_of((struct dist *)d, job)->draw) == 0);
+    CHECK(!dist_job_starved(job) || draw_total(pool) == dist_ends_short(d, job, pool));
 }
 
 static void check_job(const struct dist *d, const struct dist_job *job)
@@ -219,13 +221,12 @@ static void check_nodes(const struct dist *d)
         CHECK((n->stream && !n->knows_beats) || list_empty(&n->places) || !list_empty(&n->awaited));
         CHECK(!n->vouched || (n->m.state == MEMBER_SUSPECT && n->stream));
         CHECK(n->stream || n->m.state != MEMBER_GONE);
+        CHECK((n->ends_us != TIME_NEVER) == !list_empty(&n->ending));
         CHECK(n->n_apps == 0 || n->m.state != MEMBER_GONE);
         CHECK(!n->served || (n->m.serves && draw_weight(&d->pool[POOL_ALL].draw, i) == 0));
         check_in_pools(n, d->pool);
         for (uint32_t k = 0; k < n->n_apps; k++) {
             check_in_pools(n, n->apps[k]->pool);
-            CHECK(n->served || draw_weight(&n->apps[k]->pool[POOL_ALL].draw, i) ==
-                                   draw_weight(&d->pool[POOL_ALL].draw, i));
         }
     }
     for (int p = 0; p < POOL_COUNT; p++)
@@ -239,12 +240,16 @@ static void check_apps(const struct dist *d)
     HASH_ITER(hh, d->apps, a, next) {
         uint32_t nodes = 0;
 
-        CHECK(a->nodes + a->jobs > 0);
+        CHECK(a->nodes + a->jobs > 0 || (!a->user && !list_empty(&a->own)));
+        CHECK(!a->user == !a->shared);
         for (uint32_t i = 0; i < d->nodes_n; i++) {
             const struct dist_node *n = dist_node_find(d, i);
 
             for (uint32_t k = 0; n && k < n->n_apps; k++)
                 nodes += n->apps[k] == a;
+            CHECK(!n || n->served ||
+                  draw_weight(&a->pool[POOL_ALL].draw, i) ==
+                      (dist_node_serves(n, a) ? draw_weight(&d->pool[POOL_ALL].draw, i) : 0));
         }
         CHECK(nodes == a->nodes);
         for (int p = 0; p < POOL_COUNT; p++)
@@ -264,12 +269,12 @@ static uint32_t check_waits(const struct list *l, enum probe_wait wait)
     return n;
 }
 
-static uint32_t check_pool_waits(const struct dist_pool pool[POOL_COUNT])
+static uint32_t check_pool_waits(const struct dist *d, const struct dist_pool pool[POOL_COUNT])
 {
     uint32_t n = 0;
 
     for (int p = 0; p < POOL_COUNT; p++) {
-        CHECK(list_empty(&pool[p].starved) || draw_total(&pool[p].draw) == 0);
+        CHECK(list_empty(&pool[p].starved) || draw_total(&pool[p].draw) == 0 || !list_empty(&d->ending));
         n += check_waits(&pool[p].starved, WAIT_STARVED) + check_waits(&pool[p].crowded, WAIT_CROWDED);
     }
     return n;
@@ -297,7 +302,7 @@ static void check_and_count(const struct dist *d, const struct dist_job *job, st
 static void check_unfinished(const struct dist *d)
 {
     struct tally n = {0};
-    uint32_t waits = check_pool_waits(d->pool) + check_waits(&d->settling, WAIT_SETTLING) +
+    uint32_t waits = check_pool_waits(d, d->pool) + check_waits(&d->settling, WAIT_SETTLING) +
                      check_waits(&d->kept, WAIT_KEPT);
 
     for (int state = 0; state < JOB_STATE_COUNT; state++) {
@@ -310,9 +315,9 @@ static void check_unfinished(const struct dist *d)
         }
     }
     for (const struct dist_app *a = d->apps; a; a = a->hh.next)
-        waits += check_pool_waits(a->pool);
+        waits += check_pool_waits(d, a->pool);
     for (const struct dist_served *s = d->served; s; s = s->hh.next)
-        waits += check_pool_waits(s->pool);
+        waits += check_pool_waits(d, s->pool);
     CHECK(n.waits == waits);
     CHECK(n.jobs == d->jobs_unfinished);
     CHECK(n.tasks == d->tasks_unfinished);

@@ -54,6 +54,7 @@ void dist_init(struct dist *d, const struct dist_config *c, uint64_t seed)
     list_init(&d->settling);
     list_init(&d->kept);
     list_init(&d->awaited);
+    list_init(&d->ending);
     dist_pools_init(d->pool);
     heap_init(&d->timers);
     dist_places_init(&d->places);
@@ -259,10 +260,11 @@ static void stop_dist(struct dist *d, bool at_once)
 static void dist_on_policy(struct dist *d, const struct msg *m)
 {
     const struct policy *p = &m->policy.policy;
-    uint32_t changed = d->policy.flags ^ p->flags;
+    bool changed = (d->policy.flags ^ p->flags) & POLICY_SHORT_RESERVED ||
+                   policy_reserves(&d->policy) != policy_reserves(p);
 
     d->policy = *p;
-    if (changed & POLICY_SHORT_RESERVED)
+    if (changed)
         dist_probe_pools_changed(d);
 }
 
@@ -325,6 +327,7 @@ static const struct {
     [MSG_MEMBERS] = {dist_on_members, CENTRAL},
     [MSG_MEMBER] = {dist_on_member, CENTRAL},
     [MSG_APP] = {dist_on_app, CENTRAL},
+    [MSG_ENDS] = {dist_on_ends, CENTRAL},
     [MSG_POLICY] = {dist_on_policy, CENTRAL},
     [MSG_ESTIMATE] = {dist_on_estimate, CENTRAL},
     [MSG_LONG_ACCEPTED] = {dist_on_long_accepted, CENTRAL},

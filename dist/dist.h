@@ -67,6 +67,7 @@ bool dist_next_reservation(const struct dist *d, const struct dist_job *job, con
     X(NO_RESERVED, "workers", "no reserved worker is up, and this policy runs short tasks nowhere else")     \
     X(APP, "executor", "no worker serves its application")                                                   \
     X(USER, "workers", "no worker that is up runs its user's commands (worker.run_as)")                      \
+    X(TIME, "time", "no worker has as much time left as its estimate needs (worker.end_time)")               \
     X(REFUSED, "workers", "workers refused its probes: probes are sent again soon")                          \
     X(PROBES, "slots", "its probes wait in the queues of workers")                                           \
     X(PLACEMENT, "slots", "central has it, and has not placed all of its tasks")                             \
@@ -92,8 +93,8 @@ int64_t dist_unreported_us(const struct dist_job *job, int64_t now_us);
 
 /* The next node that central lists, by id after `after` (NODE_NONE: the first); NULL: there are no more. */
 const struct member *dist_next_member(const struct dist *d, node_id_t after);
-/* The i-th application that the node serves, in any order; NULL past the last. */
-const struct blob *dist_node_app(const struct dist *d, node_id_t node, uint32_t i);
+/* The i-th application that the node serves, in any order; NULL past the last. user: whose tasks; NULL: everybody's. */
+const struct blob *dist_node_app(const struct dist *d, node_id_t node, uint32_t i, const struct blob **user);
 bool dist_has_stream(const struct dist *d, node_id_t node);
 
 static inline const struct policy *dist_policy(const struct dist *d) { return &d->policy; }

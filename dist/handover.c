@@ -84,6 +84,13 @@ static uint16_t owner(const struct dist_job *job)
     return job->stayed_epoch > job->own_epoch ? job->stayed_epoch : job->own_epoch;
 }
 
+/* Whether the job was moved here, and no client watches it: that may have moved it on since, to a dist which central
+ * cannot know yet, as one where the job is held. */
+static bool may_be_elsewhere(const struct dist_job *job)
+{
+    return owner(job) > EPOCH_FIRST && !list_empty(&job->in_unattended);
+}
+
 /* Whether the job may be offered. A dist that leaves does not wait for an at-most-once job's record, which
  * must come first. */
 static bool may_offer(const struct dist *d, const struct dist_job *job)
@@ -121,7 +128,7 @@ void dist_handover_offer(struct dist *d, struct dist_job *job)
     /* Nothing is offered before its record is durable: after a restart the dist would not know of it, and
      * central would run it for nobody. */
     if (job->hand == HAND_RECORDING || job->hand == HAND_UNSURE || job->journalling ||
-        (job->held && job->hand != HAND_OFFERED))
+        ((job->held || may_be_elsewhere(job)) && job->hand != HAND_OFFERED))
         return;
     if (!may_offer(d, job)) {
         hold_back(d, job);
@@ -510,6 +517,12 @@ void dist_handover_timer(struct dist *d, struct dist_job *job)
         offer_later(d, job); /* its client may have moved it, and then another dist offers it */
 }
 
+void dist_handover_watched(struct dist *d, struct dist_job *job)
+{
+    if ((job->hand == HAND_READY || job->hand == HAND_HELD_BACK) && !heap_in(&job->timer) && !job->cancelling)
+        dist_handover_offer(d, job);
+}
+
 void dist_on_long_refused(struct dist *d, const struct msg *m)
 {
     struct dist_job *job = handed_job(d, m->long_refused.job, m->long_refused.epoch);
@@ -569,11 +582,11 @@ void dist_on_long_task(struct dist *d, const struct msg *m)
     else if (!task_state_final(state))
         dist_task_started(d, job, l->id.task, l->run_us);
     else
-        dist_task_finish(d, job, l->id.task,
-                         state == TASK_CANCELLED ? OUTCOME_CANCELLED
-                         : state == TASK_LOST    ? OUTCOME_LOST
-                                                 : l->outcome,
-                         state == TASK_DONE && t->no_room ? 1 : l->code, l->run_us);
+        dist_task_end(d, job, l->id.task,
+                      state == TASK_CANCELLED ? OUTCOME_CANCELLED
+                      : state == TASK_LOST    ? OUTCOME_LOST
+                                              : l->outcome,
+                      state == TASK_DONE && t->no_room ? 1 : l->code, l->run_us, l->used);
 }
 
 /* Why a task of central's could not start; its end follows. */

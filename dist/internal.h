@@ -12,8 +12,8 @@
 #define REPORTS_MAX 1024u
 
 /* ---- starts.c: workers that could not start tasks of a job ---- */
-/* Slots of workers in the job's pool that it avoids; 0 also if the pool has no other workers. O(failures of
- * the job). */
+/* Slots of workers in the job's pool that it avoids; 0 also if the pool has no other workers where it fits. O(failures
+ * of the job + workers that have an end). */
 uint32_t dist_starts_avoided(struct dist *d, const struct dist_job *job);
 bool dist_starts_avoid(struct dist *d, const struct dist_job *job, uint32_t node);
 /* n could not start the task that was launched there: the task goes elsewhere, or has failed. */
@@ -226,8 +226,26 @@ void dist_task_set_state(struct dist *d, struct dist_job *job, uint32_t i, enum 
                          struct dist_place *place);
 /* Task i started `run_us` ago. */
 void dist_task_started(struct dist *d, struct dist_job *job, uint32_t i, int64_t run_us);
-void dist_task_finish(struct dist *d, struct dist_job *job, uint32_t i, enum outcome outcome, int32_t code,
-                      int64_t run_us);
+void dist_task_end(struct dist *d, struct dist_job *job, uint32_t i, enum outcome outcome, int32_t code,
+                   int64_t run_us, struct usage used);
+/* The same, where nothing is known of what it used. */
+static inline void dist_task_finish(struct dist *d, struct dist_job *job, uint32_t i, enum outcome outcome,
+                                    int32_t code, int64_t run_us)
+{
+    dist_task_end(d, job, i, outcome, code, run_us, (struct usage){0});
+}
+/* The task has ended, and used that. */
+static inline void dist_task_note_used(struct dist_job *job, struct dist_task *t, struct usage used)
+{
+    t->used = used;
+    usage_add(&job->total, used);
+}
+
+/* What it used; not known until it has ended. */
+static inline struct usage dist_task_used(const struct dist_task *t)
+{
+    return task_state_final(t->state) ? t->used : (struct usage){0};
+}
 /* How long the job's tasks take, as those show that ran here: the mean of the run times of tasks that exited
  * 0 and of the ages of running tasks. 0: none has run. */
 int64_t dist_job_shown_us(const struct dist *d, const struct dist_job *job);
@@ -290,6 +308,7 @@ void dist_probe_forget(struct dist *d, struct dist_job *job);
 void dist_probe_timer(struct dist *d, struct dist_job *job);
 /* From now on worker n can be drawn from p. */
 void dist_probe_pool_grew(struct dist *d, struct dist_pool *p, struct dist_node *n);
+void dist_probe_starved(struct dist *d, struct dist_pool *p); /* jobs that found no worker there look again */
 /* A worker was lost, perhaps with the news that reservations had moved there. */
 void dist_probe_doubt(struct dist *d);
 void dist_probe_audit(struct dist *d);
@@ -319,6 +338,9 @@ void dist_pools_free(struct dist_pool pool[POOL_COUNT]);
 void dist_job_join_app(struct dist *d, struct dist_job *job);
 void dist_job_leave_app(struct dist *d, struct dist_job *job);
 void dist_apps_free(struct dist *d); /* nodes and jobs must be gone */
+bool dist_node_serves(const struct dist_node *n, const struct dist_app *a);
+/* The node's slots in the pools of a, and of users' applications that a serves, may have changed. */
+void dist_node_update_app(struct dist *d, struct dist_node *n, struct dist_app *a);
 /* As far as the dist knows, the node serves nothing any more. */
 void dist_node_forget_apps(struct dist *d, struct dist_node *n);
 void dist_on_app(struct dist *d, const struct msg *in);
@@ -328,6 +350,14 @@ uint64_t dist_job_bytes(const struct dist_job *job);
 bool dist_task_keep_result(struct dist *d, struct dist_job *job, uint32_t i, struct blob *result);
 void dist_job_free_results(struct dist_job *job);
 void dist_on_long_result(struct dist *d, const struct msg *m);
+
+/* ---- ends.c: workers that have an end ---- */
+/* Whether a task of the job would end there before the worker does, as far as its estimate is known. */
+bool dist_ends_fit(const struct dist *d, const struct dist_job *job, const struct dist_node *n);
+/* Slots of the pool's workers where it would not. O(workers that have an end). */
+uint32_t dist_ends_short(const struct dist *d, const struct dist_job *job, const struct draw *pool);
+void dist_ends_forget(struct dist *d, struct dist_node *n); /* it has no end, unless central says so again */
+void dist_on_ends(struct dist *d, const struct msg *in);
 
 /* ---- served.c: workers that run one user's commands alone ---- */
 void dist_job_join_user(struct dist *d, struct dist_job *job);
@@ -380,6 +410,8 @@ void dist_handover_offer(struct dist *d, struct dist_job *job);
 void dist_handover_tell_hold(struct dist *d, struct dist_job *job);
 /* The job's timer is due: offers it again, unless no client watches it here. */
 void dist_handover_timer(struct dist *d, struct dist_job *job);
+/* A client watches the job: one that was moved here is offered from its first watch on. Output: at most 2 messages. */
+void dist_handover_watched(struct dist *d, struct dist_job *job);
 /* Whether the job's tasks wait for central's word. */
 static inline bool dist_handover_pending(const struct dist_job *job)
 {

@@ -542,6 +542,7 @@ void dist_on_watch(struct dist *d, const struct msg *m)
         watched(job);
         if (m->watch.epoch && m->watch.key == job->key)
             dist_handover_stay(d, job, m->watch.epoch);
+        dist_handover_watched(d, job);
     } else if (job->watchers > 0 && --job->watchers == 0) {
         unattended(d, job);
     }

@@ -86,6 +86,7 @@ static void put_task(struct dist *d, const struct dist_job *job, const struct di
     m->state = t->state;
     m->outcome = t->outcome;
     m->failures = (uint16_t)dist_task_failures(job, r->task);
+    m->used = dist_task_used(t);
     now.attempt = t->attempt; /* when it is put out again, the task may be in a later launch */
     add_record(d, &now);
 }

@@ -39,8 +39,9 @@ static struct dist_node *node_get(struct dist *d, uint32_t id)
     if (!*chunk)
         *chunk = xcalloc(NODE_CHUNK, sizeof **chunk);
     n = &(*chunk)[id % NODE_CHUNK];
-    *n = (struct dist_node){.m = {.node = {id}, .state = MEMBER_GONE}, .known = true};
+    *n = (struct dist_node){.m = {.node = {id}, .state = MEMBER_GONE}, .ends_us = TIME_NEVER, .known = true};
     list_init(&n->places);
+    list_init(&n->ending);
     list_init(&n->awaited);
     return n;
 }
@@ -51,6 +52,7 @@ static void node_forget(struct dist_node *n)
     CHECK(n->n_apps == 0);
     CHECK(!n->served);
     list_remove(&n->awaited);
+    list_remove(&n->ending);
     free(n->apps);
     blob_drop(n->m.addr);
     blob_drop(n->m.name);
@@ -116,7 +118,7 @@ void dist_node_update_pools(struct dist *d, struct dist_node *n)
 {
     dist_node_update(d, n, d->pool, !n->served);
     for (uint32_t i = 0; i < n->n_apps; i++)
-        dist_node_update(d, n, n->apps[i]->pool, true);
+        dist_node_update_app(d, n, n->apps[i]);
     for (struct dist_served *s = d->served; s; s = s->hh.next)
         dist_node_update(d, n, s->pool, !n->served || n->served == s);
 }
@@ -316,6 +318,7 @@ static void unlist(struct dist *d, struct dist_node *n, bool lost)
     n->vouched = false;
     dist_node_update_pools(d, n);
     dist_node_forget_apps(d, n);
+    dist_ends_forget(d, n);
     dist_node_set_user(d, n);
     if (lost || !n->stream)
         lose_all(d, n, LOSS_ALL);
@@ -331,9 +334,12 @@ void dist_on_members(struct dist *d, const struct msg *in)
     struct dist_node *n;
     uint32_t known = 0;
 
-    for (uint32_t i = 0; i < d->nodes_n; i++) /* central's next messages say what they serve */
-        if ((n = dist_node_find(d, i)))
+    for (uint32_t i = 0; i < d->nodes_n;
+         i++) /* central's next messages say what they serve, and when they end */
+        if ((n = dist_node_find(d, i))) {
             dist_node_forget_apps(d, n);
+            dist_ends_forget(d, n);
+        }
     for (uint32_t i = 0; i < list->n; i++) {
         uint32_t id = list->v[i].node.v;
 

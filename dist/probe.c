@@ -18,7 +18,9 @@
 /* Whether the job has lost the reserve, and there are other workers that may run its tasks. */
 bool dist_probe_general(const struct dist *d, const struct dist_job *job)
 {
-    return job->overstays && draw_total(&dist_pools_of((struct dist *)d, job)[POOL_GENERAL].draw) > 0;
+    const struct draw *pool = &dist_pools_of((struct dist *)d, job)[POOL_GENERAL].draw;
+
+    return job->overstays && draw_total(pool) > dist_ends_short(d, job, pool);
 }
 
 /* The pool for a job's probes. A job that began while short tasks ran on reserved workers only must not wait
@@ -29,7 +31,9 @@ enum pool dist_probe_pool(const struct dist *d, const struct dist_job *job)
         return POOL_GENERAL;
     if (job->probe_long)
         return job->policy_flags & POLICY_LONG_GENERAL ? POOL_GENERAL : POOL_ALL;
-    return job->policy_flags & d->policy.flags & POLICY_SHORT_RESERVED ? POOL_RESERVED : POOL_ALL;
+    return job->policy_flags & d->policy.flags & POLICY_SHORT_RESERVED && policy_reserves(&d->policy)
+               ? POOL_RESERVED
+               : POOL_ALL;
 }
 
 /* ceil(ratio * tasks), and at least tasks (Sparrow 3.3; docs/protocol.md 3.4). */
@@ -114,9 +118,10 @@ static bool turned_away(struct dist *d, const struct dist_job *job)
 void dist_probe_job(struct dist *d, struct dist_job *job, uint64_t n)
 {
     struct dist_pool *which = dist_probe_pool_of(d, job);
-    bool avoid = dist_starts_avoided(d, job) > 0; /* of `which` some are left */
+    uint32_t late = dist_ends_short(d, job, &which->draw);
+    bool avoid = late > 0 || dist_starts_avoided(d, job) > 0; /* of `which` some are left, or total is 0 */
     struct draw *pool = !avoid && turned_away(d, job) ? &reserved_pool(d, job)->draw : &which->draw;
-    uint32_t total = draw_total(pool);
+    uint32_t total = draw_total(pool) - late;
     uint32_t taken = 0;
 
     if (n > PROBES_MAX)
@@ -134,7 +139,7 @@ void dist_probe_job(struct dist *d, struct dist_job *job, uint64_t n)
         do
             id = job->policy_flags & POLICY_DRAW_REPLACE ? draw_any(pool, &d->rng)
                                                          : draw_next(pool, &d->rng, &taken);
-        while (avoid && dist_starts_avoid(d, job, id));
+        while (avoid && (dist_starts_avoid(d, job, id) || !dist_ends_fit(d, job, dist_node_find(d, id))));
         node = dist_node_find(d, id);
 
         if (node->drawn++ == 0) {
@@ -268,7 +273,7 @@ static void share_out(struct dist *d, struct dist_job *job, const struct draw *p
     uint64_t share = (want * slots + total - 1) / total;
     const struct dist_place *p = dist_place_find(d, job, n);
 
-    if (dist_starts_avoid(d, job, n->m.node.v))
+    if (dist_starts_avoid(d, job, n->m.node.v) || !dist_ends_fit(d, job, n))
         return;
     if (p && p->live > 0) /* it was away only for a central that restarted, and has its share */
         return;
@@ -293,12 +298,10 @@ static void probe_starved(struct dist *d, struct dist_job *job)
         dist_probe_job(d, job, job->unlaunched);
 }
 
-void dist_probe_pool_grew(struct dist *d, struct dist_pool *p, struct dist_node *n)
+void dist_probe_starved(struct dist *d, struct dist_pool *p)
 {
     struct list starved;
 
-    list_foreach(&p->crowded, node, nxt)
-        share_out(d, container_of(node, struct dist_job, in_wait), &p->draw, n);
     if (list_empty(&p->starved))
         return;
     /* The list gets another head, since a job that is probed for may join the crowded ones. */
@@ -310,6 +313,13 @@ void dist_probe_pool_grew(struct dist *d, struct dist_pool *p, struct dist_node 
         dist_probe_wait(job, WAIT_NOT, NULL);
         probe_starved(d, job);
     }
+}
+
+void dist_probe_pool_grew(struct dist *d, struct dist_pool *p, struct dist_node *n)
+{
+    list_foreach(&p->crowded, node, nxt)
+        share_out(d, container_of(node, struct dist_job, in_wait), &p->draw, n);
+    dist_probe_starved(d, p);
 }
 
 /* Removes the jobs from a list of pool `which` that are drawn for from another pool now. */

@@ -89,6 +89,7 @@ void dist_on_journal_task(struct dist *d, const struct msg *in)
         job->ok_n++;
     }
     dist_task_set_state(d, job, m->id.task, m->state, NULL);
+    dist_task_note_used(job, t, m->used);
     list_remove(&job->in_touched);
 }
 

@@ -34,7 +34,12 @@ struct dist_task {
         uint32_t request; /* unless adopted: the worker's request that the last attempt answered */
         uint16_t epoch;   /* adopted: epoch of the last attempt */
     };
-    uint32_t prev, next; /* in the job's list of returned tasks, or in its place's list of launched tasks */
+    union {
+        struct {
+            uint32_t prev, next; /* in the job's list of returned tasks, or in its place's of launched ones */
+        };
+        struct usage used; /* if the state is final: then it is in no list, so this costs no memory */
+    };
     union {
         int32_t code;           /* if the state is final */
         struct {                /* otherwise: */
@@ -112,12 +117,15 @@ enum probe_wait {
     WAIT_KEPT,     /* dist.kept: it is held, or waits for predecessors */
 };
 
-/* An application: some worker serves it, or some job needs it. */
+/* An application, of one user's or of everybody's executors: some worker serves it, or some job needs it, or a user's
+ * of the same name is there. A worker serves a user's if it has told that, or everybody's of that name. */
 struct dist_app {
-    UT_hash_handle hh;
-    uint64_t id;
-    struct blob *name;
-    uint32_t nodes, jobs;
+    UT_hash_handle hh;                 /* by key */
+    uint64_t id;                       /* of the name */
+    struct blob *key, *name, *user;    /* user NULL: everybody's */
+    struct dist_app *shared;           /* a user's: everybody's of that name */
+    struct list own;                   /* everybody's: users' of that name; a user's: its place there */
+    uint32_t nodes, jobs;              /* nodes that have told it */
     struct dist_pool pool[POOL_COUNT]; /* of the workers that serve it */
 };
 
@@ -261,6 +269,7 @@ struct dist_job {
     int64_t unreported_us; /* until then central may not place tasks that no worker has reported */
     uint32_t left_out;     /* tasks without an end in the journal: cancelled before they were launched */
     uint32_t in[TASK_STATE_COUNT]; /* tasks by state */
+    struct usage_total total;      /* what the tasks used that have ended */
 
     uint64_t turned_away; /* probes refused because of long tasks (POLICY_AVOID_LONG) */
     uint32_t probes_sent, probes_cancelled, probes_unused, probes_lost, reservations_stolen;
@@ -318,13 +327,15 @@ struct dist_job {
 struct dist_node {
     struct member m; /* state MEMBER_GONE: central does not list it */
     struct list places;
+    struct list ending;         /* in dist.ending: it has an end */
+    int64_t ends_us;            /* all its tasks must have ended by then; TIME_NEVER: it has no end */
     struct list awaited;        /* in dist.awaited: something is awaited from it, or was at the last look */
     struct beats beats;         /* valid if awaited, with a stream */
     int64_t lost_us;            /* since when it has no stream; valid if awaited, without one */
     uint64_t live;              /* sum over its places */
     uint64_t fresh;             /* reservations that were sent there since it was last asked */
     bool fewer;                 /* its last answer named fewer */
-    struct dist_app **apps;     /* the applications that it serves */
+    struct dist_app **apps;     /* the applications that it has told */
     struct dist_served *served; /* whose commands alone it runs; NULL: everybody's */
     uint32_t n_apps;            /* the array has room up to the next power of two */
     uint32_t last_request;      /* the highest request of this stream */
@@ -474,6 +485,7 @@ struct dist {
     struct dist_user *users;           /* uthash: those with unfinished jobs */
     struct dist_node **nodes;          /* by id, in chunks of NODE_CHUNK: dist_node_find() */
     uint32_t nodes_n;                  /* ids below have a place in a chunk, or could have one */
+    struct list ending;                /* workers that have an end */
     struct list awaited;               /* nodes to look at when beat_at has come */
     int64_t beat_at;                   /* TIME_NEVER: nothing is awaited */
     struct dist_node **drawn;          /* nodes drawn in one round of probing */

@@ -187,6 +187,8 @@ void dist_task_set_state(struct dist *d, struct dist_job *job, uint32_t i, enum 
         count_running(job, t, 1);
     t->state = (uint8_t)to & 15;
     t->unsent = t->doubtful = 0;
+    if (task_state_final(to))
+        t->used = (struct usage){0};
     job->in[from]--;
     job->in[to]++;
     d->tasks_in[from]--;
@@ -217,6 +219,7 @@ static void restore(struct dist *d, struct dist_job *job, const struct resubmit_
     t->started = r->wait_us >= 0;
     t->wait_us = r->wait_us;
     t->run_us = r->run_us > 0 ? r->run_us : 0;
+    dist_task_note_used(job, t, r->used);
     if (t->started && (job->first_wait_us < 0 || t->wait_us < job->first_wait_us))
         job->first_wait_us = t->wait_us;
     job->unlaunched--;
@@ -312,8 +315,8 @@ void dist_task_started(struct dist *d, struct dist_job *job, uint32_t i, int64_t
         dist_task_set_state(d, job, i, TASK_RUNNING, NULL);
 }
 
-void dist_task_finish(struct dist *d, struct dist_job *job, uint32_t i, enum outcome outcome, int32_t code,
-                      int64_t run_us)
+void dist_task_end(struct dist *d, struct dist_job *job, uint32_t i, enum outcome outcome, int32_t code,
+                   int64_t run_us, struct usage used)
 {
     struct dist_task *t = &job->tasks[i];
     enum task_state to = owner_final_state(outcome, code);
@@ -334,6 +337,7 @@ void dist_task_finish(struct dist *d, struct dist_job *job, uint32_t i, enum out
             job->longest_us = run_us;
     }
     dist_task_set_state(d, job, i, to, NULL);
+    dist_task_note_used(job, t, used);
     dist_journal_task(d, job, i);
 }
 
@@ -404,6 +408,7 @@ static void put_launch(struct dist *d, const struct dist_job *job, struct dist_n
     m->id = dist_task_try(job, i);
     m->desc = spec ? job_desc_ref(job->desc) : NULL;
     m->arg = arg;
+    m->proof = job_desc_proof(job->desc, i);
     m->request = job->tasks[i].request;
     m->promotable = dist_job_promotable(job);
     beats_bulk(&n->beats, d->now_us, (arg ? arg->len : 0) + (spec ? job_desc_bytes(job->desc) : 0));
@@ -652,8 +657,8 @@ static void accept_finished(struct dist *d, struct dist_job *job, struct dist_no
         else if (f->outcome == OUTCOME_LOST && f->code < 0 && t->state == TASK_LAUNCHED)
             dist_task_refused(d, job, f->id.task);
         else if (job->cancelling)
-            dist_task_finish(d, job, f->id.task, OUTCOME_CANCELLED, 0,
-                             run_us_credible(f->run_us, d->now_us - job->submit_us));
+            dist_task_end(d, job, f->id.task, OUTCOME_CANCELLED, 0,
+                          run_us_credible(f->run_us, d->now_us - job->submit_us), f->used);
         else
             dist_task_return(d, job, f->id.task);
     } else {
@@ -667,8 +672,8 @@ static void accept_finished(struct dist *d, struct dist_job *job, struct dist_no
         if (f->outcome != OUTCOME_NOT_STARTED)
             dist_starts_began(d, job, f->id.task, m->peer);
         t->stolen = f->stolen != 0;
-        dist_task_finish(d, job, f->id.task, f->outcome, keep_words(d, job, f),
-                         run_us_credible(f->run_us, d->now_us - job->submit_us));
+        dist_task_end(d, job, f->id.task, f->outcome, keep_words(d, job, f),
+                      run_us_credible(f->run_us, d->now_us - job->submit_us), f->used);
     }
 }
 

@@ -63,6 +63,7 @@ void dist_job_view(const struct dist *d, const struct dist_job *job, int64_t now
         .probes_unused = job->probes_unused,
         .probes_lost = job->probes_lost,
         .reservations_stolen = job->reservations_stolen,
+        .total = job->total,
     };
     owner_pauses_view(&job->pauses, now_us, v);
 }
@@ -92,6 +93,7 @@ void dist_task_view(const struct dist *d, const struct dist_job *job, uint32_t t
         .worker = {t->state == TASK_WAITING ? 0 : t->worker},
         .wait_us = t->started ? t->wait_us : -1,
         .run_us = task_state_final(t->state) ? ran_us(t) : -1,
+        .used = dist_task_used(t),
         .message =
             t->outcome == OUTCOME_NOT_STARTED || job->app ? owner_message_find(&job->messages, task) : NULL,
         .result = job->results ? job->results[task] : NULL,
@@ -189,8 +191,18 @@ static bool runs_for_one(const struct dist_node *n)
     return n->served && n->m.state == MEMBER_UP && n->stream;
 }
 
+/* Whether there are workers for the job in pool p, and all of them end before its tasks would. */
+static bool lacks_time(const struct dist *d, const struct dist_job *job, enum pool p)
+{
+    const struct draw *pool = &dist_pools_of((struct dist *)d, job)[p].draw;
+
+    return draw_total(pool) > 0 && dist_ends_short(d, job, pool) == draw_total(pool);
+}
+
 static enum dist_block blocked_pool(const struct dist *d, const struct dist_job *job, enum pool p)
 {
+    if (lacks_time(d, job, p))
+        return DIST_BLOCK_TIME;
     if (job->app && draw_total(&job->app->pool[p].draw) == 0 && draw_total(&d->pool[p].draw) > 0)
         return DIST_BLOCK_APP;
     if (!job->app && any_worker(d, runs_for_one))
@@ -229,7 +241,8 @@ static enum dist_block blocked_central(const struct dist *d, const struct dist_j
                                                                     : DIST_BLOCK_CENTRAL_ACK;
     }
     if (*n > 0)
-        return draw_total(&dist_pools_of((struct dist *)d, job)[POOL_GENERAL].draw) == 0
+        return draw_total(&dist_pools_of((struct dist *)d, job)[POOL_GENERAL].draw) == 0 ||
+                       lacks_time(d, job, POOL_GENERAL)
                    ? blocked_pool(d, job, POOL_GENERAL)
                    : DIST_BLOCK_PLACEMENT;
     *n = job->in[TASK_PLACED];

@@ -1,13 +1,9 @@
-/* Attached executors: see apps.h. A run is in one of three lists: the free list, its application's waiting
+/* The runs of attached executors: see apps.h. A run is in one of three lists: the free list, its application's waiting
  * list, or its executor's. */
-#include "exec/apps.h"
-
 #include "base/check.h"
-#include "base/heap.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/units.h"
+#include "exec/apps_impl.h"
 #include "exec/exec.h"
 
 #include <inttypes.h>
@@ -15,75 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK 256u    /* runs in one allocation */
-#define BUCKETS 4096u /* hash table of runs by number; callers number them by slot, mostly */
+#define CHUNK 256u /* runs in one allocation */
 /* Bits of a task's id for the run's place; the other bits count the uses of that place. */
 #define ID_INDEX_BITS 24u
 /* An executor has at least this long to answer, however short kill_grace is. */
 #define ANSWER_GRACE_MIN_US US_PER_S
-
-/*   RUNS --apps_pause--> ASKED --apps_paused--> STILL
- *   Back to RUNS by apps_resume(), when it is to end or has ended; from ASKED also when the executor refuses,
- *   or does not answer in time. */
-enum pause { PAUSE_RUNS, PAUSE_ASKED, PAUSE_STILL };
-
-struct run {
-    struct list link;
-    struct run *chain; /* next in its bucket */
-    /* Fires at its time limit, when its executor has not confirmed a pause in time, or at the end of its
-     * grace; once over, at the end of its executor's grace. */
-    struct heap_node timer;
-    struct executor *at; /* NULL: it waits */
-    struct app *app;
-    struct job_desc *desc; /* NULL unless it waits */
-    struct blob *arg;      /* NULL unless it waits */
-    struct try_id try;
-    int64_t started_us, limit_us; /* limit_us: its time limit is over, or TIME_NEVER; both without pauses */
-    int64_t still_us;             /* STILL: since then */
-    uint64_t id;
-    uint32_t run;    /* the caller's number */
-    uint8_t outcome; /* how it must end; OUTCOME_NONE: by itself */
-    uint8_t pause;   /* enum pause; RUNS once its outcome is decided */
-    bool over;       /* its end is reported; only its executor's answer is missing */
-};
-
-struct app {
-    struct list link; /* in apps.all */
-    struct blob *name;
-    uint64_t id;
-    struct list ready;   /* executors with room */
-    struct list waiting; /* runs */
-    uint32_t attached;   /* executors that take tasks */
-    uint32_t executors;  /* all executors */
-};
-
-struct executor {
-    struct list ready; /* in app.ready while the executor has room */
-    struct app *app;
-    struct list runs;
-    uint32_t slots;
-    uint32_t busy; /* its runs that take a place: all that do not stand still; may be more than slots */
-    uint32_t over; /* runs that are over; each still takes a place */
-    /* Set while such runs take all places: the last of them. When its timer fires, the executor is stuck. */
-    struct run *last;
-    bool draining, pauses;
-    void *user;
-    char name[LIMIT_NAME_BYTES + 1];
-};
-
-struct apps {
-    struct apps_fns fns;
-    void *arg;
-    int64_t kill_grace_us;
-    struct list all; /* struct app */
-    uint32_t apps_n, executors_n, runs_n;
-    struct run **chunks;
-    uint32_t chunks_n, chunks_cap;
-    struct list unused; /* runs */
-    struct run *buckets[BUCKETS];
-    struct heap timers;
-    uint64_t seq;
-};
 
 /* ---- Runs ---- */
 
@@ -114,11 +46,11 @@ static struct run *run_of_id(const struct apps *a, uint64_t id)
     return r && r->id == id && r->at ? r : NULL;
 }
 
-static struct run **bucket(struct apps *a, uint32_t run) { return &a->buckets[run % BUCKETS]; }
+static struct run **bucket(struct apps *a, uint32_t run) { return &a->buckets[run % APPS_BUCKETS]; }
 
 static struct run *run_find(const struct apps *a, uint32_t run)
 {
-    struct run *r = a->buckets[run % BUCKETS];
+    struct run *r = a->buckets[run % APPS_BUCKETS];
 
     while (r && r->run != run)
         r = r->chain;
@@ -152,9 +84,8 @@ static void forget_number(struct apps *a, struct run *r)
     r->arg = NULL;
 }
 
-/* Reports the end of a run, once. Takes over the reference on `result`. */
-static void report_end(struct apps *a, struct run *r, int64_t now_us, enum outcome outcome, int32_t code,
-                       struct blob *result)
+void apps_report_end(struct apps *a, struct run *r, int64_t now_us, enum outcome outcome, int32_t code,
+                     struct blob *result)
 {
     struct msg m = {.type = MSG_EXEC_EXITED};
 
@@ -181,7 +112,7 @@ static void give_up(struct apps *a, struct run *r, int64_t now_us)
 {
     struct executor *x = r->at;
 
-    report_end(a, r, now_us, r->outcome, 0, NULL);
+    apps_report_end(a, r, now_us, r->outcome, 0, NULL);
     if (++x->over >= x->slots && !x->last)
         begin_stuck(a, r, now_us);
 }
@@ -202,8 +133,7 @@ static void answered_late(struct apps *a, struct executor *x, const struct run *
     }
 }
 
-/* Frees the run. No executor has it any more. */
-static void run_drop(struct apps *a, struct run *r)
+void apps_run_drop(struct apps *a, struct run *r)
 {
     CHECK(r->over && !heap_in(&r->timer));
     list_remove(&r->link);
@@ -247,7 +177,7 @@ static void give_run(struct apps *a, struct executor *x, struct run *r, int64_t 
     a->fns.event(a->arg, &m);
 }
 
-static void serve_waiting(struct apps *a, struct app *app, int64_t now_us)
+void apps_serve(struct apps *a, struct app *app, int64_t now_us)
 {
     while (!list_empty(&app->waiting) && !list_empty(&app->ready))
         give_run(a, container_of(app->ready.next, struct executor, ready),
@@ -265,7 +195,7 @@ static void free_place(struct apps *a, struct executor *x, int64_t now_us)
     }
     if (x->busy < x->slots && list_empty(&x->ready))
         list_push_tail(&x->app->ready, &x->ready);
-    serve_waiting(a, x->app, now_us);
+    apps_serve(a, x->app, now_us);
 }
 
 /* ---- Pauses ---- */
@@ -277,8 +207,7 @@ static void tell_paused(struct apps *a, uint32_t run, int err)
     a->fns.event(a->arg, &m);
 }
 
-/* The run is not paused any more, and takes a place. */
-static void count_pause(struct run *r, int64_t now_us)
+void apps_pause_count(struct run *r, int64_t now_us)
 {
     if (r->pause == PAUSE_STILL) {
         r->started_us += now_us - r->still_us;
@@ -296,7 +225,7 @@ static bool go_on(struct apps *a, struct run *r, int64_t now_us)
 
     if (r->pause == PAUSE_RUNS)
         return false;
-    count_pause(r, now_us);
+    apps_pause_count(r, now_us);
     await_limit(a, r);
     a->fns.pause(r->at->user, r->id, false);
     return asked;
@@ -312,7 +241,7 @@ int apps_paused(struct apps *a, int64_t now_us, struct executor *x, uint64_t id,
         return 0;
     uint32_t run = r->run;
     if (refused) {
-        count_pause(r, now_us);
+        apps_pause_count(r, now_us);
         await_limit(a, r);
     } else {
         r->pause = PAUSE_STILL;
@@ -361,157 +290,6 @@ static void undo_pause(struct apps *a, struct run *r, int64_t now_us)
         tell_paused(a, r->run, HAWK_EBUSY);
 }
 
-/* ---- Applications ---- */
-
-static struct app *app_find(const struct apps *a, uint64_t id)
-{
-    list_foreach(&a->all, l, next)
-        if (container_of(l, struct app, link)->id == id)
-            return container_of(l, struct app, link);
-    return NULL;
-}
-
-static struct app *app_new(struct apps *a, const char *name)
-{
-    struct app *app = xcalloc(1, sizeof *app);
-
-    app->name = blob_str(name);
-    app->id = app_id(app->name);
-    list_init(&app->ready);
-    list_init(&app->waiting);
-    list_push_tail(&a->all, &app->link);
-    a->apps_n++;
-    return app;
-}
-
-static void tell_served(struct apps *a, const struct app *app, bool on)
-{
-    struct msg m = {.type = MSG_EXEC_APP, .exec_app = {.name = app->name, .on = on}};
-
-    a->fns.event(a->arg, &m);
-}
-
-/* Ends a waiting run. A code below 0 says that it never started: launching it again costs no retry. */
-static void lose_waiting(struct apps *a, struct run *r, int64_t now_us)
-{
-    report_end(a, r, now_us, OUTCOME_LOST, HAWK_ENO_EXECUTOR, NULL);
-    run_drop(a, r);
-}
-
-/* x takes no more tasks. */
-static void executor_leaves(struct apps *a, struct executor *x, int64_t now_us)
-{
-    struct app *app = x->app;
-
-    list_remove(&x->ready);
-    if (x->draining)
-        return;
-    x->draining = true;
-    if (--app->attached > 0)
-        return;
-    /* This comes first: otherwise the tasks of the lost runs would come back to this worker. */
-    tell_served(a, app, false);
-    while (!list_empty(&app->waiting))
-        lose_waiting(a, container_of(app->waiting.next, struct run, link), now_us);
-}
-
-/* ---- Executors ---- */
-
-int apps_attach(struct apps *a, int64_t now_us, const struct executor_offer *offer, void *user,
-                struct executor **out, char *why, size_t size)
-{
-    const char *name = offer->app, *executor = offer->name;
-    uint32_t slots = offer->slots;
-    struct blob *key = blob_str(name);
-    struct app *app = app_find(a, app_id(key));
-    struct executor *x;
-    int err = 0;
-
-    blob_drop(key);
-    if (!*name || strlen(name) > LIMIT_NAME_BYTES) {
-        snprintf(why, size, "hello.app: an application's name has 1 to %u bytes", LIMIT_NAME_BYTES);
-        err = HAWK_EINVALID;
-    } else if (strlen(executor) > LIMIT_NAME_BYTES) {
-        snprintf(why, size, "hello.name: an executor's name has at most %u bytes", LIMIT_NAME_BYTES);
-        err = HAWK_EINVALID;
-    } else if (slots == 0 || slots > LIMIT_SLOTS) {
-        snprintf(why, size, "hello.slots: %" PRIu32 " tasks at once: give 1 to %u", slots, LIMIT_SLOTS);
-        err = HAWK_EINVALID;
-    } else if (a->executors_n == APPS_EXECUTORS_MAX) {
-        snprintf(why, size,
-                 "%u executors are attached to this worker, its limit: attach fewer, with more slots each",
-                 a->executors_n);
-        err = HAWK_ELIMIT;
-    } else if (!app && a->apps_n == LIMIT_WORKER_APPS) {
-        snprintf(why, size, "this worker serves %u applications, its limit: attach to another worker",
-                 a->apps_n);
-        err = HAWK_ELIMIT;
-    }
-    if (err)
-        return err;
-    if (!app)
-        app = app_new(a, name);
-    x = xcalloc(1, sizeof *x);
-    list_init(&x->ready);
-    list_init(&x->runs);
-    x->app = app;
-    x->slots = slots;
-    x->pauses = offer->pauses;
-    x->user = user;
-    snprintf(x->name, sizeof x->name, "%s", executor);
-    list_push_tail(&app->ready, &x->ready);
-    app->executors++;
-    a->executors_n++;
-    *out = x;
-    if (app->attached++ == 0)
-        tell_served(a, app, true);
-    serve_waiting(a, app, now_us);
-    return 0;
-}
-
-void apps_drain(struct apps *a, int64_t now_us, struct executor *x)
-{
-    if (x->draining)
-        return;
-    executor_leaves(a, x, now_us);
-    if (list_empty(&x->runs))
-        a->fns.drained(x->user);
-}
-
-static struct blob *gone_text(const struct executor *x)
-{
-    char text[2 * LIMIT_NAME_BYTES + 100];
-
-    snprintf(text, sizeof text, "its executor%s%s, of application %s, is gone", *x->name ? " " : "", x->name,
-             x->app->name->data);
-    return blob_str(text);
-}
-
-void apps_detach(struct apps *a, int64_t now_us, struct executor *x)
-{
-    struct app *app = x->app;
-
-    executor_leaves(a, x, now_us);
-    if (x->last && heap_in(&x->last->timer))
-        heap_remove(&a->timers, &x->last->timer);
-    while (!list_empty(&x->runs)) {
-        struct run *r = container_of(x->runs.next, struct run, link);
-
-        count_pause(r, now_us);
-        if (!r->over)
-            report_end(a, r, now_us, r->outcome != OUTCOME_NONE ? r->outcome : OUTCOME_LOST, 0, gone_text(x));
-        run_drop(a, r);
-    }
-    free(x);
-    a->executors_n--;
-    if (--app->executors > 0)
-        return;
-    list_remove(&app->link);
-    a->apps_n--;
-    blob_drop(app->name);
-    free(app);
-}
-
 int apps_result(struct apps *a, int64_t now_us, struct executor *x, uint64_t id, int32_t code,
                 const void *data, size_t len)
 {
@@ -521,7 +299,7 @@ int apps_result(struct apps *a, int64_t now_us, struct executor *x, uint64_t id,
 
     if (!r || r->at != x)
         return HAWK_ENOT_FOUND;
-    count_pause(r, now_us);
+    apps_pause_count(r, now_us);
     if (r->outcome == OUTCOME_TIME_LIMIT || (r->outcome != OUTCOME_NONE && code != 0))
         outcome = r->outcome;
     if (code == 0 && len > LIMIT_RESULT_BYTES) {
@@ -535,33 +313,29 @@ int apps_result(struct apps *a, int64_t now_us, struct executor *x, uint64_t id,
     if (r->over)
         answered_late(a, x, r, now_us);
     else
-        report_end(a, r, now_us, outcome, outcome == OUTCOME_EXITED ? code : 0,
-                   len ? blob_new(data, len) : NULL);
-    run_drop(a, r);
+        apps_report_end(a, r, now_us, outcome, outcome == OUTCOME_EXITED ? code : 0,
+                        len ? blob_new(data, len) : NULL);
+    apps_run_drop(a, r);
     free_place(a, x, now_us);
     return 0;
 }
 
-bool executor_has(const struct executor *x, bool (*is)(void *arg, uint32_t run), void *arg)
-{
-    list_foreach(&x->runs, l, next) {
-        const struct run *r = container_of(l, struct run, link);
-
-        if (!r->over && is(arg, r->run))
-            return true;
-    }
-    return false;
-}
-
 /* ---- Calls of the worker ---- */
+
+/* A code below 0 says that it never started: launching it again costs no retry. */
+void apps_lose_waiting(struct apps *a, struct run *r, int64_t now_us)
+{
+    apps_report_end(a, r, now_us, OUTCOME_LOST, HAWK_ENO_EXECUTOR, NULL);
+    apps_run_drop(a, r);
+}
 
 void apps_run(struct apps *a, int64_t now_us, const struct msg_exec_start *m)
 {
-    struct app *app = app_find(a, job_desc_app(m->desc));
+    struct app *app = apps_for(a, m->desc);
     struct msg refused = {.type = MSG_EXEC_EXITED,
                           .exec_exited = {.run = m->run, .outcome = OUTCOME_LOST, .code = HAWK_ENO_EXECUTOR}};
 
-    if (!app || app->attached == 0 || run_find(a, m->run)) {
+    if (!app || run_find(a, m->run)) {
         a->fns.event(a->arg, &refused);
         return;
     }
@@ -579,7 +353,7 @@ void apps_run(struct apps *a, int64_t now_us, const struct msg_exec_start *m)
     *bucket(a, m->run) = r;
     a->runs_n++;
     list_push_tail(&app->waiting, &r->link);
-    serve_waiting(a, app, now_us);
+    apps_serve(a, app, now_us);
 }
 
 /* Begins to end a run, and tells its executor, once. */
@@ -609,10 +383,10 @@ bool apps_kill(struct apps *a, int64_t now_us, uint32_t run, enum outcome outcom
     if (r->at) {
         begin_end(a, r, outcome, now_us, force);
     } else if (outcome == OUTCOME_LOST) {
-        lose_waiting(a, r, now_us);
+        apps_lose_waiting(a, r, now_us);
     } else {
-        report_end(a, r, now_us, outcome, 0, NULL);
-        run_drop(a, r);
+        apps_report_end(a, r, now_us, outcome, 0, NULL);
+        apps_run_drop(a, r);
     }
     return true;
 }

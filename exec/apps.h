@@ -1,8 +1,9 @@
-/* Attached executors: programs that run tasks of one application each, without a process per task. This file
+/* Attached executors: programs that run tasks of one application each, without a process per task. This
  * decides which executor gets which run, and which runs wait. It does no I/O: messages to executors go out
  * through apps_fns, and api/attach.c calls the functions below with messages from them.
  *
- * A run goes to an executor of its application that has room. If all are full it waits, in order, and holds
+ * An application is a user and a name: an executor gets the tasks of one user's jobs for a name, or everybody's. A run
+ * goes to an executor of its application that has room. If all are full it waits, in order, and holds
  * one of the worker's slots meanwhile. An executor that takes as many tasks at a time as the worker has slots
  * lets no run wait. A run's life is that of any run (exec/exec.h): MSG_EXEC_STARTED, left out if no executor
  * got it, and MSG_EXEC_EXITED exactly once.
@@ -25,6 +26,7 @@
 #include <stdint.h>
 
 #define APPS_EXECUTORS_MAX 1024u /* attached at a time */
+#define APPS_USER_SHARE 2 /* a user has at most one in so many of the executors, and of the applications */
 
 struct apps;
 struct executor;
@@ -64,12 +66,15 @@ void apps_free(struct apps *a);
 /* What an executor says when it attaches. */
 struct executor_offer {
     const char *app, *name;
-    uint32_t slots; /* tasks at once */
-    bool pauses;    /* it can pause tasks */
+    const char *serves; /* the user whose tasks alone it gets; NULL or "": everybody's */
+    uint32_t slots;     /* tasks at once */
+    bool pauses;        /* it can pause tasks */
+    bool unbounded;     /* an operator's: a user's share does not limit it */
 };
 
 /* An executor attaches. It may get tasks before this returns. HAWK_EINVALID: no application, no slots or more
- * than LIMIT_SLOTS. HAWK_ELIMIT: APPS_EXECUTORS_MAX or LIMIT_WORKER_APPS. why says more. */
+ * than LIMIT_SLOTS. HAWK_ELIMIT: APPS_EXECUTORS_MAX or LIMIT_WORKER_APPS, or the user's share of them. why says
+ * more. */
 HAWK_MUST_USE int apps_attach(struct apps *a, int64_t now_us, const struct executor_offer *offer, void *user,
                               struct executor **x, char *why, size_t size);
 /* The executor gets no more tasks. `drained` follows: at once, or when its last task has ended. */

@@ -191,7 +191,7 @@ void exec_held(const struct exec *e, exec_held_fn fn, void *arg)
     if (e->taken.lease_us != TIME_NEVER)
         fn(arg, &lease, none);
     for (uint32_t i = 0; i < e->taken.n; i++)
-        fn(arg, &e->taken.v[i].m, (const char *const *)e->taken.v[i].paths);
+        takeover_tell(&e->taken.v[i], fn, arg);
 }
 
 void exec_take_over(struct exec *e, exec_held_fn fn, void *arg)
@@ -217,7 +217,8 @@ static int run_command(struct exec *e, const struct msg_exec_start *m, const cha
 {
     struct sent_spec *spec;
     struct command *c;
-    int err = e->fd < 0 || e->lost ? HAWK_EUNAVAILABLE : sent_run(&e->sent, &e->out, m, worker, 0, &spec);
+    int err =
+        e->fd < 0 || e->lost ? HAWK_EUNAVAILABLE : sent_run(&e->sent, &e->out, m, worker, 0, NULL, &spec);
 
     if (err)
         return err;
@@ -380,6 +381,7 @@ static int on_exited(struct exec *e, struct record *r, exec_event_fn fn, void *a
     }
     /* An older spawner names no place: its text does, if any. */
     m.exec_exited.place = r->p < r->end ? get_blob(r) : blob_ref(m.exec_exited.result);
+    m.exec_exited.used = get_usage(r);
     forget_command(e, c);
     fn(arg, &m);
     msg_drop(&m);

@@ -89,7 +89,9 @@ void exec_config_init(struct exec_config *c, const char *worker, const char *out
 
 /* Called with MSG_EXEC_STARTED (pid 0: a timer), MSG_EXEC_EXITED, MSG_EXEC_PAUSED and MSG_EXEC_CHECKED; m is
  * borrowed. It may call exec_run() and exec_kill(). EXEC_EXITED.result is a text for people if the run did
- * not start or was lost, else NULL. */
+ * not start or was lost, else NULL. EXEC_EXITED.used: of a command, with all descendants that were waited for, or
+ * that the spawner reaped for them, by the kernel's rusage; of one with limits, what its cgroups say, where they say
+ * it. The peak of memory is never below that of the spawner, whose memory the command has before it is a program. */
 typedef void (*exec_event_fn)(void *arg, const struct msg *m);
 
 /* Forks the spawner. Call it before any thread exists, and before raising limits that tasks must not inherit.
@@ -105,8 +107,8 @@ HAWK_MUST_USE int exec_start(struct exec **out, const struct exec_config *c);
 uint64_t exec_incarnation(const struct exec *e);
 
 /* Gets the runs that were taken over: MSG_EXEC_LEASE if the spawner knows a lease, then MSG_EXEC_HELD for
- * every run, in the order of their starts. paths: files of its stdout and stderr, NULL without one.
- * Borrowed. */
+ * every run, in the order of their starts, and MSG_EXEC_USED behind that of a run that has ended, if it is
+ * known. paths: files of its stdout and stderr, NULL without one. Borrowed. */
 typedef void (*exec_held_fn)(void *arg, const struct msg *m, const char *const paths[2]);
 
 /* exec_held() reports them. exec_take_over() reports the same, once, before any other call on e, and then
@@ -214,6 +216,8 @@ HAWK_MUST_USE int exec_output_path(const struct exec_config *c, const struct try
 
 /* Whose output of the job lies below output_dir, as a user's name; "": nobody's. buf has LIMIT_NAME_BYTES + 1 bytes. */
 void exec_output_user(const struct exec_config *c, job_id_t job, char *buf);
+/* The number of that job's first task, as its output tells (job_desc.first_index). */
+uint32_t exec_output_first(const struct exec_config *c, job_id_t job);
 
 /* Whether dir's disk has hardly any room, so that output of tasks below dir may be cut short. */
 bool exec_disk_full(const char *dir);

@@ -369,7 +369,7 @@ static int claim_output(const struct launcher *l, struct spec *s, const struct t
 
     if (s->d->user->len == 0 || !output_is_default(s->d, which) || s->claimed == t->id.job.v)
         return 0;
-    err = output_claim(path, s->d->user, output_mode(s->d, which, l->config.group_reads));
+    err = output_claim(path, s->d, output_mode(s->d, which, l->config.group_reads));
     if (!err)
         s->claimed = t->id.job.v;
     return err;

@@ -6,6 +6,7 @@
 #include "exec/freezer.h"
 #include "exec/limits.h"
 #include "exec/record.h"
+#include "exec/signed_spec.h"
 
 #include <sys/types.h>
 #include <uthash.h>
@@ -26,16 +27,20 @@ struct spec {
     uint32_t id;
     int input; /* a sealed memfd that every task reads as stdin, or -1 */
     struct job_desc *d;
-    uint64_t claimed;   /* the job whose output is noted as its user's; 0: none */
-    char *own;          /* texts of the variables that are the same for all tasks */
+    const struct signed_reader *reader; /* NULL: the agent's word counts */
+    struct signed_spec *as_signed;      /* of the reader; NULL: the job is `refused` */
+    char *refused;                      /* why none of its tasks may start; NULL: they may */
+    uint64_t claimed;                   /* the job whose output is noted as its user's; 0: none */
+    char *own;                          /* texts of the variables that are the same for all tasks */
     const char **env;   /* first room for a run's variables, then own, then the job's, then NULL */
     const char *search; /* the job's PATH: finds programs */
     struct template *command, *variables,
         *cwd; /* argv, each_env, and the directory if it has places, else NULL */
 };
 
-/* Reads a RECORD_SPEC. NULL: malformed. */
-struct spec *spec_new(struct record *r);
+/* Reads a RECORD_SPEC. reader: the job is what its user signed, or refused (exec/signed_spec.h); NULL: it is what the
+ * agent says. NULL: malformed. */
+struct spec *spec_new(struct record *r, const struct signed_reader *reader);
 void spec_free(struct spec *s);
 
 struct launcher {
@@ -66,6 +71,10 @@ struct task {
     bool grouped; /* the task should start in a group of its own, if the freezer can do that */
     int files[2]; /* stdout and stderr that the agent has opened, for launch_task() to close; -1: by name */
 };
+
+/* Whether the task may start, by what its user signed; files: enum run_file. False: why says more. */
+bool spec_admits(const struct spec *s, const struct task *t, uint32_t files, const struct blob *proof,
+                 char why[LAUNCH_WHY_MAX]);
 
 struct launched {
     pid_t pid;       /* 0: it did not start */

@@ -219,6 +219,23 @@ bool limits_exceeded(const struct limits *l, const struct limited *t)
            cgroup_number(path, l->version2 ? "memory.events" : "memory.oom_control", "oom_kill ") > 0;
 }
 
+/* Version 1 counts CPU time in a hierarchy in which t has no cgroup. */
+void limits_usage(const struct limits *l, const struct limited *t, int64_t *cpu_us, int64_t *mem_peak_bytes)
+{
+    char path[CGROUP_PATH_MAX];
+
+    for (int kind = 0; kind < LIMIT_KINDS; kind++) {
+        if (!path_of(l, t, kind, path))
+            continue;
+        int64_t us = l->version2 ? (int64_t)cgroup_number(path, "cpu.stat", "usage_usec ") : 0;
+        int64_t bytes =
+            (int64_t)cgroup_number(path, l->version2 ? "memory.peak" : "memory.max_usage_in_bytes", "");
+
+        *cpu_us = us > *cpu_us ? us : *cpu_us;
+        *mem_peak_bytes = bytes > 0 ? bytes : *mem_peak_bytes;
+    }
+}
+
 /* ---- The end of tasks ---- */
 
 static bool take_away(const struct limits *l, const struct limited *t)

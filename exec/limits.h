@@ -41,6 +41,8 @@ void limits_kill(const struct limits *l, const struct limited *t);
 bool limits_gone(const struct limits *l, const struct limited *t);
 /* Whether the kernel has killed a process of t because t had used up its memory. */
 bool limits_exceeded(const struct limits *l, const struct limited *t);
+/* Where t's cgroups say what its processes used, replaces *cpu_us (by no less) and *mem_peak_bytes. */
+void limits_usage(const struct limits *l, const struct limited *t, int64_t *cpu_us, int64_t *mem_peak_bytes);
 /* t has ended, or did not start: kills what is left of it, and removes its cgroups, at once or in limits_sweep(). */
 void limits_end(struct limits *l, struct limited *t);
 /* Goes on with that. False: nothing is left to do. */

@@ -3,6 +3,8 @@
 
 #include "exec/exec.h"
 
+#include "base/units.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -252,43 +254,68 @@ int output_open(const char *path, bool truncate, struct output_mode mode)
     return fd;
 }
 
-/* The file in a job's directory that has its user's name. */
+/* Files in a job's directory: its user's name; the number of its first task, if that is not 0. */
 #define USER_FILE "/.user"
+#define FIRST_FILE "/.first"
+#define NOTED_PATH_MAX (EXEC_PATH_MAX + sizeof FIRST_FILE)
 
-/* Reads a user's name from a file; "": there is none. */
-static void read_user(const char *path, char name[LIMIT_NAME_BYTES + 1])
+/* Reads such a file; "": there is none. */
+static void read_noted(const char *path, char text[LIMIT_NAME_BYTES + 1])
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    ssize_t n = fd >= 0 ? read(fd, name, LIMIT_NAME_BYTES) : 0;
+    ssize_t n = fd >= 0 ? read(fd, text, LIMIT_NAME_BYTES) : 0;
 
-    name[n > 0 ? n : 0] = '\0';
+    text[n > 0 ? n : 0] = '\0';
     if (fd >= 0)
         close(fd);
 }
 
-int output_claim(const char *path, const struct blob *user, struct output_mode mode)
+/* Writes such a file beside the output. */
+static int write_noted(const char *output, const char *name, const char *text, size_t len,
+                       struct output_mode mode)
 {
-    char file[EXEC_PATH_MAX + sizeof USER_FILE], name[LIMIT_NAME_BYTES + 1];
-    int fd;
+    char file[NOTED_PATH_MAX];
 
-    snprintf(file, sizeof file, "%.*s" USER_FILE, (int)(strrchr(path, '/') - path), path);
-    read_user(file, name);
-    if (name[0])
-        return strcmp(name, user->data) == 0 ? 0 : -EPERM;
-    fd = open_below(file, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode);
+    snprintf(file, sizeof file, "%.*s%s", (int)(strrchr(output, '/') - output), output, name);
+    int fd = open_below(file, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0)
         return fd;
-    bool good = write(fd, user->data, user->len) == (ssize_t)user->len;
+    bool good = write(fd, text, len) == (ssize_t)len;
     close(fd);
     return good ? 0 : -EIO;
 }
 
+int output_claim(const char *path, const struct job_desc *d, struct output_mode mode)
+{
+    char file[NOTED_PATH_MAX], name[LIMIT_NAME_BYTES + 1], first[16];
+    int err = 0;
+
+    snprintf(file, sizeof file, "%.*s" USER_FILE, (int)(strrchr(path, '/') - path), path);
+    read_noted(file, name);
+    if (name[0])
+        return strcmp(name, d->user->data) == 0 ? 0 : -EPERM;
+    if (d->first_index > 0)
+        err = write_noted(path, FIRST_FILE, first,
+                          (size_t)snprintf(first, sizeof first, "%" PRIu32, d->first_index), mode);
+    return err ? err : write_noted(path, USER_FILE, d->user->data, d->user->len, mode);
+}
+
 void exec_output_user(const struct exec_config *c, job_id_t job, char *buf)
 {
-    char file[EXEC_PATH_MAX + sizeof USER_FILE], id[JOB_ID_TEXT];
+    char file[NOTED_PATH_MAX], id[JOB_ID_TEXT];
 
     snprintf(file, sizeof file, "%s/%s" USER_FILE, c->output_dir, job_id_format(id, job));
-    read_user(file, buf);
+    read_noted(file, buf);
+}
+
+uint32_t exec_output_first(const struct exec_config *c, job_id_t job)
+{
+    char file[NOTED_PATH_MAX], id[JOB_ID_TEXT], text[LIMIT_NAME_BYTES + 1];
+    uint64_t first = 0;
+
+    snprintf(file, sizeof file, "%s/%s" FIRST_FILE, c->output_dir, job_id_format(id, job));
+    read_noted(file, text);
+    return u64_parse(text, 0, UINT32_MAX, &first) ? 0 : (uint32_t)first;
 }
 
 void output_mark_cut(const char *path)

@@ -33,9 +33,9 @@ struct output_mode output_mode(const struct job_desc *d, enum output which, bool
  * descriptor (close-on-exec, blocking) or -errno. Does not wait for the reader of a FIFO: -ENXIO. The
  * process's umask must be 0, so that `mode` alone decides. */
 int output_open(const char *path, bool truncate, struct output_mode mode);
-/* Notes beside an output file below output_dir whose it is, before it is opened. 0 or -errno: -EPERM, the job's output
- * there is another user's. */
-int output_claim(const char *path, const struct blob *user, struct output_mode mode);
+/* Notes beside an output file below output_dir whose it is, and the number of the job's first task, before it is
+ * opened. 0 or -errno: -EPERM, the job's output there is another user's. */
+int output_claim(const char *path, const struct job_desc *d, struct output_mode mode);
 /* Sets EXEC_OUTPUT_CUT on a regular file; does nothing otherwise. */
 void output_mark_cut(const char *path);
 

@@ -286,3 +286,14 @@ struct blob *get_blob(struct record *r)
 
     return data ? blob_new(data, n) : NULL;
 }
+
+struct usage get_usage(struct record *r)
+{
+    struct usage used = {0};
+
+    if (r->p < r->end) {
+        used.cpu_us = figure_of((int64_t)get_u64(r));
+        used.mem_peak_bytes = figure_of((int64_t)get_u64(r));
+    }
+    return used;
+}

@@ -6,6 +6,7 @@
 
 #include "base/blob.h"
 #include "base/err.h"
+#include "msg/usage.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,11 +23,12 @@ enum record_type {
                          stdout, stderr, input (argv and env as in struct strings; absent where NULL); u32 umask
                          (as in job_desc), bytes: ancestors (ancestors_format, with the NUL); u32 columns,
                          bytes: each_env; u32 flags (enum job_flag); bytes: user; i64 mem_bytes, u32 pids;
-                         these not from older agents */
+                         to a user's runner bytes: signature (a message Signed); these not from older agents */
     RECORD_SPEC_DROP, /* u32 spec: it has no run any more */
     RECORD_RUN,    /* u32 run, u32 spec, u64 job, u32 task, u32 epoch, u32 attempt, u32 owner, u32 flags (enum
-                         run_flag), bytes: argument, worker; u32 enum run_file: the files that the agent has opened,
-                         whose descriptors come with or before the record (not where there are none) */
+                         run_flag), bytes: argument, worker; to a user's runner u32 enum run_file: the files that the
+                         agent has opened, whose descriptors come with or before the record; bytes: the argument's proof
+                         (msg_exec_proof) */
     RECORD_KILL,   /* u32 run, u32 outcome: the outcome of its end, u32 force */
     RECORD_STOP,   /* kill everything, then end */
     RECORD_FORGET, /* u32 run: it has ended, and nobody will ask for its end again */
@@ -40,10 +42,12 @@ enum record_type {
     /* spawner -> agent */
     RECORD_STARTED, /* u32 run, u32 pid */
     RECORD_EXITED,  /* u32 run, u32 outcome, u32 code, i64 run_us, bytes: text for people, place
-                       (as EXEC_EXITED has it; not from older spawners) */
+                       (as EXEC_EXITED has it; not from older spawners); i64 cpu_us, i64 mem_peak_bytes (0: not
+                       known; not from older spawners) */
     /* The answer to RECORD_HELLO, once per run that nobody has forgotten: u32 run, u32 pid, u64 job, u32
      * task, u32 epoch, u32 attempt, u32 owner, u32 flags, u32 outcome (OUTCOME_NONE: it runs), u32 code, i64
-     * run_us, bytes: text for people, paths of stdout and stderr. */
+     * run_us, bytes: text for people, paths of stdout and stderr; i64 cpu_us, i64 mem_peak_bytes (as in
+     * RECORD_EXITED). */
     RECORD_HELD,
     /* Comes after those: u32 its process id, u64 incarnation, i64 lease (TIME_NEVER: none), u32 whether it knows
      * RECORD_CHECK (2: and RECORD_RESIDE; 3: and limits), u32 enum exec_freezer (these not from older spawners). */
@@ -124,5 +128,7 @@ uint32_t get_u32(struct record *r);
 uint64_t get_u64(struct record *r);
 const char *get_data(struct record *r, uint32_t *n); /* NULL: absent, or bad */
 struct blob *get_blob(struct record *r);             /* the same, as a new blob of the caller's */
+/* The rest of the record: what a run used; not known, if an older spawner wrote it. */
+struct usage get_usage(struct record *r);
 
 #endif

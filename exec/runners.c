@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "exec/record.h"
 #include "exec/user_runner.h"
 
 #include <dirent.h>
@@ -36,7 +37,14 @@ struct entry {
     bool in_epoll;                 /* its socket */
     uint32_t events;
     bool gone;
-    int64_t idle_us; /* since when it has nothing to do; TIME_NEVER: it has */
+    struct list residents; /* struct resident */
+    int64_t idle_us;       /* since when it has nothing to do; TIME_NEVER: it has */
+};
+
+struct resident {
+    struct list node;
+    uint64_t number;
+    int32_t pid; /* as its runner says it */
 };
 
 struct runners {
@@ -46,7 +54,10 @@ struct runners {
     int epoll;
     struct list all; /* the newest of a user's comes first: others of his are ending */
     uint32_t n;
+    uint64_t residents; /* numbers given so far, from RESIDENT_FIRST on */
 };
+
+#define RESIDENT_FIRST (UINT64_C(1) << 32) /* no number is a pid: those are of the agent's own spawner */
 
 /* ---- Which there are ---- */
 
@@ -94,6 +105,7 @@ static struct entry *watch_runner(struct runners *rs, struct user_runner *u)
     struct entry *e = xcalloc(1, sizeof *e);
 
     e->u = u;
+    list_init(&e->residents);
     e->socket = (struct watched){e, false};
     e->keeper = (struct watched){e, true};
     e->idle_us = TIME_NEVER;
@@ -104,8 +116,16 @@ static struct entry *watch_runner(struct runners *rs, struct user_runner *u)
     return e;
 }
 
+static void drop_resident(struct resident *r)
+{
+    list_remove(&r->node);
+    free(r);
+}
+
 static void drop_runner(struct runners *rs, struct entry *e)
 {
+    list_foreach(&e->residents, l, next)
+        drop_resident(container_of(l, struct resident, node));
     list_remove(&e->node);
     rs->n--;
     user_runner_free(e->u);
@@ -194,8 +214,8 @@ static int start_runner(struct runners *rs, int64_t now_us, const char *user, st
     return 0;
 }
 
-int runners_run(struct runners *rs, int64_t now_us, const struct msg_exec_start *m, const char *worker,
-                char why[EXEC_WHY_MAX])
+int runners_run(struct runners *rs, int64_t now_us, const struct msg_exec_start *m, const struct blob *proof,
+                const char *worker, char why[EXEC_WHY_MAX])
 {
     struct entry *e = find_user(rs, m->desc->user->data);
     int err = 0;
@@ -212,7 +232,7 @@ int runners_run(struct runners *rs, int64_t now_us, const struct msg_exec_start 
     e->idle_us = TIME_NEVER;
     while (runners_forget(rs, m->run)) /* numbers are used again */
         ;
-    return user_runner_run(e->u, now_us, m, worker, why);
+    return user_runner_run(e->u, now_us, m, proof, worker, why);
 }
 
 /* ---- What happens ---- */
@@ -259,7 +279,7 @@ void runners_flush(struct runners *rs, int64_t now_us)
 
         user_runner_flush(e->u, now_us);
         watch_socket(rs, e);
-        if (!user_runner_idle(e->u) || user_runner_ending(e->u))
+        if (!user_runner_idle(e->u) || !list_empty(&e->residents) || user_runner_ending(e->u))
             e->idle_us = TIME_NEVER;
         else if (e->idle_us == TIME_NEVER)
             e->idle_us = now_us;
@@ -338,6 +358,40 @@ bool runners_forget(struct runners *rs, uint32_t run)
         if (user_runner_forget(entry_of(l)->u, run))
             return true;
     return false;
+}
+
+uint64_t runners_reside(struct runners *rs, uint32_t run, int32_t pid)
+{
+    list_foreach(&rs->all, l, next) {
+        struct entry *e = entry_of(l);
+
+        if (!user_runner_has(e->u, run) || user_runner_ending(e->u))
+            continue;
+        struct resident *r = xcalloc(1, sizeof *r);
+        user_runner_tell(e->u, RECORD_RESIDE, run);
+        r->number = RESIDENT_FIRST + ++rs->residents;
+        r->pid = pid;
+        list_push_tail(&e->residents, &r->node);
+        return r->number;
+    }
+    return 0;
+}
+
+void runners_evict(struct runners *rs, uint64_t resident)
+{
+    list_foreach(&rs->all, l, next) {
+        struct entry *e = entry_of(l);
+
+        list_foreach(&e->residents, k, other) {
+            struct resident *r = container_of(k, struct resident, node);
+
+            if (r->number != resident)
+                continue;
+            user_runner_tell(e->u, RECORD_EVICT, (uint32_t)r->pid);
+            drop_resident(r);
+            return;
+        }
+    }
 }
 
 void runners_lease(struct runners *rs, int64_t until_us)

@@ -30,14 +30,19 @@ void runners_on_timeout(struct runners *rs, int64_t now_us, exec_event_fn fn, vo
 /* Sends what is buffered: once at the end of a step. */
 void runners_flush(struct runners *rs, int64_t now_us);
 
-/* As exec_run(), for a command. HAWK_ECANNOT_START: why says more, and another worker can run it. */
+/* As exec_run(), for a command. proof: that of its argument, where the job is signed. HAWK_ECANNOT_START: why says
+ * more, and another worker can run it. */
 HAWK_MUST_USE int runners_run(struct runners *rs, int64_t now_us, const struct msg_exec_start *m,
-                              const char *worker, char why[EXEC_WHY_MAX]);
+                              const struct blob *proof, const char *worker, char why[EXEC_WHY_MAX]);
 /* These return false for a run that no runner has. */
 bool runners_kill(struct runners *rs, int64_t now_us, uint32_t run, enum outcome outcome, bool force);
 bool runners_pause(struct runners *rs, int64_t now_us, uint32_t run, int *err);
 bool runners_resume(struct runners *rs, int64_t now_us, uint32_t run);
 bool runners_forget(struct runners *rs, uint32_t run);
+/* As exec_reside() and exec_evict(). pid: of EXEC_STARTED. A number for the resident, which is no pid; 0: it cannot
+ * become one. Its runner does not leave before it has been evicted. */
+HAWK_MUST_USE uint64_t runners_reside(struct runners *rs, uint32_t run, int32_t pid);
+void runners_evict(struct runners *rs, uint64_t resident);
 void runners_lease(struct runners *rs, int64_t until_us);
 /* Number of runs whose end has not been reported. */
 uint32_t runners_running(const struct runners *rs);

@@ -11,8 +11,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #define DISK_LOOK_US US_PER_S /* shortest time between two looks at the output directory's disk */
 /* A run whose group still exists after this time is reported as ended: a process hangs in the kernel. */
@@ -81,6 +83,8 @@ static void report_exit(struct spawner *s, const struct run *r)
     put_u64(&s->out, (uint64_t)r->run_us);
     put_data(&s->out, r->why, r->why ? strlen(r->why) : 0);
     put_data(&s->out, r->place, r->place ? strlen(r->place) : 0);
+    put_u64(&s->out, (uint64_t)r->cpu_us);
+    put_u64(&s->out, (uint64_t)r->mem_peak_bytes);
     record_end(&s->out, begun);
 }
 
@@ -157,6 +161,7 @@ void run_end(struct spawner *s, struct run *r)
     if (heap_in(&r->timer))
         heap_remove(&s->timers, &r->timer);
     HASH_DELETE(by_run, s->by_run, r);
+    limits_usage(&s->limits, &r->limited, &r->cpu_us, &r->mem_peak_bytes);
     freezer_end(&s->freezer, &r->frozen, monotonic_us() + s->config.kill_grace_us);
     limits_end(&s->limits, &r->limited);
     mark_output(s, r);
@@ -187,12 +192,36 @@ static void leader_ended(struct spawner *s, struct run *r, int status)
         run_set_timer(s, r, monotonic_us() + GROUP_DIES_US);
 }
 
+/* The run of that process group; NULL: it is none of these. */
+static struct run *run_of_group(const struct spawner *s, pid_t group)
+{
+    struct run *r;
+
+    HASH_FIND(by_pid, s->by_pid, &group, sizeof group, r);
+    for (struct run *gone = s->leaders_gone > 0 ? s->by_run : NULL; gone && !r; gone = gone->by_run.next)
+        if (gone->leader_gone && gone->pid == group)
+            r = gone;
+    return r;
+}
+
+/* A process of r is reaped: u is of it and of all that it waited for. */
+static void add_usage(struct run *r, const struct rusage *u)
+{
+    int64_t peak_bytes = (int64_t)u->ru_maxrss * 1024;
+
+    r->cpu_us += ((int64_t)u->ru_utime.tv_sec + u->ru_stime.tv_sec) * US_PER_S + u->ru_utime.tv_usec +
+                 u->ru_stime.tv_usec;
+    if (peak_bytes > r->mem_peak_bytes)
+        r->mem_peak_bytes = peak_bytes;
+}
+
 /* Reaps one ended child. False: there is none. The leader is still a zombie when the rest of its group is
  * killed, so no other group can have its number. */
 static bool reap_one(struct spawner *s)
 {
     siginfo_t info = {0};
-    struct run *r;
+    struct run *r, *of;
+    struct rusage used;
     int status = 0;
 
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
@@ -200,7 +229,10 @@ static bool reap_one(struct spawner *s)
     HASH_FIND(by_pid, s->by_pid, &info.si_pid, sizeof info.si_pid, r);
     if (r)
         kill(-r->pid, SIGKILL);
-    bool reaped = waitpid(info.si_pid, &status, 0) == info.si_pid;
+    of = r ? r : run_of_group(s, getpgid(info.si_pid)); /* one that lost its parent is the spawner's child */
+    bool reaped = wait4(info.si_pid, &status, 0, &used) == info.si_pid;
+    if (reaped && of)
+        add_usage(of, &used);
     if (reaped && r && !list_empty(&r->resident))
         resident_ended(s, r);
     else if (reaped && r)

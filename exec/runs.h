@@ -40,8 +40,9 @@ struct run {
     enum outcome outcome; /* OUTCOME_NONE: it runs */
     int code;
     int64_t run_us;
-    char *why;   /* NULL: no text */
-    char *place; /* the place of the job that is to blame; NULL: none */
+    int64_t cpu_us, mem_peak_bytes; /* of those processes of it that have been reaped; 0: not known */
+    char *why;                      /* NULL: no text */
+    char *place;                    /* the place of the job that is to blame; NULL: none */
 };
 
 struct spawner {
@@ -53,6 +54,8 @@ struct spawner {
     char *output_dir; /* config.output_dir, if an agent that took over gave it */
     char *executors;  /* config.executors, in the same case */
     char *worker;     /* config.worker, of a user's runner */
+    /* Of a user's runner: what he signed runs, and nothing else; NULL: the agent's word counts. */
+    const struct signed_reader *reader;
     struct launcher launcher;
     struct bytes in, out;
     struct spec *specs;

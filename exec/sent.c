@@ -54,6 +54,8 @@ static struct sent_spec *send_spec(struct sent *t, struct bytes *out, struct job
     put_blob(out, d->user);
     put_u64(out, (uint64_t)d->mem_bytes);
     put_u32(out, d->pids);
+    if (t->to_user)
+        put_blob(out, d->signature);
     record_end(out, begun);
     return s;
 }
@@ -111,7 +113,8 @@ void sent_free(struct sent *t)
 
 static size_t spec_bytes(const struct job_desc *d)
 {
-    return (size_t)d->argv.bytes + d->env.bytes + (d->input ? d->input->len : 0) + (d->cwd ? d->cwd->len : 0);
+    return (size_t)d->argv.bytes + d->env.bytes + (d->input ? d->input->len : 0) +
+           (d->cwd ? d->cwd->len : 0) + (d->signature ? d->signature->len : 0);
 }
 
 uint32_t sent_flags(const struct msg_exec_start *m)
@@ -121,7 +124,7 @@ uint32_t sent_flags(const struct msg_exec_start *m)
 }
 
 int sent_run(struct sent *t, struct bytes *out, const struct msg_exec_start *m, const char *worker,
-             uint32_t files, struct sent_spec **used)
+             uint32_t files, const struct blob *proof, struct sent_spec **used)
 {
     const struct job_desc *d = m->desc;
     size_t begun, bytes = spec_bytes(d) + (m->arg ? m->arg->len : 0) + RECORD_SLACK;
@@ -142,8 +145,10 @@ int sent_run(struct sent *t, struct bytes *out, const struct msg_exec_start *m, 
     put_u32(out, sent_flags(m));
     put_blob(out, m->arg);
     put_data(out, worker, worker ? strlen(worker) : 0);
-    if (files)
+    if (t->to_user) {
         put_u32(out, files);
+        put_blob(out, proof);
+    }
     record_end(out, begun);
     return 0;
 }

@@ -20,15 +20,18 @@ struct sent {
     struct sent_spec *specs;
     struct list idle;
     uint32_t idle_n, next_spec;
+    bool to_user; /* to a user's runner, which may ask what its user signed */
 };
 
 void sent_init(struct sent *s);
 /* Forgets all descriptions. Afterwards nothing may refer to one. */
 void sent_free(struct sent *t);
-/* Writes RECORD_RUN, and RECORD_SPEC before it if need be. worker: as in exec_run(). files: enum run_file, which
- * descriptors go with it. Returns the description that the run uses. HAWK_EINVALID, HAWK_ELIMIT: as exec_run(). */
+/* Writes RECORD_RUN, and RECORD_SPEC before it if need be. worker: as in exec_run(). To a user's runner, files: enum
+ * run_file, which descriptors go with it; proof: that of the task's argument. Returns the description that the run
+ * uses. HAWK_EINVALID, HAWK_ELIMIT: as exec_run(). */
 HAWK_MUST_USE int sent_run(struct sent *t, struct bytes *out, const struct msg_exec_start *m,
-                           const char *worker, uint32_t files, struct sent_spec **used);
+                           const char *worker, uint32_t files, const struct blob *proof,
+                           struct sent_spec **used);
 /* A run does not use it any more. out NULL: the spawner is gone. */
 void sent_release(struct sent *t, struct bytes *out, struct sent_spec *s);
 /* The flags of the run in its record (enum run_flag). */

@@ -35,14 +35,17 @@
 
 #define RECORDS_PER_TURN 8 /* a limit, so that ends are reported while a long array starts */
 #define END_ALL_US (2 * US_PER_S)
-#define HELLO_US (30 * US_PER_S) /* so long a user's runner waits for its first agent's hello */
+#define SPECS_MAX (2 * LIMIT_SLOTS + 64) /* descriptions that an agent may have here: more than it has runs */
+#define HELLO_US (30 * US_PER_S)         /* so long a user's runner waits for its first agent's hello */
 
 /* ---- Requests of the agent ---- */
 
 static void take_spec(struct spawner *s, struct record *rec)
 {
-    struct spec *spec = spec_new(rec), *old;
+    struct spec *spec = NULL, *old;
 
+    if (HASH_COUNT(s->specs) < SPECS_MAX)
+        spec = spec_new(rec, s->reader);
     if (!spec) {
         rec->bad = true;
         return;
@@ -152,7 +155,8 @@ static void get_try(struct record *rec, struct try_id *id)
 static void take_run(struct spawner *s, struct record *rec)
 {
     struct run *r = xcalloc(1, sizeof *r), *old;
-    uint32_t spec_id, worker_len;
+    uint32_t spec_id, worker_len, files;
+    char why[LAUNCH_WHY_MAX];
     struct task task;
     struct spec *spec;
 
@@ -169,7 +173,9 @@ static void take_run(struct spawner *s, struct record *rec)
     const char *worker = get_data(rec, &worker_len);
     snprintf(task.worker, sizeof task.worker, "%.*s", worker ? (int)worker_len : (int)LIMIT_NAME_BYTES,
              worker ? worker : s->config.worker);
-    if (take_files(s, rec->p < rec->end ? get_u32(rec) : 0, &task))
+    files = rec->p < rec->end ? get_u32(rec) : 0;
+    struct blob *proof = rec->p < rec->end ? get_blob(rec) : NULL;
+    if (take_files(s, files, &task))
         rec->bad = true;
     HASH_FIND(hh, s->specs, &spec_id, sizeof spec_id, spec);
     HASH_FIND(by_run, s->by_run, &r->run, sizeof r->run, old);
@@ -182,9 +188,16 @@ static void take_run(struct spawner *s, struct record *rec)
         close_files(&task);
         r->outcome = OUTCOME_CANCELLED;
         run_ended(s, r);
+    } else if (!spec_admits(spec, &task, files, proof, why)) {
+        close_files(&task);
+        r->outcome = OUTCOME_NOT_STARTED;
+        r->code = LAUNCH_CANNOT;
+        r->why = xstrdup(why);
+        run_ended(s, r);
     } else {
         start_run(s, r, spec, &task);
     }
+    blob_drop(proof);
 }
 
 static void stop_spawner(struct spawner *s)
@@ -320,6 +333,8 @@ static void put_held(struct bytes *b, const struct run *r)
     put_data(b, r->why, r->why ? strlen(r->why) : 0);
     for (int i = 0; i < 2; i++)
         put_data(b, r->paths[i], r->paths[i] ? strlen(r->paths[i]) : 0);
+    put_u64(b, (uint64_t)r->cpu_us);
+    put_u64(b, (uint64_t)r->mem_peak_bytes);
     record_end(b, begun);
 }
 
@@ -641,11 +656,12 @@ void spawner_main(int fd, int listen_fd, const struct exec_config *c, const stru
     run_spawner(&s);
 }
 
-void spawner_of_user(void)
+void spawner_of_user(const struct signed_reader *reader)
 {
     struct spawner s = {.fd = RUNNER_SOCKET_FD,
                         .listen_fd = RUNNER_LISTEN_FD,
                         .in.takes_fds = true,
+                        .reader = reader,
                         .sweep_us = TIME_NEVER,
                         .orphan_us = monotonic_us() + HELLO_US,
                         .lease_us = TIME_NEVER};

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "exec/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +42,8 @@ static void get_ancestors(struct record *r, struct ancestors *a)
         ancestors_add_text(a, text);
 }
 
-static struct job_desc *get_desc(struct record *r)
+/* *signature: what the job's user signed, the caller's to drop; NULL: none. */
+static struct job_desc *get_desc(struct record *r, struct blob **signature)
 {
     struct job_desc *d = job_desc_new();
 
@@ -77,6 +79,7 @@ static struct job_desc *get_desc(struct record *r)
         d->mem_bytes = (int64_t)get_u64(r);
         d->pids = get_u32(r);
     }
+    *signature = r->p < r->end ? get_blob(r) : NULL;
     if (r->bad || d->argv.n == 0 || d->mem_bytes < 0 || d->columns > LIMIT_COLUMNS) {
         job_desc_drop(d);
         return NULL;
@@ -179,17 +182,39 @@ static int make_input(const struct blob *input)
     return fd;
 }
 
-struct spec *spec_new(struct record *r)
+/* Replaces what the agent says by what the user signed. */
+static void read_signed(struct spec *s, const struct signed_reader *reader, const struct blob *signature)
+{
+    char why[SIGNED_SPEC_WHY];
+
+    job_desc_drop(s->d);
+    s->reader = reader;
+    s->as_signed = reader->open(reader, signature, why);
+    s->d = s->as_signed ? job_desc_ref(s->as_signed->d) : job_desc_new();
+    s->refused = s->as_signed ? NULL : xstrdup(why);
+}
+
+struct spec *spec_new(struct record *r, const struct signed_reader *reader)
 {
     uint32_t id = get_u32(r);
-    struct job_desc *d = get_desc(r);
+    struct blob *signature = NULL;
+    struct job_desc *d = get_desc(r, &signature);
     struct spec *s;
 
-    if (!d)
+    if (!d) {
+        blob_drop(signature);
         return NULL;
+    }
     s = xcalloc(1, sizeof *s);
     s->id = id;
     s->d = d;
+    s->input = -1;
+    if (reader)
+        read_signed(s, reader, signature);
+    blob_drop(signature);
+    if (s->refused)
+        return s;
+    d = s->d;
     s->input = d->input ? make_input(d->input) : -1;
     if (d->input && s->input < 0)
         log_warn("spawner: no memory file for a job's standard input: %s", strerror(errno));
@@ -198,10 +223,40 @@ struct spec *spec_new(struct record *r)
     return s;
 }
 
+/* The agent opens the worker's own output files. Without their descriptors the runner would make them wherever the
+ * agent says that they are. */
+static bool has_files(const struct job_desc *d, uint32_t files)
+{
+    for (int i = 0; i < 2; i++)
+        if (output_is_default(d, (enum output)(OUTPUT_STDOUT + i)) && !(files & RUN_STDOUT << i))
+            return false;
+    return true;
+}
+
+bool spec_admits(const struct spec *s, const struct task *t, uint32_t files, const struct blob *proof,
+                 char why[LAUNCH_WHY_MAX])
+{
+    char text[SIGNED_SPEC_WHY] = "its output files did not come with it";
+
+    if (!s->reader)
+        return true;
+    struct blob *arg = t->arg ? blob_new(t->arg, t->arg_len) : NULL;
+    bool good =
+        s->as_signed && s->reader->has(s->as_signed, t->id.task, arg, proof, text) && has_files(s->d, files);
+    blob_drop(arg);
+    if (!good)
+        snprintf(why, LAUNCH_WHY_MAX, "its user's runner runs signed jobs alone: %s",
+                 s->refused ? s->refused : text);
+    return good;
+}
+
 void spec_free(struct spec *s)
 {
     if (s->input >= 0)
         close(s->input);
+    if (s->as_signed)
+        s->reader->close(s->as_signed);
+    free(s->refused);
     command_release(s);
     job_desc_drop(s->d);
     free(s->own);

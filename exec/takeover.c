@@ -53,6 +53,7 @@ static void take_held(struct takeover *t, struct record *r)
     m->result = get_blob(r);
     h->paths[0] = get_text(r);
     h->paths[1] = get_text(r);
+    h->used = get_usage(r);
 }
 
 int takeover_records(struct takeover *t)
@@ -193,6 +194,17 @@ int takeover_end_idle(struct takeover *t)
     if (got == HAWK_ETIMEOUT)
         log_error("the idle spawner of an earlier agent (process %d) does not end", (int)t->spawner);
     return got == HAWK_ETIMEOUT ? HAWK_EIO : 0;
+}
+
+void takeover_tell(const struct held *h, exec_held_fn fn, void *arg)
+{
+    const struct msg_exec_held *held = &h->m.exec_held;
+    struct msg used = {.type = MSG_EXEC_USED,
+                       .exec_used = {.id = held->id, .owner = held->owner, .used = h->used}};
+
+    fn(arg, &h->m, (const char *const *)h->paths);
+    if (h->used.cpu_us.v || h->used.mem_peak_bytes.v)
+        fn(arg, &used, (const char *const *)h->paths);
 }
 
 void takeover_forget(struct takeover *t)

@@ -10,7 +10,8 @@
 /* A run that the spawner has. */
 struct held {
     struct msg m; /* EXEC_HELD, with a reference of its own */
-    pid_t pid;    /* 0: it never started */
+    struct usage used;
+    pid_t pid; /* 0: it never started */
     char *paths[2];
 };
 
@@ -36,6 +37,8 @@ HAWK_MUST_USE int takeover_end_idle(struct takeover *t);
 void takeover_hello(struct bytes *b, const struct exec_config *c, bool of_user);
 /* Handles records in t->in up to WELCOME. Returns 1 when that has come, 0 when it has not yet, or an error. */
 HAWK_MUST_USE int takeover_records(struct takeover *t);
+/* Says what h is. */
+void takeover_tell(const struct held *h, exec_held_fn fn, void *arg);
 /* Frees everything in t but the descriptor and `in`. */
 void takeover_forget(struct takeover *t);
 

@@ -245,6 +245,7 @@ static struct user_runner *make(const struct exec_config *c, const char *user)
     u->lease_us = u->due_us = u->answer_us = TIME_NEVER;
     u->in.record_max = u->taken.in.record_max = RECORD_BYTES_MAX;
     sent_init(&u->sent);
+    u->sent.to_user = true;
     return u;
 }
 
@@ -404,18 +405,16 @@ void user_runner_greet(struct user_runner *u, int64_t now_us, int64_t deadline_u
 
 void user_runner_held(struct user_runner *u, exec_held_fn fn, void *arg, bool forget)
 {
-    const char *const none[2] = {NULL, NULL};
-
     for (uint32_t i = 0; i < u->taken.n; i++)
-        fn(arg, &u->taken.v[i].m, none);
+        takeover_tell(&u->taken.v[i], fn, arg);
     if (forget)
         takeover_forget(&u->taken);
 }
 
 /* ---- Requests ---- */
 
-int user_runner_run(struct user_runner *u, int64_t now_us, const struct msg_exec_start *m, const char *worker,
-                    char why[EXEC_WHY_MAX])
+int user_runner_run(struct user_runner *u, int64_t now_us, const struct msg_exec_start *m,
+                    const struct blob *proof, const char *worker, char why[EXEC_WHY_MAX])
 {
     struct sent_spec *spec = NULL;
     struct held_run r;
@@ -433,7 +432,7 @@ int user_runner_run(struct user_runner *u, int64_t now_us, const struct msg_exec
         snprintf(why, EXEC_WHY_MAX, "%.300s: %s", u->dir, strerror(errno));
         err = HAWK_ECANNOT_START;
     }
-    if (!err && (err = sent_run(&u->sent, &u->out, m, worker, files, &spec)))
+    if (!err && (err = sent_run(&u->sent, &u->out, m, worker, files, proof, &spec)))
         held_runs_forget(&u->held, m->run);
     for (int i = 0; i < 2; i++) {
         if (fds[i] >= 0 && !err)
@@ -500,13 +499,18 @@ void user_runner_resume(struct user_runner *u, int64_t now_us, uint32_t run)
     put_number(&u->out, RECORD_RESUME, run);
 }
 
+void user_runner_tell(struct user_runner *u, uint32_t type, uint32_t number)
+{
+    if (u->fd >= 0)
+        put_number(&u->out, type, number);
+}
+
 bool user_runner_forget(struct user_runner *u, uint32_t run)
 {
     if (!held_runs_find(&u->held, run) || find_command(u, run))
         return false;
     held_runs_forget(&u->held, run);
-    if (u->fd >= 0)
-        put_number(&u->out, RECORD_FORGET, run);
+    user_runner_tell(u, RECORD_FORGET, run);
     return true;
 }
 
@@ -557,6 +561,7 @@ static int on_exited(struct user_runner *u, struct record *r, exec_event_fn fn, 
     x->run_us = (int64_t)get_u64(r);
     x->result = get_blob(r);
     x->place = r->p < r->end ? get_blob(r) : NULL;
+    x->used = get_usage(r);
     c = find_command(u, x->run);
     if (r->bad || !c || outcome > UINT8_MAX || !is_outcome((uint8_t)outcome) || x->run_us < 0) {
         msg_drop(&m);

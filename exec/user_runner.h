@@ -41,11 +41,13 @@ void user_runner_gone(struct user_runner *u, exec_event_fn fn, void *arg);
 /* HAWK_EINVALID, HAWK_ELIMIT: as exec_run(). HAWK_ECANNOT_START: why says more, and another worker can run it.
  * HAWK_EUNAVAILABLE: it is about to end. */
 HAWK_MUST_USE int user_runner_run(struct user_runner *u, int64_t now_us, const struct msg_exec_start *m,
-                                  const char *worker, char why[EXEC_WHY_MAX]);
+                                  const struct blob *proof, const char *worker, char why[EXEC_WHY_MAX]);
 bool user_runner_has(const struct user_runner *u, uint32_t run);
 void user_runner_kill(struct user_runner *u, int64_t now_us, uint32_t run, enum outcome outcome, bool force);
 HAWK_MUST_USE int user_runner_pause(struct user_runner *u, int64_t now_us, uint32_t run);
 void user_runner_resume(struct user_runner *u, int64_t now_us, uint32_t run);
+/* RECORD_RESIDE, of a run of its; RECORD_EVICT, of a pid that it has named, which means something to it alone. */
+void user_runner_tell(struct user_runner *u, uint32_t type, uint32_t number);
 /* False: it is no run of this runner's. */
 bool user_runner_forget(struct user_runner *u, uint32_t run);
 void user_runner_lease(struct user_runner *u, int64_t until_us);

@@ -351,7 +351,8 @@ static void check_stuck(struct cluster *c, int64_t now_us)
 
         if (w->alive)
             worker_counts(&w->w, &counts);
-        keep_since(&w->parked_us, counts.parked && !w->serves, now_us);
+        /* A thief that has an end may decline what it gets, for want of time, and have had the hint in vain. */
+        keep_since(&w->parked_us, counts.parked && !w->serves && !c->config.ending_workers, now_us);
         keep_since(&w->stuck_us, counts.stuck && !counts.parked, now_us);
         parked_us = w->parked_us < parked_us ? w->parked_us : parked_us;
         stuck_us = w->stuck_us < stuck_us ? w->stuck_us : stuck_us;

@@ -247,17 +247,31 @@ void cluster_on_submitted(struct cluster *c, uint32_t ep, const struct msg_submi
 }
 
 /* The dist got the job from its journal, and its client does not know it: the dist died before the answer
- * left, or before it could record that it had refused the job because of a disk error. */
+ * left, or before it could record that it had refused the job because of a disk error. A job that ended while the
+ * dist read its journal may be forgotten already. */
 static bool is_nobodys(struct cluster *c, uint32_t ep, job_id_t id)
 {
     const struct cluster_dist *d = cluster_dist_of(c, ep);
+    const struct dist_job *found = dist_find(&d->d, id);
+    const struct job_desc *desc = found ? found->desc : cluster_store_desc(&d->store, id);
     const struct cluster_job *j;
-    struct job_view v;
 
-    if (!cluster_knows(c, d, id, &v) || v.desc->shell == 0 || v.desc->shell > c->jobs_n)
+    if (!desc || desc->shell == 0 || desc->shell > c->jobs_n)
         return false;
-    j = c->jobs[v.desc->shell - 1];
+    j = c->jobs[desc->shell - 1];
     return d->life > 1 && (j->abandoned || j->err == HAWK_EIO);
+}
+
+/* Checks that a task that is done used what its try did. */
+static void expect_own_usage(struct cluster *c, const struct cluster_job *j, const struct task_view *v)
+{
+    struct usage own = cluster_usage_of(c, (uint32_t)j->desc->shell - 1, v->task);
+
+    if (v->used.cpu_us.v != own.cpu_us.v || v->used.mem_peak_bytes.v != own.mem_peak_bytes.v)
+        cluster_fail(c, INVARIANT_ONE_END, "task %u of %s is said to have used %lld us and %lld bytes",
+                     v->task, job_id_format((char[JOB_ID_TEXT]){0}, j->id),
+                     (long long)figure_value(v->used.cpu_us),
+                     (long long)figure_value(v->used.mem_peak_bytes));
 }
 
 /* Checks that a result is that of its task. Results may be lost, with a dist or with central. */
@@ -274,6 +288,8 @@ static void expect_own_result(struct cluster *c, uint32_t ep, const struct clust
         cluster_fail(c, INVARIANT_ONE_END, "task %u of %s is said to have returned %s", task,
                      job_id_format((char[JOB_ID_TEXT]){0}, j->id), v.result->data);
     blob_drop(own);
+    if (found)
+        expect_own_usage(c, j, &v);
 }
 
 void cluster_on_task_event(struct cluster *c, uint32_t ep, const struct msg_task_event *m)
@@ -319,6 +335,20 @@ void cluster_read_ends(struct cluster *c, uint32_t ep, struct cluster_job *j)
             j->tasks[t].state = TASK_CANCELLED, j->tasks[t].finals = 1;
 }
 
+/* What its journal says of tasks that are done. The client of a job that moved handed on no usage. */
+static void expect_usage_on_record(struct cluster *c, const struct cluster_dist *d,
+                                   const struct cluster_job *j)
+{
+    const struct dist_job *found = dist_find(&d->d, j->id);
+    struct task_view v;
+
+    for (uint32_t t = 0; found && j->epoch == EPOCH_FIRST && t < j->desc->tasks; t++) {
+        dist_task_view(&d->d, found, t, bus_now(c->bus), &v);
+        if (v.state == TASK_DONE)
+            expect_own_usage(c, j, &v);
+    }
+}
+
 void cluster_dist_recovered(struct cluster *c, struct cluster_dist *d)
 {
     for (uint32_t i = 0; i < c->jobs_n; i++) {
@@ -330,6 +360,8 @@ void cluster_dist_recovered(struct cluster *c, struct cluster_dist *d)
             !(j->desc->flags & JOB_DETACHED))
             continue;
         known = cluster_knows(c, d, j->id, &v);
+        if (known)
+            expect_usage_on_record(c, d, j);
         if (known && job_state_final(v.state)) {
             if (v.state != j->state)
                 cluster_fail(c, INVARIANT_ONE_END, "%s is read back as %s, and its client knows it as %s",

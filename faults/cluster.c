@@ -2,6 +2,7 @@
 #include "faults/cluster.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "faults/internal.h"
@@ -106,6 +107,25 @@ void cluster_start_dist(struct cluster *c, struct cluster_dist *d, uint32_t numb
     cluster_store_replay(c, &d->store);
 }
 
+/* So long a worker has its machine, in seconds: from so many on, and up to so many more. */
+#define TAKEN_MIN_S 5
+#define TAKEN_MORE_S 60
+
+/* Its next agent finds the machine for as long as the last one had it; another process has it for another time. Draws
+ * no random number, so that other clusters are what they were. */
+static int64_t taken_at(const struct cluster *c, const struct cluster_worker *w, uint32_t i)
+{
+    int64_t now_us = bus_now(c->bus);
+
+    if (!c->config.ending_workers || i % 3 != 2)
+        return TIME_NEVER;
+    if (w->incarnation)
+        return w->taken_us;
+    return now_us +
+           (TAKEN_MIN_S + (int64_t)(hash_pair(c->config.seed + i, (uint64_t)now_us) % TAKEN_MORE_S)) *
+               US_PER_S;
+}
+
 void cluster_start_worker(struct cluster *c, uint32_t i)
 {
     const struct bus_role r = {.fns = &worker_functions};
@@ -119,6 +139,7 @@ void cluster_start_worker(struct cluster *c, uint32_t i)
     wc.addr = blob_str(w->addr);
     wc.slots = w->slots;
     wc.serves = w->serves ? blob_str(w->serves) : NULL;
+    wc.ends_us = w->taken_us = taken_at(c, w, i);
     if (!w->incarnation)
         w->incarnation = rng_next(&c->rng) | 1;
     wc.incarnation = w->incarnation;

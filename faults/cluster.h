@@ -89,6 +89,7 @@ struct cluster_config {
     uint32_t nodes_max;
     uint64_t seed;
     bool queue_per_slot;
+    bool ending_workers;                              /* every third worker has an end */
     bool own_workers;                                 /* every third worker runs jobs of user "u0" alone */
     int64_t pause_longest_us;                         /* 0: the policy does not pause tasks */
     uint32_t steal_streams;                           /* as in struct bus_config */
@@ -236,6 +237,7 @@ struct cluster_worker {
     struct cluster_joined joined;
     uint32_t ep, slots;
     const char *serves; /* whose jobs alone it runs; NULL: everybody's */
+    int64_t taken_us;   /* when its machine is taken away, as its agent knows; TIME_NEVER */
     bool alive, stopping;
     bool attached; /* an executor is attached; it attaches again when the worker is back */
     struct cluster *cluster;

@@ -123,6 +123,8 @@ static struct cluster_job *random_job(struct run *run)
     for (uint32_t i = 0; i < tasks; i++) {
         j->tasks[i].duration_us = (int64_t)(is_long ? 5 * S + rng_below(r, 20 * S) : 1 + rng_below(r, 2 * S));
         j->tasks[i].code = rng_below(r, 30) == 0;
+        if (j->tasks[i].code && j->tasks[i].duration_us % 2)
+            j->tasks[i].duration_us = 1; /* a program that is not there fails at once, also in a long job */
     }
     draw_user(run, j);
     j->desc->estimate_us = random_estimate(j, r);
@@ -377,13 +379,11 @@ static void change_policy(struct run *run)
 {
     struct policy_choice *c = policy_choice_new();
     struct rng *r = &run->rng;
-    struct policy p;
 
     if (!bus_runs(run->c->bus, run->c->central_ep)) {
         policy_choice_drop(c);
         return;
     }
-    p = *central_policy(run->c->central);
     if (rng_below(r, 2))
         c->preset = (uint8_t)(1 + rng_below(r, 8));
     for (uint32_t n = (uint32_t)rng_below(r, 4); n > 0; n--) {
@@ -394,12 +394,6 @@ static void change_policy(struct run *run)
     }
     if (rng_below(r, 2))
         random_numbers(c, r);
-    policy_choose(&p, c);
-    /* Such a policy would leave short jobs without any worker. */
-    if (policy_has(&p, POLICY_SHORT_RESERVED) && !policy_has(&p, POLICY_PARTITION)) {
-        c->flags |= POLICY_SHORT_RESERVED;
-        c->v.flags &= ~(uint32_t)POLICY_SHORT_RESERVED;
-    }
     cluster_set_policy(run->c, rng_below(r, 8) ? c : NULL);
     policy_choice_drop(c);
 }
@@ -574,6 +568,9 @@ static void draw_run(struct run *run, const struct faults_options *o)
     run->config.share_computed = run->config.cutoff_computed && !may_split(run);
     run->config.only_startless = run->kinds == 1u << FAULT_STARTLESS;
     run->config.jobs_move = has(run, FAULT_MOVED);
+    /* Of the seed alone, too; none of those in tests/mutations. Healing restarts such workers, which is a fault. */
+    run->config.ending_workers =
+        hash_mix(o->seed ^ UINT64_C(0x3b656e64)) % 8 == 0 && run->kinds && !run->config.only_startless;
     run->config.after = hash_mix(o->seed ^ UINT64_C(0x6166746572)) % 3 == 0; /* of the seed alone */
     if (may_split(run))
         enough_reserved(&run->config);
@@ -640,13 +637,14 @@ static void heal(struct run *run)
 {
     struct cluster *c = run->c;
 
+    c->config.ending_workers = false;
     if (!bus_runs(c->bus, c->central_ep) || c->central_us != TIME_NEVER)
         cluster_restart_central(c);
     for (uint32_t i = 0; i < c->dists_n; i++)
         if (!c->dists[i]->alive)
             cluster_restart_dist(c, i);
     for (uint32_t i = 0; i < c->workers_n; i++)
-        if (!c->workers[i]->alive || c->workers[i]->stopping)
+        if (!c->workers[i]->alive || c->workers[i]->stopping || c->workers[i]->taken_us != TIME_NEVER)
             cluster_restart_worker(c, i);
     for (uint32_t i = 0; has(run, FAULT_EXECUTOR) && i < c->workers_n; i++)
         cluster_attach(c, i, true);

@@ -62,6 +62,8 @@ void cluster_expect_held(struct cluster *c, const struct cluster_dist *d, const 
 /* The result of an application's task, unique to that task. NULL: the task returns nothing. The caller drops
  * it. */
 struct blob *cluster_result_of(const struct cluster *c, uint32_t job, uint32_t task);
+/* What every try of it uses. Nothing is known of what executors run. */
+struct usage cluster_usage_of(const struct cluster *c, uint32_t job, uint32_t task);
 /* Reads the ends of tasks that came before the job's client watched it, as `hawk wait` does: the dist's disk
  * may be slower than a long job, or the job may be over at once. */
 void cluster_read_ends(struct cluster *c, uint32_t ep, struct cluster_job *j);
@@ -104,6 +106,8 @@ void cluster_store_crash(struct cluster *c, struct cluster_store *s);
 /* Feeds the role the records of its journal, then RECOVERED. */
 void cluster_store_replay(struct cluster *c, struct cluster_store *s);
 bool cluster_store_ended(const struct cluster_store *s, job_id_t job, uint16_t epoch);
+/* The description that the journal has of the job; NULL: it has none. */
+const struct job_desc *cluster_store_desc(const struct cluster_store *s, job_id_t job);
 void cluster_store_free(struct cluster_store *s);
 
 /* policy.c */

@@ -154,6 +154,9 @@ void cluster_count_start(struct cluster *c, const struct cluster_run *r)
     j->tasks[r->held.id.task].starts++;
 }
 
+/* From a worker's request for a task, when it looks at its time, to the start: whoever is slower is given up. */
+#define LATE_START_US (30 * US_PER_S)
+
 static void exec_start(struct cluster *c, struct cluster_worker *w, const struct msg_exec_start *m)
 {
     uint32_t job = (uint32_t)m->desc->shell - 1;
@@ -166,6 +169,10 @@ static void exec_start(struct cluster *c, struct cluster_worker *w, const struct
     if (w->serves && m->desc->kind != PAYLOAD_APP && strcmp(m->desc->user->data, w->serves) != 0)
         cluster_fail(c, INVARIANT_EFFECTS, "a job of user '%s' runs where those of %s alone do",
                      m->desc->user->data, w->serves);
+    if (m->desc->estimate_us > 0 && w->taken_us != TIME_NEVER &&
+        bus_now(c->bus) + m->desc->estimate_us > w->taken_us + LATE_START_US)
+        cluster_fail(c, INVARIANT_EFFECTS, "a task of %lld us starts, and its worker ends in %lld us",
+                     (long long)m->desc->estimate_us, (long long)(w->taken_us - bus_now(c->bus)));
     if (!may_start(w, m->run))
         cluster_fail(c, INVARIANT_EFFECTS, "all %u slots are taken, and another task is started", w->slots);
     if (c->jobs[job]->nowhere || w->startless_us > bus_now(c->bus)) {
@@ -207,6 +214,11 @@ struct blob *cluster_result_of(const struct cluster *c, uint32_t job, uint32_t t
     return blob_str(text);
 }
 
+struct usage cluster_usage_of(const struct cluster *c, uint32_t job, uint32_t task)
+{
+    return c->jobs[job]->desc->kind == PAYLOAD_APP ? (struct usage){0} : usage_of(1 + job, 1 + task);
+}
+
 /* Ends run i. The spawner reports the end to the agent, if there is one, and keeps it until the agent
  * acknowledges it. */
 static void exited(struct cluster *c, struct cluster_worker *w, uint32_t i, enum outcome outcome,
@@ -218,8 +230,11 @@ static void exited(struct cluster *c, struct cluster_worker *w, uint32_t i, enum
     h->outcome = (uint8_t)outcome;
     h->code = code;
     h->run_us = bus_now(c->bus) - w->runs[i].start_us;
-    m.exec_exited =
-        (struct msg_exec_exited){.run_us = h->run_us, .run = h->run, .outcome = h->outcome, .code = h->code};
+    m.exec_exited = (struct msg_exec_exited){.run_us = h->run_us,
+                                             .run = h->run,
+                                             .outcome = h->outcome,
+                                             .code = h->code,
+                                             .used = cluster_usage_of(c, w->runs[i].job, h->id.task)};
     vec_grow(w->ends, w->ends_n, w->ends_cap);
     w->ends[w->ends_n++] = w->runs[i];
     w->runs[i] = w->runs[--w->runs_n];
@@ -323,13 +338,19 @@ void cluster_take_over(struct cluster *c, struct cluster_worker *w)
         e.m.exec_lease.until_us = w->lease_us;
         worker_step(&w->w, &e, &out);
     }
-    e.m.type = MSG_EXEC_HELD;
     for (uint32_t i = 0; i < w->ends_n + w->runs_n; i++) {
         struct cluster_run *r = i < w->ends_n ? &w->ends[i] : &w->runs[i - w->ends_n];
 
         if (i >= w->ends_n)
             r->held.run_us = e.now_us - r->start_us;
-        e.m.exec_held = r->held;
+        e.m = (struct msg){.type = MSG_EXEC_HELD, .exec_held = r->held};
+        worker_step(&w->w, &e, &out);
+        if (i >= w->ends_n)
+            continue;
+        e.m = (struct msg){.type = MSG_EXEC_USED,
+                           .exec_used = {.id = r->held.id,
+                                         .owner = r->held.owner,
+                                         .used = cluster_usage_of(c, r->job, r->held.id.task)}};
         worker_step(&w->w, &e, &out);
     }
     if (out.n > 0)

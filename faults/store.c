@@ -101,6 +101,15 @@ bool cluster_store_ended(const struct cluster_store *s, job_id_t job, uint16_t e
     return false;
 }
 
+const struct job_desc *cluster_store_desc(const struct cluster_store *s, job_id_t job)
+{
+    for (uint32_t i = s->durable; i-- > 0;)
+        if (s->v[i].type == MSG_JOURNAL_JOB && s->v[i].journal_job.desc &&
+            job_eq(s->v[i].journal_job.job, job))
+            return s->v[i].journal_job.desc;
+    return NULL;
+}
+
 /* ---- Reading it back: the records that store/apply.c would have by then, in their order ---- */
 
 struct row {

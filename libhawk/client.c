@@ -77,14 +77,19 @@ int client_open(struct client **out, const struct client_options *o)
     *out = client;
     client->nodes_at_us = -1;
     client->timeout_us = o->timeout_us > 0 ? o->timeout_us : CLIENT_TIMEOUT_US;
-    const char *contacts = client_find_contacts(o, &origin, found, sizeof found);
+    if (o->join_dir && o->dist)
+        return client_fail(client, HAWK_EINVALID,
+                           "--dist and --join-dir both say where the cluster is: say one");
+    const char *contacts = o->join_dir ? found : client_find_contacts(o, &origin, found, sizeof found);
     if (!contacts)
-        return client_fail(
-            client, HAWK_EUNAVAILABLE,
-            "no cluster found: start one with `hawk up`, or name a dist with --dist or HAWK_DIST");
+        return client_no_contacts(client, origin);
     int err = client_find_token(client, o->token_file);
-    if (!err)
+    if (!err && o->join_dir) {
+        origin = "--join-dir";
+        err = client_find_join_dir(client, o->join_dir, found);
+    } else if (!err) {
         err = client_find_tls(client);
+    }
     if (err)
         return err;
     client->loop = loop_new(LOOP_NET);
@@ -460,6 +465,8 @@ static int submit_somewhere(struct client *client, const struct api_submit_reque
     for (uint32_t i = 0;; i++) {
         struct channel *other = client_other_dist(client, client_contact(client), seed, i);
         bool hurry = again && other && SUBMIT_TRY_US < client->timeout_us;
+        if (client_sign(client, &request->job, 1))
+            return HAWK_EINVALID;
         err = call_for(client, *at, API_SUBMIT, request, reply, hurry ? SUBMIT_TRY_US : client->timeout_us,
                        &status);
         if (!is_away(err) || !other || !(again || client->untouched))

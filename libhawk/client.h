@@ -16,7 +16,8 @@
 struct client;
 
 struct client_options {
-    const char *dist;       /* addresses, comma separated; NULL: $HAWK_DIST, else the local `hawk up` */
+    const char *dist;       /* addresses, comma separated; NULL: as docs/reference/commands.md says */
+    const char *join_dir;   /* of `hawk up --join-dir` (net/join_dir.h), instead of dist; NULL: none */
     const char *token_file; /* NULL: $HAWK_TOKEN_FILE, else the token in $HAWK_TOKEN, else none */
     int64_t timeout_us;     /* for one call to answer; 0: CLIENT_TIMEOUT_US */
 };
@@ -25,6 +26,9 @@ struct client_options {
  * "unix:/tmp/hawk-UID/up.sock" without that variable. Writes it to buf and returns buf; NULL when size is
  * too small. */
 const char *client_default_socket(char *buf, size_t size);
+
+/* Whether a client with these options asks this user's `hawk up`, because nothing names another cluster. */
+bool client_finds_up(const struct client_options *o);
 
 /* This process's umask, with JOB_UMASK_TOLD, for a description; 0 when the system does not tell it. */
 uint32_t client_umask(void);

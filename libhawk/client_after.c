@@ -1,7 +1,9 @@
 /* Jobs with predecessors, jobs that are held, and jobs that run again. */
 #include "libhawk/client_impl.h"
+#include "net/submission.h"
 
 #include <string.h>
+#include <time.h>
 
 int client_submit_after(struct client *client, const struct api_submit_request *request,
                         struct api_submit_reply *reply, struct channel **at)
@@ -19,6 +21,8 @@ int client_submit_after(struct client *client, const struct api_submit_request *
     if (err)
         return err;
     err = client_node_channel(client, ROLE_DIST, job_id_node(l->v[0].job), at);
+    if (!err)
+        err = client_sign(client, &request->job, 1);
     return err ? err : client_call(client, *at, API_SUBMIT, request, reply, &status);
 }
 
@@ -32,10 +36,35 @@ int client_hold(struct client *client, job_id_t job, bool release, bool *already
     return err;
 }
 
+/* The signature of a job for which it runs again; NULL: it has none. */
+static int sign_again(struct client *client, job_id_t job, struct blob **signature)
+{
+    const struct api_get_job_request request = {.job = job, .signature = true};
+    struct api_get_job_reply reply = {0};
+    int err = client->tls ? client_get_job(client, &request, &reply) : 0;
+
+    *signature = NULL;
+    if (err || !client->tls)
+        return err;
+    err = submission_renew(reply.signature, reply.signature_n, client->tls, (int64_t)time(NULL), signature);
+    api_free(&api_get_job_reply_type, &reply);
+    return err ? client_fail(client, HAWK_EINVALID,
+                             "your credential cannot sign the job: `hawk login` takes another")
+               : 0;
+}
+
 int client_rerun(struct client *client, job_id_t job, bool failed, struct api_submit_reply *reply)
 {
-    const struct api_rerun_request request = {.job = job, .failed = failed};
+    struct api_rerun_request request = {.job = job, .failed = failed};
+    struct blob *signature;
+    int err = sign_again(client, job, &signature);
 
     memset(reply, 0, sizeof *reply);
-    return client_call_job(client, job, API_RERUN, &request, reply);
+    if (err)
+        return err;
+    request.signature = signature ? (const uint8_t *)signature->data : NULL;
+    request.signature_n = signature ? signature->len : 0;
+    err = client_call_job(client, job, API_RERUN, &request, reply);
+    blob_drop(signature);
+    return err;
 }

@@ -44,9 +44,12 @@ HAWK_MUST_USE int client_find_token(struct client *client, const char *path);
 /* Sets client->tls from the files that the environment names; else, without a token, from those of the login
  * (net/login.h). It stays NULL if there are none. */
 HAWK_MUST_USE int client_find_tls(struct client *client);
-/* Finds the addresses to contact; buf holds them if they must be put together. NULL: there is no cluster. *origin says
- * where they are from. */
+/* Sets client->tls from a directory of `hawk up --join-dir`, and dist (ADDR_TEXT bytes) to its dist's address. */
+HAWK_MUST_USE int client_find_join_dir(struct client *client, const char *dir, char *dist);
+/* Finds the addresses to contact, in the order that docs/reference/commands.md states; buf holds them if they must be
+ * put together. *origin says where they are from. NULL: there is no cluster; client_no_contacts then says so. */
 const char *client_find_contacts(const struct client_options *o, const char **origin, char *buf, size_t size);
+int client_no_contacts(struct client *client, const char *origin);
 /* Keeps the error of a call to ch; sets client->untouched. The error is HAWK_EUNAVAILABLE when the node is
  * going away in any way. */
 int client_call_failed(struct client *client, const struct channel *ch, grpc_status_code status,
@@ -61,6 +64,9 @@ struct channel *client_other_dist(struct client *client, const struct channel *b
 /* Asks for the list of nodes again, from any node that answers within `timeout_us`. A list that is a
  * second old will do. */
 HAWK_MUST_USE int client_refresh_nodes(struct client *client, int64_t timeout_us);
+/* Signs n jobs together, where the client has a user's credential (net/submission.h), before they are sent to a dist
+ * that may make them other jobs: what is signed is for one. */
+HAWK_MUST_USE int client_sign(struct client *client, struct job_desc *const *jobs, uint32_t n);
 /* A job that this client submitted and waits for, or NULL. */
 struct client_job *client_job_find(const struct client *client, job_id_t id);
 /* Forgets a job that has ended. */

@@ -7,13 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Whether a text is the wanted one, or one that a table shows so: "..." stands for the middle of what did not fit. */
+static bool text_fits(const char *wanted, const char *text)
+{
+    const char *gap = strstr(wanted, "...");
+    size_t len = strlen(text), head = gap ? (size_t)(gap - wanted) : 0, tail = gap ? strlen(gap + 3) : 0;
+
+    return strcmp(wanted, text) == 0 || (gap && head + tail <= len && strncmp(wanted, text, head) == 0 &&
+                                         strcmp(gap + 3, text + len - tail) == 0);
+}
+
 /* you: this client's name as the server knows it; "": it does not. */
 static bool query_keeps(const struct client_job_query *q, const char *you, const struct api_job *j)
 {
     uint32_t states = q->states ? q->states : UINT32_MAX;
     const char *user = q->mine && *you ? you : q->user;
-    return (states & 1u << j->state) != 0 && (!q->name || strcmp(q->name, j->name) == 0) &&
-           (!user || strcmp(user, j->user) == 0);
+    return (states & 1u << j->state) != 0 && (!q->name || text_fits(q->name, j->name)) &&
+           (!user || text_fits(user, j->user));
 }
 
 struct job_list {

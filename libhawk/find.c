@@ -2,7 +2,9 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "libhawk/client_impl.h"
+#include "net/join_dir.h"
 #include "net/login.h"
+#include "net/submission.h"
 #include "net/tls.h"
 #include "net/token.h"
 
@@ -12,6 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 const char *client_default_socket(char *buf, size_t size)
@@ -67,6 +70,34 @@ int client_find_tls(struct client *client)
     return client->tls ? 0 : client_fail(client, HAWK_EINVALID, "%s", why);
 }
 
+int client_find_join_dir(struct client *client, const char *dir, char *dist)
+{
+    char why[PATH_MAX + 600];
+    struct join_dir j;
+    struct login l;
+    int err = join_dir_read(dir, &j, why, sizeof why);
+    if (err == HAWK_ENOT_FOUND)
+        return client_fail(client, HAWK_EUNAVAILABLE, "--join-dir: %s", why);
+    if (err)
+        return client_fail(client, HAWK_EINVALID, "--join-dir: %s", why);
+    snprintf(dist, ADDR_TEXT, "%s", j.dist);
+    if (login_find_in(dir, &l))
+        client->tls =
+            tls_new(&(struct tls_files){.certificate = l.certificate, .key = l.key, .roots = l.roots}, why);
+    else
+        snprintf(why, sizeof why, "%s is missing", l.certificate);
+    return client->tls ? 0
+                       : client_fail(client, HAWK_EINVALID, "--join-dir: %s: start the cluster again", why);
+}
+
+int client_sign(struct client *client, struct job_desc *const *jobs, uint32_t n)
+{
+    if (client->tls && submission_sign(jobs, n, client->tls, (int64_t)time(NULL)))
+        return client_fail(client, HAWK_EINVALID,
+                           "your credential cannot sign the job: `hawk login` takes another");
+    return 0;
+}
+
 /* Where a dist that the system has started listens (systemd/hawk-dist.service). */
 #define SYSTEM_SOCKET "unix:/run/hawk/dist.sock"
 
@@ -102,23 +133,53 @@ static bool socket_answers(const char *addr, bool anybody)
     return answers;
 }
 
+/* Where a client's contacts are from; compared as pointers. */
+static const char named_login[] = "HAWK_LOGIN", local_up[] = "the local `hawk up`";
+
 const char *client_find_contacts(const struct client_options *o, const char **origin, char *buf, size_t size)
 {
     const char *env = getenv("HAWK_DIST");
     struct login l;
+    CHECK(buf);
     *origin = o->dist ? "--dist" : "HAWK_DIST";
     if (o->dist)
         return o->dist;
     if (env && *env)
         return env;
-    *origin = "the local socket";
-    CHECK(buf);
+    *origin = named_login;
+    if (login_is_named()) {
+        if (!login_find(&l))
+            return NULL;
+        if (login_dists(&l, buf, size))
+            return buf;
+    }
+    *origin = local_up;
     if (client_default_socket(buf, size) && socket_answers(buf, false))
         return buf;
+    *origin = "the local socket";
     if (own_dist_socket(buf, size) && socket_answers(buf, false))
         return buf;
     if (socket_answers(SYSTEM_SOCKET, true))
         return SYSTEM_SOCKET;
     *origin = "your login";
     return login_find(&l) && login_dists(&l, buf, size) ? buf : NULL;
+}
+
+int client_no_contacts(struct client *client, const char *origin)
+{
+    char dir[PATH_MAX];
+    if (origin == named_login && login_dir(dir))
+        return client_fail(client, HAWK_EUNAVAILABLE,
+                           "no cluster found: HAWK_LOGIN names %.400s, where no credential is: start its "
+                           "cluster, or `hawk login`; HAWK_LOGIN=none: use none",
+                           dir);
+    return client_fail(client, HAWK_EUNAVAILABLE,
+                       "no cluster found: start one with `hawk up`, or name a dist with --dist or HAWK_DIST");
+}
+
+bool client_finds_up(const struct client_options *o)
+{
+    char found[LOGIN_DIST_MAX];
+    const char *origin;
+    return !o->join_dir && client_find_contacts(o, &origin, found, sizeof found) && origin == local_up;
 }

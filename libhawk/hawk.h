@@ -2,7 +2,7 @@
  * tasks. Other programs run tasks with it (executors, below).
  *
  *     struct hawk_client *c;
- *     if (hawk_client_open(&c, NULL))                       // $HAWK_DIST, or the `hawk up` of this user
+ *     if (hawk_client_open(&c, NULL))                       // finds the cluster as `hawk submit` does
  *         die(hawk_client_error(c));
  *     struct hawk_job *job = hawk_client_submit(c, &(struct hawk_spec){.tasks = 10, .argv = argv});
  *     if (!job || hawk_client_wait(c, job, -1) < 0)
@@ -17,7 +17,16 @@
  * Threads: a client and its jobs belong to one thread at a time. Several clients may be used by several
  * threads. Nothing happens between calls. A program with unfinished jobs must call hawk_client_wait or
  * hawk_client_poll at least once a second. Otherwise the cluster takes it for dead, and cancels its jobs
- * after dist.client_grace (10 s).
+ * after dist.client_grace (10 s). A client with a descriptor (hawk_client_fd) works between calls.
+ *
+ * Another event loop: hawk_client_fd() returns a descriptor to wait for, and hawk_client_poll(c, 0) calls the
+ * functions of the options for what has happened:
+ *
+ *     hawk_client_open(&c, &(struct hawk_client_options){.ended = on_ended, .arg = program});
+ *     ev_io_init(&watcher, on_readable, hawk_client_fd(c), EV_READ);  // on_readable calls hawk_client_poll(c, 0)
+ *
+ * fork(): a child must not use a client of its parent, nor close it, nor read its descriptor. It may execute
+ * another program, which inherits no descriptor of the library's.
  *
  * Every function that returns int returns a negative number on an error; hawk_client_error() says in words
  * what happened and what to do. Running out of memory ends the program. */
@@ -35,11 +44,20 @@ struct hawk_client; /* a connection to a cluster */
 struct hawk_job;    /* a job that was submitted */
 
 struct hawk_client_options {
-    const char *dist; /* addresses of dists, comma separated; NULL: $HAWK_DIST, else this user's `hawk up` */
+    const char *dist; /* addresses of dists, comma separated; NULL: found as `hawk submit` finds it */
     /* A file with the cluster's token; NULL: $HAWK_TOKEN_FILE, else the token in $HAWK_TOKEN, else
      * none. */
     const char *token_file;
     int64_t timeout_us; /* how long all dists may stay silent before that is an error; 0: 30 s */
+    /* The program's functions, or NULL. hawk_client_wait, _wait_all, _wait_any and _poll call them, in the
+     * thread that called those, for each thing that has happened, in order and once: accepted (unless the job
+     * is refused first), each task's end, then the job's. What the functions of jobs say is of that time.
+     * They may call every function of this header for that client but hawk_client_close. They may free jobs,
+     * but not the one that a hawk_client_wait waits for. Of a job that was freed nothing more is told. */
+    void (*accepted)(void *arg, struct hawk_job *job);            /* a dist has it: hawk_job_id */
+    void (*task)(void *arg, struct hawk_job *job, uint32_t task); /* the task has ended: hawk_job_task */
+    void (*ended)(void *arg, struct hawk_job *job);               /* the job has ended, or was refused */
+    void *arg;                                                    /* for all three */
 };
 
 /* Connects, with TLS if the environment names the files ($HAWK_TLS_CERTIFICATE, $HAWK_TLS_KEY,
@@ -87,8 +105,9 @@ struct hawk_spec {
     uint32_t pids;         /* processes and threads that it may have; 0: no limit */
 };
 
-/* Submits and returns at once. The job leaves with the next wait or poll, together with others. NULL: the
- * spec is wrong. The job belongs to the client: free it with hawk_job_free or hawk_client_close. */
+/* Submits and returns at once. The job leaves with the next wait or poll, together with others; of a client
+ * with a descriptor, at once. NULL: the spec is wrong. The job belongs to the client: free it with
+ * hawk_job_free or hawk_client_close. */
 struct hawk_job *hawk_client_submit(struct hawk_client *c, const struct hawk_spec *spec);
 
 /* Waits until the job has ended. 1: it has; 0: not within timeout_us (negative: no bound). If no dist
@@ -101,6 +120,21 @@ int hawk_client_wait_all(struct hawk_client *c, int64_t timeout_us);
 int hawk_client_wait_any(struct hawk_client *c, struct hawk_job **job, int64_t timeout_us);
 /* Does the client's work, and waits at most timeout_us for some. */
 int hawk_client_poll(struct hawk_client *c, int64_t timeout_us);
+
+/* Returns a descriptor that can be polled. It is readable while something has happened that the program has
+ * not heard: then call hawk_client_poll(c, 0), which tells all of it and does not wait. The descriptor belongs
+ * to the client, until hawk_client_close. Do not read, write or close it. Further calls return the same one.
+ *
+ * From the first call on, a thread of the library's own does the client's work. So:
+ * - Jobs leave at once. No function but hawk_client_open, _wait, _wait_all, _wait_any, _poll and _close waits.
+ * - The program may be as slow as it likes: its jobs are not cancelled, and what happens meanwhile is kept in
+ *   its memory until it calls hawk_client_poll.
+ * - When no dist can be reached, the descriptor stays as it is, and hawk_client_poll returns 0. A job that no
+ *   dist takes within options.timeout_us ends as HAWK_JOB_REFUSED. Later jobs are tried anew.
+ * - hawk_client_close waits for the thread, which may take some seconds while a dist does not answer.
+ * - The thread gets no signals, and calls no function of the program's.
+ * Negative: there is no descriptor or thread to be had. The client goes on as before. */
+int hawk_client_fd(struct hawk_client *c);
 
 enum hawk_job_state {
     HAWK_JOB_UNFINISHED,

@@ -1,8 +1,10 @@
-/* The clients and jobs of hawk.h: makes descriptions of specs, and gives streams' news to jobs. */
+/* The clients and jobs of hawk.h: makes descriptions of specs, and gives news to jobs and to the program. */
 #include "libhawk/hawk.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
-#include "libhawk/stream.h"
+#include "base/units.h"
+#include "libhawk/carrier.h"
 
 #include <pwd.h>
 #include <stdarg.h>
@@ -13,11 +15,17 @@
 
 struct hawk_client {
     struct client *client;
-    struct streams *streams;
-    struct blob *user;
-    struct list jobs;  /* all */
-    struct list ended; /* ended jobs that hawk_client_wait_any has not returned */
+    struct carrier *carrier; /* NULL: it could not be opened */
+    struct hawk_client_options options;
+    struct list jobs;      /* those that the program has */
+    struct list forgotten; /* those that only the carrier has */
+    struct list ended;     /* ended jobs that hawk_client_wait_any has not returned */
     uint32_t unfinished;
+    struct news *news; /* that the jobs have not heard, from news_first on */
+    uint32_t news_first, news_n;
+    char *user;
+    uint32_t umask; /* this process's, of umask_at_us; 0 then: not asked yet */
+    int64_t umask_at_us;
     char error[600];
 };
 
@@ -28,13 +36,15 @@ struct words {
 };
 
 struct hawk_job {
-    struct list in_client, in_ended;
+    struct list in_client; /* client->jobs or client->forgotten */
+    struct list in_ended;
     struct hawk_client *client;
-    struct stream_job stream;
-    struct resubmit_task *ended; /* once the job is over: by task */
+    struct carried_job carried;
+    struct resubmit_task *ended; /* by task; NULL: none has ended */
     struct words *words;         /* by task; NULL: of none */
     uint32_t tasks, counts[HAWK_TASK_LOST + 1];
     enum hawk_job_state state;
+    bool forgotten; /* by the program */
     char id[JOB_ID_TEXT];
     char *error; /* NULL: none */
     void *user;
@@ -49,7 +59,7 @@ static int HAWK_PRINTF(3, 4) keep_error(struct hawk_client *c, int err, const ch
     return err;
 }
 
-/* ---- What streams tell ---- */
+/* ---- News ---- */
 
 static enum hawk_task_state state_of(uint32_t state)
 {
@@ -67,77 +77,137 @@ static enum hawk_task_state state_of(uint32_t state)
     }
 }
 
-static void on_task(void *arg, struct stream_job *s, const struct api_session_task *t)
+static void set_id(struct hawk_job *j, job_id_t id)
 {
-    struct hawk_job *j = container_of(s, struct hawk_job, stream);
+    if (id.v)
+        job_id_format(j->id, id);
+}
+
+static void hear_task(struct hawk_job *j, struct news *n)
+{
+    if (!j->ended)
+        j->ended = xcalloc(j->tasks, sizeof *j->ended);
+    j->ended[n->end.task] = n->end;
     j->counts[HAWK_TASK_UNFINISHED]--;
-    j->counts[state_of(t->state)]++;
-    if (!t->result_n && !t->message[0] && !t->result_lost)
+    j->counts[state_of(n->end.state)]++;
+    if (!n->result && !n->text && !n->result_lost)
         return;
     if (!j->words)
         j->words = xcalloc(j->tasks, sizeof *j->words);
-    struct words *w = &j->words[t->task];
-    w->result_lost = t->result_lost;
-    if (t->result_n)
-        w->result = blob_new(t->result, t->result_n);
-    if (t->message[0])
-        w->message = blob_str(t->message);
+    j->words[n->end.task] =
+        (struct words){.result = n->result, .message = n->text, .result_lost = n->result_lost};
+    n->result = n->text = NULL;
 }
 
-static void on_over(void *arg, struct stream_job *s, enum job_state state, bool abandoned, int err,
-                    const char *text)
+static void hear_over(struct hawk_job *j, const struct news *n)
 {
-    struct hawk_job *j = container_of(s, struct hawk_job, stream);
-    struct hawk_client *c = arg;
-    if (err)
+    struct hawk_client *c = j->client;
+    if (n->err)
         j->state = HAWK_JOB_REFUSED;
     else
-        j->state = state == JOB_DONE     ? HAWK_JOB_DONE
-                   : state == JOB_FAILED ? HAWK_JOB_FAILED
-                                         : HAWK_JOB_CANCELLED;
-    if (abandoned)
-        text = "the cluster cancelled it: this program was not heard of for too long (dist.client_grace)";
-    if (text[0])
-        j->error = xstrdup(text);
-    if (s->movable->job.v)
-        job_id_format(j->id, s->movable->job);
-    j->ended = s->movable->ended; /* the list outlives the stream's part */
-    s->movable->ended = NULL;
+        j->state = n->state == JOB_DONE     ? HAWK_JOB_DONE
+                   : n->state == JOB_FAILED ? HAWK_JOB_FAILED
+                                            : HAWK_JOB_CANCELLED;
+    if (n->abandoned)
+        j->error = xstrdup(
+            "the cluster cancelled it: this program was not heard of for too long (dist.client_grace)");
+    else if (n->text)
+        j->error = xstrdup(n->text->data);
+    set_id(j, n->id);
     list_push_tail(&c->ended, &j->in_ended);
     c->unfinished--;
 }
 
+/* The job and the program hear it. The program may free the job. */
+static void hear_news(struct hawk_job *j, struct news *n)
+{
+    const struct hawk_client_options *o = &j->client->options;
+    switch (n->what) {
+    case NEWS_ACCEPTED:
+        set_id(j, n->id);
+        if (o->accepted)
+            o->accepted(o->arg, j);
+        break;
+    case NEWS_TASK:
+        hear_task(j, n);
+        if (o->task)
+            o->task(o->arg, j, n->end.task);
+        break;
+    case NEWS_OVER:
+        hear_over(j, n);
+        if (o->ended)
+            o->ended(o->arg, j);
+        break;
+    case NEWS_FORGOTTEN:
+        break;
+    }
+}
+
+/* Functions that the program calls meanwhile may come here, too. They go on with the same news. */
+static void hear_all(struct hawk_client *c)
+{
+    if (c->news_first == c->news_n) {
+        free(c->news);
+        c->news_n = carrier_take(c->carrier, &c->news);
+        c->news_first = 0;
+    }
+    while (c->news_first < c->news_n) {
+        struct news n = c->news[c->news_first++];
+        struct hawk_job *j = container_of(n.job, struct hawk_job, carried);
+        if (n.what == NEWS_FORGOTTEN) {
+            list_remove(&j->in_client);
+            free(j);
+        } else if (!j->forgotten) {
+            hear_news(j, &n);
+        }
+        news_drop(&n);
+    }
+}
+
 /* ---- Clients ---- */
 
-static struct blob *user_name(void)
+static char *user_name(void)
 {
     char buf[4096];
     struct passwd entry, *found = NULL;
     if (getpwuid_r(getuid(), &entry, buf, sizeof buf, &found) == 0 && found)
-        return blob_str(found->pw_name);
+        return xstrdup(found->pw_name);
     snprintf(buf, sizeof buf, "%u", (unsigned)getuid());
-    return blob_str(buf);
+    return xstrdup(buf);
 }
 
 int hawk_client_open(struct hawk_client **out, const struct hawk_client_options *options)
 {
     static const struct hawk_client_options none;
-    static const struct stream_fns fns = {.task = on_task, .over = on_over};
-    const struct hawk_client_options *o = options ? options : &none;
     struct hawk_client *c = xcalloc(1, sizeof *c);
     *out = c;
     list_init(&c->jobs);
+    list_init(&c->forgotten);
     list_init(&c->ended);
+    c->options = options ? *options : none;
+    const struct hawk_client_options *o = &c->options;
     int err = client_open(
         &c->client,
         &(struct client_options){.dist = o->dist, .token_file = o->token_file, .timeout_us = o->timeout_us});
+    c->options.dist = c->options.token_file = NULL; /* the program's */
     if (!err) /* also needed later: when its dist goes away, it is too late to ask it for others */
         err = client_refresh_nodes(c->client, c->client->timeout_us);
     if (err)
         return keep_error(c, err, "%s", client_error(c->client));
     c->user = user_name();
-    c->streams = streams_new(c->client, &fns, c);
+    c->carrier = carrier_new(c->client);
     return 0;
+}
+
+static void free_words(struct hawk_job *j)
+{
+    for (uint32_t i = 0; j->words && i < j->tasks; i++) {
+        blob_drop(j->words[i].result);
+        blob_drop(j->words[i].message);
+    }
+    free(j->words);
+    free(j->ended);
+    free(j->error);
 }
 
 void hawk_client_close(struct hawk_client *c)
@@ -146,10 +216,15 @@ void hawk_client_close(struct hawk_client *c)
         return;
     list_foreach(&c->jobs, l, next)
         hawk_job_free(container_of(l, struct hawk_job, in_client));
-    streams_free(c->streams);
+    carrier_free(c->carrier);
+    list_foreach(&c->forgotten, l, next)
+        free(container_of(l, struct hawk_job, in_client));
+    while (c->news_first < c->news_n)
+        news_drop(&c->news[c->news_first++]);
+    free(c->news);
     client_close(c->client);
     loop_net_settle();
-    blob_drop(c->user);
+    free(c->user);
     free(c);
 }
 
@@ -181,6 +256,18 @@ static int set_kind(struct hawk_client *c, struct job_desc *d, const struct hawk
     return 0;
 }
 
+/* The system tells it by a file, which costs more than the rest of a submission: it is asked once a second. */
+static uint32_t current_umask(struct hawk_client *c)
+{
+    int64_t now_us = clock_us(CLOCK_MONOTONIC);
+
+    if (c->umask_at_us == 0 || now_us - c->umask_at_us > US_PER_S) {
+        c->umask = client_umask();
+        c->umask_at_us = now_us;
+    }
+    return c->umask;
+}
+
 static int describe_job(struct hawk_client *c, struct job_desc *d, const struct hawk_spec *s)
 {
     int err = set_kind(c, d, s);
@@ -197,7 +284,7 @@ static int describe_job(struct hawk_client *c, struct job_desc *d, const struct 
     d->tag = (uint8_t)s->tag;
     d->max_fails = s->max_fails;
     blob_drop(d->user);
-    d->user = blob_ref(c->user);
+    d->user = blob_str(c->user); /* a thread of the carrier's may drop it */
     if (s->name) {
         blob_drop(d->name);
         d->name = blob_str(s->name);
@@ -215,7 +302,7 @@ static int describe_job(struct hawk_client *c, struct job_desc *d, const struct 
     }
     if (s->args)
         d->flags |= JOB_EACH_ARG;
-    d->umask = client_umask();
+    d->umask = current_umask(c);
     d->ancestors = client_ancestors();
     char why[256];
     err = job_desc_check(d, why, sizeof why);
@@ -225,18 +312,17 @@ static int describe_job(struct hawk_client *c, struct job_desc *d, const struct 
 struct hawk_job *hawk_client_submit(struct hawk_client *c, const struct hawk_spec *spec)
 {
     struct job_desc *d = job_desc_new();
-    struct hawk_job *j = NULL;
-    if (describe_job(c, d, spec))
-        goto out;
-    j = xcalloc(1, sizeof *j);
+    if (describe_job(c, d, spec)) {
+        job_desc_drop(d);
+        return NULL;
+    }
+    struct hawk_job *j = xcalloc(1, sizeof *j);
     *j = (struct hawk_job){.client = c, .tasks = d->tasks, .user = spec->user};
     j->counts[HAWK_TASK_UNFINISHED] = d->tasks;
     list_init(&j->in_ended);
     list_push_tail(&c->jobs, &j->in_client);
     c->unfinished++;
-    streams_submit(c->streams, &j->stream, d);
-out:
-    job_desc_drop(d);
+    carrier_submit(c->carrier, &j->carried, d);
     return j;
 }
 
@@ -257,13 +343,19 @@ static bool any_ended(const struct hawk_client *c, const struct hawk_job *j)
     return !list_empty(&c->ended);
 }
 
+static void turn_client(struct hawk_client *c, int64_t until_us)
+{
+    carrier_turn(c->carrier, until_us);
+    hear_all(c);
+}
+
 static int wait_for(struct hawk_client *c,
                     bool (*cond)(const struct hawk_client *c, const struct hawk_job *j),
                     const struct hawk_job *j, int64_t timeout_us)
 {
     int64_t until = deadline_after(c, timeout_us);
     while (!cond(c, j)) {
-        streams_turn(c->streams, until);
+        turn_client(c, until);
         if (until != TIME_NEVER && !cond(c, j) && loop_now(c->client->loop) >= until)
             return 0;
     }
@@ -295,8 +387,18 @@ int hawk_client_wait_any(struct hawk_client *c, struct hawk_job **job, int64_t t
 
 int hawk_client_poll(struct hawk_client *c, int64_t timeout_us)
 {
-    streams_turn(c->streams, deadline_after(c, timeout_us));
+    turn_client(c, deadline_after(c, timeout_us));
     return 0;
+}
+
+int hawk_client_fd(struct hawk_client *c)
+{
+    if (!c->carrier)
+        return HAWK_EUNAVAILABLE; /* hawk_client_open has kept the error */
+    int fd = carrier_fd(c->carrier);
+    if (fd < 0)
+        return keep_error(c, HAWK_ELIMIT, "no descriptor or thread for hawk_client_fd: %s", strerror(-fd));
+    return fd;
 }
 
 /* ---- Jobs ---- */
@@ -306,13 +408,7 @@ const char *hawk_job_error(const struct hawk_job *job) { return job->error ? job
 void *hawk_job_user(const struct hawk_job *job) { return job->user; }
 uint32_t hawk_job_tasks(const struct hawk_job *job) { return job->tasks; }
 
-const char *hawk_job_id(const struct hawk_job *job)
-{
-    struct hawk_job *j = (struct hawk_job *)job; /* the text is made on demand */
-    if (!j->id[0] && j->stream.movable && j->stream.movable->job.v)
-        job_id_format(j->id, j->stream.movable->job);
-    return j->id;
-}
+const char *hawk_job_id(const struct hawk_job *job) { return job->id; }
 
 uint32_t hawk_job_count(const struct hawk_job *job, enum hawk_task_state state)
 {
@@ -321,7 +417,7 @@ uint32_t hawk_job_count(const struct hawk_job *job, enum hawk_task_state state)
 
 int hawk_job_task(const struct hawk_job *job, uint32_t i, struct hawk_task *task)
 {
-    const struct resubmit_task *v = job->stream.movable ? job->stream.movable->ended : job->ended;
+    const struct resubmit_task *v = job->ended;
     *task = (struct hawk_task){.outcome = "", .wait_us = -1, .run_us = -1, .message = ""};
     if (i >= job->tasks || !v || !task_state_final(v[i].state))
         return 0;
@@ -338,25 +434,20 @@ int hawk_job_task(const struct hawk_job *job, uint32_t i, struct hawk_task *task
     return 1;
 }
 
-void hawk_job_cancel(struct hawk_job *job) { streams_cancel(job->client->streams, &job->stream); }
+void hawk_job_cancel(struct hawk_job *job) { carrier_cancel(&job->carried); }
 
+/* The carrier may still use the job, or have news of it. */
 void hawk_job_free(struct hawk_job *job)
 {
     if (!job)
         return;
     struct hawk_client *c = job->client;
-    if (job->state == HAWK_JOB_UNFINISHED) {
+    if (job->state == HAWK_JOB_UNFINISHED)
         c->unfinished--;
-        streams_forget(c->streams, &job->stream);
-    }
     list_remove(&job->in_client);
     list_remove(&job->in_ended);
-    for (uint32_t i = 0; job->words && i < job->tasks; i++) {
-        blob_drop(job->words[i].result);
-        blob_drop(job->words[i].message);
-    }
-    free(job->words);
-    free(job->ended);
-    free(job->error);
-    free(job);
+    free_words(job);
+    job->forgotten = true;
+    list_push_tail(&c->forgotten, &job->in_client);
+    carrier_forget(&job->carried);
 }

@@ -48,7 +48,8 @@ bool movable_job_task(struct movable_job *j, const struct api_task *t)
                                                .attempt = (uint16_t)t->attempt,
                                                .worker = t->worker,
                                                .wait_us = t->wait_us,
-                                               .run_us = t->run_us};
+                                               .run_us = t->run_us,
+                                               .used = usage_of(t->cpu_us, t->mem_peak_bytes)};
     return true;
 }
 
@@ -87,14 +88,17 @@ int movable_job_move(struct movable_job *j, int64_t now_us, struct api_submit_re
     for (uint32_t i = 0; i < j->desc->tasks && n < j->ended_n; i++) {
         const struct resubmit_task *t = &j->ended[i];
         if (task_state_final(t->state))
-            r->resubmit.ended[n++] = (struct api_task){.task = i,
-                                                       .state = t->state,
-                                                       .outcome = t->outcome,
-                                                       .code = t->code,
-                                                       .attempt = t->attempt,
-                                                       .worker = t->worker,
-                                                       .wait_us = t->wait_us,
-                                                       .run_us = t->run_us};
+            r->resubmit.ended[n++] =
+                (struct api_task){.task = i,
+                                  .state = t->state,
+                                  .outcome = t->outcome,
+                                  .code = t->code,
+                                  .attempt = t->attempt,
+                                  .worker = t->worker,
+                                  .wait_us = t->wait_us,
+                                  .run_us = t->run_us,
+                                  .cpu_us = figure_value(t->used.cpu_us),
+                                  .mem_peak_bytes = figure_value(t->used.mem_peak_bytes)};
     }
     return 0;
 }

@@ -37,6 +37,8 @@ static int part_parse(struct selection *s, char *part, char *why, size_t size)
         *(*part == 'l' ? &s->last : &s->all) = true;
         return 0;
     }
+    if (strcmp(part, SELECT_NONE) == 0)
+        return 0;
     if (dash)
         *dash = '\0';
     if (job_id_parse(part, &first) || (dash && range_end_parse(dash + 1, first, &last))) {

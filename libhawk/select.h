@@ -16,7 +16,10 @@ struct selection {
     bool last, all;
 };
 
-/* Reads "3.17", "3.17-3.20", "3.17-20", "last", "all" and comma-separated lists of them into *s (zeroed by
+#define SELECT_NONE                                                                                          \
+    "none" /* no job: what `hawk submit` prints for a list without inputs, so that scripts go on */
+
+/* Reads "3.17", "3.17-3.20", "3.17-20", "last", "all", "none" and comma-separated lists of them into *s (zeroed by
  * the caller). HAWK_EINVALID, or HAWK_ETOO_LARGE, and a text in why (size bytes) that names the bad part. */
 HAWK_MUST_USE int selection_parse(struct selection *s, int argc, char *const *argv, char *why, size_t size);
 /* Replaces `last` by the user's newest job and `all` by those not ended. HAWK_ENOT_FOUND when the user has

@@ -1,8 +1,10 @@
 /* See stream.h. */
 #include "libhawk/stream.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "libhawk/beat_streams.h"
+#include "net/submission.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +80,7 @@ static void put_at(struct stream_job *j, struct stream *s)
     list_remove(&j->in_list);
     list_push_tail(&s->unsent, &j->in_list);
     j->at = s;
-    j->sent = false;
+    j->sent = j->is_signed = false;
 }
 
 void streams_submit(struct streams *ss, struct stream_job *j, struct job_desc *desc)
@@ -119,6 +121,23 @@ void streams_forget(struct streams *ss, struct stream_job *j)
 
 /* ---- Writing ---- */
 
+/* Signs what waits to be sent and is no job of a dist yet, together. */
+static void sign_unsent(struct stream *s)
+{
+    struct job_desc *v[SUBMISSION_BATCH_MAX];
+    uint32_t n = 0;
+    list_foreach(&s->unsent, l, next) {
+        struct stream_job *j = container_of(l, struct stream_job, in_list);
+        if (n == SUBMISSION_BATCH_MAX)
+            break;
+        if (!j->is_signed && !j->movable->job.v)
+            v[n++] = j->movable->desc;
+        j->is_signed = true;
+    }
+    if (client_sign(s->all->client, v, n))
+        log_warn("%s", client_error(s->all->client)); /* whoever requires a signature refuses it */
+}
+
 static void append_job(struct codec_buf *b, const struct stream *s, struct stream_job *j)
 {
     struct movable_job *movable = j->movable;
@@ -147,6 +166,8 @@ static void write_stream(struct stream *s)
     s->asked_beats = true;
     for (uint32_t n = 0; n < MESSAGE_JOBS && b.len < MESSAGE_BYTES && !list_empty(&s->unsent); n++) {
         struct stream_job *j = container_of(s->unsent.next, struct stream_job, in_list);
+        if (!j->is_signed)
+            sign_unsent(s);
         append_job(&b, s, j);
         list_remove(&j->in_list);
         list_push_tail(&s->sent, &j->in_list);
@@ -174,11 +195,14 @@ static void on_job(struct stream *s, const struct api_session_job *e)
     s->took = true;
     if (!j)
         return;
+    bool first = !j->movable->job.v;
     struct api_event event = {
         .job = {.class = e->class, .why = e->why, .at_central = e->at_central, .epoch = e->epoch}};
     movable_job_submitted(j->movable,
                           &(struct api_submit_reply){.job = e->job, .class = e->class, .why = e->why});
     movable_job_event(j->movable, &event);
+    if (first)
+        s->all->fns.accepted(s->all->arg, j);
 }
 
 static void on_task(struct streams *ss, const struct api_session_task *e)
@@ -191,7 +215,9 @@ static void on_task(struct streams *ss, const struct api_session_task *e)
                                .attempt = e->attempt,
                                .worker = e->worker,
                                .wait_us = e->wait_us,
-                               .run_us = e->run_us};
+                               .run_us = e->run_us,
+                               .cpu_us = e->cpu_us,
+                               .mem_peak_bytes = e->mem_peak_bytes};
     if (j && movable_job_task(j->movable, &t))
         ss->fns.task(ss->arg, j, e);
 }
@@ -390,10 +416,11 @@ void streams_turn(struct streams *ss, int64_t until_us)
 {
     struct loop *l = ss->client->loop;
     int64_t now = loop_now(l), step = dist_beats_step(&ss->turn_us, now);
+    bool soon = ss->jobs; /* also if all end here, before the loop waits */
     list_foreach(&ss->all, n, next)
         look_at(ss, container_of(n, struct stream, in_all), step);
     find_home(ss);
-    if (until_us > now + BEAT_STREAMS_TURN_US && ss->jobs)
+    if (until_us > now + BEAT_STREAMS_TURN_US && soon)
         until_us = now + BEAT_STREAMS_TURN_US;
     loop_once(l, until_us);
 }

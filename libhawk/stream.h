@@ -15,10 +15,13 @@ struct stream_job {
     struct stream *at;   /* NULL: on no stream yet, or over */
     struct list in_list; /* at->unsent or at->sent; or streams.homeless */
     bool sent, cancel;
+    bool is_signed;    /* for `at`, if it has to be */
     UT_hash_handle hh; /* by tag, until it is over */
 };
 
 struct stream_fns {
+    /* A dist has taken the job for the first time: it has an id. */
+    void (*accepted)(void *arg, struct stream_job *j);
     /* Gets a task's end, each once. */
     void (*task)(void *arg, struct stream_job *j, const struct api_session_task *t);
     /* The job is over: its end, or (err) why there will be none. */

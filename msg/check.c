@@ -74,6 +74,7 @@ static bool policy_ok(struct policy p)
 #define OK_i64(v) time_ok(v) /* every signed 64-bit field is a duration */
 #define OK_app(v) true
 #define OK_policy(v) policy_ok(v)
+#define OK_usage(v) true
 #define OK_blob(v) true
 #define OK_desc(v) desc_ok(v)
 #define OK_spec(v) spec_ok(v)
@@ -155,7 +156,7 @@ static bool finished_ok(const struct msg_task_finished *p)
 static bool app_ok(const struct msg_app *p)
 {
     return text_ok(p->name, LIMIT_NAME_BYTES) && p->name->len > 0 && p->node.v <= NODE_ID_MAX &&
-           flag_ok(p->on);
+           flag_ok(p->on) && (!p->user || (text_ok(p->user, LIMIT_NAME_BYTES) && p->user->len > 0));
 }
 
 static bool loot_ok(const struct msg_steal_loot *p)

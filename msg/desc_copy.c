@@ -34,15 +34,24 @@ struct job_desc *job_desc_copy(const struct job_desc *d)
     blob_ref(d->input);
     blob_ref(d->app);
     blob_ref(d->retry_codes);
+    blob_ref(d->signature);
+    blob_ref(d->tree);
     after_copy(&copy->after, &d->after);
     return copy;
+}
+
+void job_desc_unsign(struct job_desc *d)
+{
+    blob_drop(d->signature);
+    blob_drop(d->tree);
+    d->signature = d->tree = NULL;
 }
 
 void job_desc_forget_env(struct job_desc **d)
 {
     struct job_desc *shared = *d;
 
-    if (shared->env.n == 0 && shared->each_env.n == 0)
+    if (shared->env.n == 0 && shared->each_env.n == 0 && !shared->signature)
         return;
     if (shared->refs > 1) {
         *d = job_desc_copy(shared);
@@ -52,6 +61,7 @@ void job_desc_forget_env(struct job_desc **d)
     free(shared->env.data);
     free(shared->each_env.data);
     shared->env = shared->each_env = (struct strings){0};
+    job_desc_unsign(shared); /* a signature has the environment, too */
 }
 
 struct job_desc *job_desc_part(const struct job_desc *d, struct task_args *args, uint32_t first)
@@ -59,6 +69,7 @@ struct job_desc *job_desc_part(const struct job_desc *d, struct task_args *args,
     struct job_desc shell = *d;
     shell.args = (struct task_args){0};
     struct job_desc *part = job_desc_copy(&shell);
+    job_desc_unsign(part); /* what was signed is the whole */
     part->args = *args;
     part->tasks = args->n;
     part->first_index = first;

@@ -37,6 +37,7 @@ const char *msg_name(unsigned type)
 #define IS_HANDLE_i64 0
 #define IS_HANDLE_app 0
 #define IS_HANDLE_policy 0
+#define IS_HANDLE_usage 0
 #define IS_HANDLE_blob 1
 #define IS_HANDLE_desc 1
 #define IS_HANDLE_spec 1
@@ -57,6 +58,7 @@ const char *msg_name(unsigned type)
 #define REF_i64(v)
 #define REF_app(v)
 #define REF_policy(v)
+#define REF_usage(v)
 #define REF_blob(v) blob_ref(v);
 #define REF_desc(v) job_desc_ref(v);
 #define REF_spec(v) job_desc_ref(v);
@@ -77,6 +79,7 @@ const char *msg_name(unsigned type)
 #define DROP_i64(v)
 #define DROP_app(v)
 #define DROP_policy(v)
+#define DROP_usage(v)
 #define DROP_blob(v) blob_drop(v), (v) = NULL;
 #define DROP_desc(v) job_desc_drop(v), (v) = NULL;
 #define DROP_spec(v) job_desc_drop(v), (v) = NULL;
@@ -231,6 +234,14 @@ static void put_policy(struct line *l, struct policy v)
              v.cutoff_us, v.short_share_ppm, v.flags);
 }
 
+/* Not shown, if nothing is known. */
+static void put_usage(struct line *l, const char *name, struct usage v)
+{
+    if (v.cpu_us.v || v.mem_peak_bytes.v)
+        put_text(l, " %s=%" PRId64 "us,%" PRId64 "B", name, figure_value(v.cpu_us),
+                 figure_value(v.mem_peak_bytes));
+}
+
 static void put_choice(struct line *l, const struct policy_choice *v)
 {
     if (!v) {
@@ -255,6 +266,7 @@ static void put_choice(struct line *l, const struct policy_choice *v)
     if (v)                                                                                                   \
         put_text(&l, " %s=%016" PRIx64, name, v);
 #define PUT_policy(name, v) put_text(&l, " %s=", name), put_policy(&l, v);
+#define PUT_usage(name, v) put_usage(&l, name, v);
 #define PUT_blob(name, v) put_text(&l, " %s=", name), put_blob(&l, v);
 #define PUT_desc(name, v) put_text(&l, " %s=", name), put_desc(&l, v);
 #define PUT_spec(name, v) put_text(&l, " %s=", name), put_desc(&l, v);
@@ -293,6 +305,7 @@ size_t msg_format(const struct msg *m, char *buf, size_t size)
 #define JOB_OF_i64(v)
 #define JOB_OF_app(v)
 #define JOB_OF_policy(v)
+#define JOB_OF_usage(v)
 #define JOB_OF_blob(v)
 #define JOB_OF_desc(v)
 #define JOB_OF_spec(v)

@@ -25,6 +25,7 @@
 /* An application's number (app_id), a set of applications (app_set) or of jobs (job_set); 0: none, and not shown. */
 #define KIND_app uint64_t
 #define KIND_policy struct policy
+#define KIND_usage struct usage
 #define KIND_blob struct blob *     /* bytes or text; may be NULL */
 #define KIND_desc struct job_desc * /* with every task's argument */
 #define KIND_spec struct job_desc * /* the same struct, but task arguments do not travel */
@@ -120,7 +121,11 @@
     /* worker -> central */                                                                                  \
     X(SERVES, serves, 62)                                                                                    \
     /* dist -> central */                                                                                    \
-    X(LONG_HOLD, long_hold, 63)
+    X(LONG_HOLD, long_hold, 63)                                                                              \
+    /* worker -> central -> dist */                                                                          \
+    X(ENDS, ends, 64)                                                                                        \
+    /* on every link: for shells */                                                                          \
+    X(CERTIFICATE, certificate, 65)
 
 /* --- Who may send what to whom. Only this list says so (docs/protocol.md, section 0). Nobody may send a
  * message of WIRE_MESSAGES that is not listed here. --- */
@@ -132,6 +137,7 @@ enum route {
     DIST_WORKER = 1u << 4,
     WORKER_DIST = 1u << 5,
     WORKER_WORKER = 1u << 6,
+    ANY_LINK = (1u << 7) - 1,
     /* A user's calls. Users send no messages. */
     USER_CENTRAL = 1u << 7,
     USER_DIST = 1u << 8,
@@ -203,7 +209,9 @@ enum route {
     X(LOOT_USER, WORKER_WORKER)                                                                              \
     X(DENIED, CENTRAL_DIST | CENTRAL_WORKER)                                                                 \
     X(SERVES, WORKER_CENTRAL)                                                                                \
-    X(LONG_HOLD, DIST_CENTRAL)
+    X(LONG_HOLD, DIST_CENTRAL)                                                                               \
+    X(ENDS, WORKER_CENTRAL | CENTRAL_DIST)                                                                   \
+    X(CERTIFICATE, ANY_LINK)
 
 /* --- The calls that each role serves, who may make them where certificates say who calls (net/identity.h), and which
  * scope a user needs. Nobody may make a call that is not listed. --- */
@@ -224,7 +232,7 @@ enum route {
     X("/hawk.v1.Hawk/Drain", USER_CENTRAL, SCOPE_OPERATE)                                                    \
     X("/hawk.v1.Hawk/Stop", USER_ANY, SCOPE_OPERATE)                                                         \
     X("/hawk.v1.Hawk/ReadOutput", USER_WORKER, SCOPE_READ)                                                   \
-    X("/hawk.v1.Executors/Attach", USER_WORKER, SCOPE_OPERATE)                                               \
+    X("/hawk.v1.Executors/Attach", USER_WORKER, SCOPE_SUBMIT)                                                \
     X("/grpc.health.v1.Health/Check", USER_ANY, SCOPE_READ)                                                  \
     X("/grpc.health.v1.Health/Watch", USER_ANY, SCOPE_READ)                                                  \
     X("/hawk.v1.Nodes/Join", GUEST_CENTRAL, SCOPE_NONE)                                                      \
@@ -270,6 +278,7 @@ enum route {
     X(EXEC_STARTED, exec_started, 0)                                                                         \
     X(EXEC_EXITED, exec_exited, 0)                                                                           \
     X(EXEC_HELD, exec_held, 0)                                                                               \
+    X(EXEC_PROOF, exec_proof, 0)                                                                             \
     X(EXEC_FORGET, exec_forget, 0)                                                                           \
     X(EXEC_LEASE, exec_lease, 0)                                                                             \
     X(EXEC_APP, exec_app, 0)                                                                                 \
@@ -298,7 +307,9 @@ enum route {
     X(JOURNAL_WAITS, journal_waits, 0)                                                                       \
     /* clients: a job that is to be held, or released */                                                     \
     X(HOLD, hold, 0)                                                                                         \
-    X(HOLD_SET, hold_set, 0)
+    X(HOLD_SET, hold_set, 0)                                                                                 \
+    /* executors */                                                                                          \
+    X(EXEC_USED, exec_used, 0)
 
 /* ---- Fields, message by message ---- */
 #define FIELDS_join(F)                                                                                       \
@@ -329,8 +340,13 @@ enum route {
 
 /* Certificates that are good no more, as net/denied.h reads them. No role sees it. */
 #define FIELDS_denied(F) F(blob, list)
+/* The sender's certificate, renewed, with those that it needs besides to reach a root. No role sees it. */
+#define FIELDS_certificate(F) F(blob, pem)
 /* The worker runs commands of that user alone. A worker that does not say so runs everybody's. */
 #define FIELDS_serves(F) F(blob, user)
+/* All tasks of the worker must have ended that long from now. LIMIT_TIME_US, or without this message: it has no end.
+ * node: as in APP. */
+#define FIELDS_ends(F) F(node, node) F(i64, left_us)
 /* user: user_number(); 0: nobody. */
 #define FIELDS_estimate(F) F(blob, name) F(i64, mean_us) F(u32, runs) F(u32, user)
 #define FIELDS_job_report(F)                                                                                 \
@@ -344,13 +360,16 @@ enum route {
 #define FIELDS_long_hold(F) F(job, job) F(u16, epoch) F(u16, owner) F(u8, on)
 #define FIELDS_long_watch(F) F(job, job) F(u16, epoch) F(u16, owner) F(blob, user)
 #define FIELDS_long_task(F)                                                                                  \
-    F(try, id) F(i64, wait_us) F(i64, run_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome)
+    F(try, id)                                                                                               \
+    F(i64, wait_us)                                                                                          \
+    F(i64, run_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome) F(usage, used)
 #define FIELDS_long_watched(F) F(job, job) F(i32, err) F(u16, epoch) F(i64, unreported_us)
 
 #define FIELDS_partition(F) F(u32, epoch) F(u8, general)
 #define FIELDS_partition_ack(F) F(u32, epoch)
 #define FIELDS_long_work(F) F(u8, any)
-#define FIELDS_task_enqueue(F) F(try, id) F(spec, desc) F(blob, arg) F(i64, estimate_us)
+/* proof: job_desc_proof() of the task. */
+#define FIELDS_task_enqueue(F) F(try, id) F(spec, desc) F(blob, arg) F(i64, estimate_us) F(blob, proof)
 #define FIELDS_task_returned(F) F(try, id)
 #define FIELDS_long_request(F) F(u32, slots) F(u32, got)
 #define FIELDS_parked(F) F(u8, parked)
@@ -359,7 +378,9 @@ enum route {
 
 #define FIELDS_task_started(F) F(try, id) F(i64, wait_us)
 #define FIELDS_task_finished(F)                                                                              \
-    F(try, id) F(blob, result) F(i64, run_us) F(i64, wait_us) F(i32, code) F(u8, outcome) F(u8, stolen)
+    F(try, id)                                                                                               \
+    F(blob, result)                                                                                          \
+    F(i64, run_us) F(none, reserved) F(i32, code) F(u8, outcome) F(u8, stolen) F(usage, used)
 #define FIELDS_finish_ack(F) F(try, id)
 #define FIELDS_task_cancel(F) F(try, id)
 #define FIELDS_task_overrun(F) F(try, id) F(i64, run_us)
@@ -372,7 +393,8 @@ enum route {
 #define FIELDS_probe_cancel(F) F(job, job)
 #define FIELDS_probe_cancelled(F) F(job, job) F(u32, count)
 #define FIELDS_task_request(F) F(job, job) F(u32, request) F(u8, has_spec)
-#define FIELDS_task_launch(F) F(try, id) F(spec, desc) F(blob, arg) F(u32, request) F(u8, promotable)
+#define FIELDS_task_launch(F)                                                                                \
+    F(try, id) F(spec, desc) F(blob, arg) F(u32, request) F(u8, promotable) F(blob, proof)
 #define FIELDS_no_task(F) F(job, job) F(u32, request)
 #define FIELDS_res_moved(F) F(job, job) F(node, from) F(u32, count)
 
@@ -391,7 +413,8 @@ enum route {
 #define FIELDS_drained(F) F(u8, on) F(u8, empty)
 #define FIELDS_quit(F) F(u8, now)
 #define FIELDS_task_recall(F) F(try, id)
-#define FIELDS_app(F) F(blob, name) F(node, node) F(u8, on)
+/* user: whose tasks alone it takes there; NULL: everybody's. */
+#define FIELDS_app(F) F(blob, name) F(node, node) F(u8, on) F(blob, user)
 #define FIELDS_long_result(F) F(try, id) F(blob, result)
 #define FIELDS_beat(F) F(u8, ask) F(u32, held)
 #define FIELDS_start_blamed(F) F(job, job)
@@ -451,20 +474,24 @@ enum route {
 #define FIELDS_exec_start(F)                                                                                 \
     F(try, id)                                                                                               \
     F(spec, desc) F(blob, arg) F(u32, run) F(node, owner) F(u8, class) F(u8, promotable) F(u8, stolen)
+/* Before the EXEC_START of that run: TASK_LAUNCH's or TASK_ENQUEUE's proof. */
+#define FIELDS_exec_proof(F) F(u32, run) F(blob, proof)
 #define FIELDS_exec_kill(F) F(u32, run) F(u8, force) F(u8, outcome)
 #define FIELDS_exec_started(F) F(u32, run) F(i32, pid)
 /* place: with code HAWK_ECANNOT_START, the job's directory that is to blame; it ends with a slash when
  * files could not be made in it. NULL: nothing that the job named is to blame. */
 #define FIELDS_exec_exited(F)                                                                                \
-    F(blob, result) F(blob, place) F(i64, run_us) F(u32, run) F(i32, code) F(u8, outcome)
+    F(blob, result) F(blob, place) F(i64, run_us) F(u32, run) F(i32, code) F(u8, outcome) F(usage, used)
 #define FIELDS_exec_held(F)                                                                                  \
     F(try, id)                                                                                               \
     F(blob, result)                                                                                          \
     F(i64, run_us)                                                                                           \
     F(u32, run) F(node, owner) F(i32, code) F(u8, outcome) F(u8, class) F(u8, promotable) F(u8, stolen)
+/* What a held run that has ended used; it comes after its EXEC_HELD, which has no room for it. */
+#define FIELDS_exec_used(F) F(try, id) F(node, owner) F(usage, used)
 #define FIELDS_exec_forget(F) F(u32, run)
 #define FIELDS_exec_lease(F) F(i64, until_us)
-#define FIELDS_exec_app(F) F(blob, name) F(u8, on)
+#define FIELDS_exec_app(F) F(blob, name) F(blob, user) F(u8, on)
 /* EXEC_CHECK asks whether tasks could be started, also in that place (NULL: none). EXEC_CHECKED answers
  * why not; NULL: they could. */
 #define FIELDS_exec_check(F) F(blob, place)
@@ -492,7 +519,8 @@ enum route {
 #define FIELDS_journal_released(F) F(job, job) F(u64, token) F(u16, epoch) F(u32, upto)
 #define FIELDS_journal_task(F)                                                                               \
     F(try, id)                                                                                               \
-    F(u64, token) F(i64, run_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome) F(u16, failures)
+    F(u64, token)                                                                                            \
+    F(i64, run_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome) F(u16, failures) F(usage, used)
 /* The job has ended, and stays visible until JOURNAL_JOB_END. left_out: tasks that were cancelled before
  * they were launched and have no JOURNAL_TASK each. ago_us: when the record is read back, how long ago the
  * job ended. */

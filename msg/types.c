@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/units.h"
+#include "msg/tree.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -332,6 +333,8 @@ void job_desc_drop(struct job_desc *d)
     blob_drop(d->input);
     blob_drop(d->app);
     blob_drop(d->retry_codes);
+    blob_drop(d->signature);
+    blob_drop(d->tree);
     after_free(&d->after);
     free(d->argv.data);
     free(d->env.data);
@@ -350,7 +353,7 @@ size_t job_desc_bytes(const struct job_desc *d)
     return sizeof *d + d->argv.bytes + d->env.bytes + d->each_env.bytes + args + blob_bytes(d->name) +
            blob_bytes(d->user) + blob_bytes(d->cwd) + blob_bytes(d->stdout_pattern) +
            blob_bytes(d->stderr_pattern) + blob_bytes(d->input) + blob_bytes(d->app) +
-           blob_bytes(d->retry_codes);
+           blob_bytes(d->retry_codes) + blob_bytes(d->signature) + blob_bytes(d->tree);
 }
 
 struct blob *job_desc_arg(const struct job_desc *d, uint32_t task)
@@ -358,6 +361,19 @@ struct blob *job_desc_arg(const struct job_desc *d, uint32_t task)
     if (task >= d->args.n)
         return NULL;
     return blob_new(d->args.data + d->args.off[task], d->args.off[task + 1] - d->args.off[task]);
+}
+
+struct blob *job_desc_proof(const struct job_desc *d, uint32_t task)
+{
+    uint8_t proof[TREE_PROOF_MAX * TREE_HASH];
+    size_t places[TREE_PROOF_MAX];
+
+    if (!d->tree || task >= d->args.n)
+        return NULL;
+    uint32_t n = tree_proof(d->args.n, task, places);
+    for (uint32_t i = 0; i < n; i++)
+        memcpy(proof + (size_t)i * TREE_HASH, d->tree->data + places[i] * TREE_HASH, TREE_HASH);
+    return blob_new((const char *)proof, n * TREE_HASH);
 }
 
 /* ---- Checks ---- */
@@ -483,6 +499,24 @@ uint64_t app_id(const struct blob *name)
     return h ? h : 1;
 }
 
+bool app_eq(const struct blob *name, const struct blob *user, const struct blob *other_name,
+            const struct blob *other_user)
+{
+    return blob_eq(name, other_name) && !user == !other_user && (!user || blob_eq(user, other_user));
+}
+
+struct blob *app_key(const struct blob *name, const struct blob *user)
+{
+    uint32_t user_len = user ? user->len : 0;
+    struct blob *key = blob_new(NULL, sizeof name->len + name->len + user_len);
+
+    memcpy(key->data, &name->len, sizeof name->len);
+    memcpy(key->data + sizeof name->len, name->data, name->len);
+    if (user)
+        memcpy(key->data + sizeof name->len + name->len, user->data, user_len);
+    return key;
+}
+
 uint32_t job_desc_user(const struct job_desc *d) { return user_number(d->user); }
 uint64_t job_desc_app(const struct job_desc *d) { return d->kind == PAYLOAD_APP ? app_id(d->app) : 0; }
 
@@ -503,6 +537,9 @@ int job_spec_check(const struct job_desc *d, char *why, size_t size)
         REFUSE(HAWK_ETOO_LARGE,
                "command, environment, directory and standard input have %zu bytes together, the limit is %u",
                bytes, LIMIT_SPEC_BYTES);
+    if (!err && blob_len(d->signature) > LIMIT_SIGNATURE_BYTES)
+        REFUSE(HAWK_ETOO_LARGE, "the signature has %zu bytes, the limit is %u",
+               (size_t)blob_len(d->signature), LIMIT_SIGNATURE_BYTES);
     return err ? err : check_payload(d, why, size);
 }
 

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "msg/after.h"
 #include "msg/ancestors.h"
+#include "msg/usage.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,10 +21,11 @@ static inline uint32_t protocol_version_of(uint32_t said) { return said ? said :
 
 /* Named limits with their defaults. A node that reaches one replies with an error (DESIGN 5.5). */
 #define LIMIT_TASKS_PER_JOB 1000000u
-#define LIMIT_JOB_BYTES (64u << 20) /* one job's encoded description, all task arguments included */
-#define LIMIT_SPEC_BYTES (1u << 20) /* the part of it that goes to every worker */
-#define LIMIT_COLUMNS 100u          /* values in a task's argument */
-#define LIMIT_NAME_BYTES 255u       /* a job's, node's, user's or application's name */
+#define LIMIT_JOB_BYTES (64u << 20)      /* one job's encoded description, all task arguments included */
+#define LIMIT_SPEC_BYTES (1u << 20)      /* the part of it that goes to every worker */
+#define LIMIT_SIGNATURE_BYTES (2u << 20) /* JobSpec.signature, which holds what is signed */
+#define LIMIT_COLUMNS 100u               /* values in a task's argument */
+#define LIMIT_NAME_BYTES 255u            /* a job's, node's, user's or application's name */
 /* Results of a job for attached executors: */
 #define LIMIT_PAYLOAD_BYTES (1u << 20) /* what one task is given */
 #define LIMIT_RESULT_BYTES (1u << 20)  /* what one task returns */
@@ -212,7 +214,7 @@ static inline bool job_state_final(enum job_state s) { return state_in(JOB_STATE
     X(TIE_SHORT, 10, JOB, "tie_short", "an estimate equal to the cutoff is short (the published simulator)") \
     X(LONG_GENERAL, 11, JOB, "long_general", "probes for long jobs go to the general partition only")        \
     X(SHORT_RESERVED, 12, JOB, "short_reserved",                                                             \
-      "probes for short jobs go to the short partition only (split)")                                        \
+      "probes for short jobs go to the short partition only (split), where slots are reserved at all")       \
     X(SPLIT_COUNTS, 13, JOB, "split_counts",                                                                 \
       "every probe is a reservation of its own, however many share a worker")                                \
     X(ALL_LONG, 14, JOB, "all_long", "every job counts as long, whatever it says (policy central)")          \
@@ -295,6 +297,11 @@ uint32_t policy_flag(const char *key, size_t len);
 /* The keys by bit, NULL where a bit is unused. */
 extern const char *const policy_flag_keys[32];
 static inline bool policy_has(const struct policy *p, enum policy_flag f) { return (p->flags & f) != 0; }
+/* Whether slots are reserved for short tasks (Hawk 3.4). */
+static inline bool policy_reserves(const struct policy *p)
+{
+    return policy_has(p, POLICY_PARTITION) && p->short_share_ppm > 0;
+}
 /* The least and greatest value; both are allowed. */
 void policy_number_range(enum policy_number n, int64_t *least, int64_t *greatest);
 /* 0; or HAWK_EINVALID, and *field names the number that is out of range. */
@@ -401,11 +408,14 @@ struct job_desc {
     struct blob *cwd;            /* NULL: the worker's own */
     struct blob *stdout_pattern; /* NULL: the worker's default; see docs of `hawk submit` for placeholders */
     struct blob *stderr_pattern;
-    struct blob *input;    /* standard input of every task; NULL: /dev/null */
-    struct blob *app;      /* PAYLOAD_APP: the application's name */
-    struct task_args args; /* n = 0: none */
-    int64_t mem_bytes;     /* that a task may use; 0: no limit */
-    uint32_t pids;         /* processes and threads that a task may have at a time; 0: no limit */
+    struct blob *input;     /* standard input of every task; NULL: /dev/null */
+    struct blob *app;       /* PAYLOAD_APP: the application's name */
+    struct task_args args;  /* n = 0: none */
+    int64_t mem_bytes;      /* that a task may use; 0: no limit */
+    uint32_t pids;          /* processes and threads that a task may have at a time; 0: no limit */
+    struct blob *signature; /* the user's: message Signed of hawk.proto; NULL: he has signed nothing */
+    struct blob
+        *tree; /* the hash tree over args of a signed job (msg/tree.h), which net/ makes; not on the wire */
 };
 
 #define JOB_UMASK_TOLD 01000u
@@ -430,10 +440,22 @@ static inline uint32_t user_number(const struct blob *name)
 
     return (uint32_t)(h ^ h >> 32);
 }
+/* Whether two applications are the same. user: whose tasks alone their executors take; NULL: everybody's. */
+bool app_eq(const struct blob *name, const struct blob *user, const struct blob *other_name,
+            const struct blob *other_user);
+/* A key of an application for hash tables: different for different ones. A new blob. */
+struct blob *app_key(const struct blob *name, const struct blob *user);
 /* A set of applications in 64 bits. It may say that it has one that it has not, never the reverse. The
  * number's lowest bits choose the bit: they differ for "sum1" and "sum2", and the upper ones of FNV-1a do
  * not. */
 static inline uint64_t app_set(uint64_t app) { return app ? UINT64_C(1) << (app & 63) : 0; }
+/* The same of an application with executors of that user's (user_number(); 0: everybody's). */
+static inline uint64_t app_set_of(uint64_t app, uint32_t user) { return UINT64_C(1) << ((app ^ user) & 63); }
+/* Of these a worker has one, if it takes that user's tasks for the application. */
+static inline uint64_t app_set_for(uint64_t app, uint32_t user)
+{
+    return app ? app_set(app) | app_set_of(app, user) : 0;
+}
 /* The payload of a task for an attached executor: its own argument, else the job's input. A new reference;
  * NULL: nothing. */
 struct blob *job_desc_payload(const struct job_desc *d, struct blob *arg);
@@ -454,6 +476,11 @@ struct job_desc *job_desc_part(const struct job_desc *d, struct task_args *args,
 size_t job_desc_bytes(const struct job_desc *d);
 /* Task's own argument as a new reference, or NULL when the job has none. */
 struct blob *job_desc_arg(const struct job_desc *d, uint32_t task);
+/* What shows that the argument is what the user signed for that task: the hashes from its leaf to the root, as a new
+ * reference; NULL when the job is not signed, or has no arguments. */
+struct blob *job_desc_proof(const struct job_desc *d, uint32_t task);
+/* The job is not signed any more. */
+void job_desc_unsign(struct job_desc *d);
 /* Appends a copy of a string to s. Only these functions may fill s: they derive its capacity from its
  * content. */
 void strings_add(struct strings *s, const char *text);
@@ -483,6 +510,7 @@ void task_set_drop(struct task_set *s);
  * knows of it. */
 struct resubmit_task {
     int64_t wait_us, run_us; /* -1: not known */
+    struct usage used;
     uint32_t task;
     uint32_t worker; /* a node id; 0: none */
     int32_t code;

@@ -29,6 +29,7 @@ struct job_view {
     uint32_t probes_sent, probes_live, probes_cancelled, probes_unused, probes_lost, reservations_stolen;
     uint32_t paused, pauses; /* running tasks that stand still now; pauses of all tasks */
     int64_t paused_us;       /* all these together */
+    struct usage_total total;
 };
 
 struct task_view {
@@ -39,9 +40,10 @@ struct task_view {
     uint16_t attempt;
     uint16_t failures; /* tries that failed and were followed by another, as far as its dist knows */
     int32_t code;
-    node_id_t worker; /* where it is or ran; NODE_NONE */
-    int64_t wait_us;  /* submission to start (queueing); -1 */
-    int64_t run_us;   /* -1 while unfinished */
+    node_id_t worker;  /* where it is or ran; NODE_NONE */
+    int64_t wait_us;   /* submission to start (queueing); -1 */
+    int64_t run_us;    /* -1 while unfinished */
+    struct usage used; /* once it has ended */
     const struct blob
         *message; /* why it was not started, or its executor failed, in words, borrowed; NULL: not known */
     const struct blob *result; /* what its executor returned, borrowed; NULL: nothing */

@@ -5,8 +5,11 @@
 #include "base/units.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -202,6 +205,74 @@ int addr_towards(const char *addr, char *buf, size_t size)
         return HAWK_EUNAVAILABLE;
     join_addr(numeric, 0, buf, size);
     return 0;
+}
+
+static bool connects(const struct addrinfo *a, uint16_t port, int timeout_ms)
+{
+    struct sockaddr_storage to;
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err = 0;
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    socklen_t len = sizeof err;
+    bool ok = fd >= 0 && a->ai_addrlen <= sizeof to;
+
+    if (ok) {
+        memcpy(&to, a->ai_addr, a->ai_addrlen);
+        if (to.ss_family == AF_INET)
+            ((struct sockaddr_in *)&to)->sin_port = htons(port);
+        else
+            ((struct sockaddr_in6 *)&to)->sin6_port = htons(port);
+        ok = connect(fd, (struct sockaddr *)&to, a->ai_addrlen) == 0 ||
+             (errno == EINPROGRESS && poll(&p, 1, timeout_ms) == 1 &&
+              getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) == 0 && err == 0);
+    }
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+bool addr_answers(const char *addr, int timeout_ms)
+{
+    char host[HOST_TEXT];
+    uint16_t port;
+    struct addrinfo *list;
+    bool ok;
+
+    if (addr_is_unix(addr) || !split_addr(addr, host, &port) || !(list = lookup_host(host, 0)))
+        return false;
+    ok = connects(list, port, timeout_ms);
+    freeaddrinfo(list);
+    return ok;
+}
+
+/* Writes an address, unless it is loopback's. */
+static bool take_own(const struct sockaddr *a, socklen_t len, char *buf, size_t size)
+{
+    char numeric[INET6_ADDRSTRLEN + 32];
+
+    if (sockaddr_is_loopback(a) || getnameinfo(a, len, numeric, sizeof numeric, NULL, 0, NI_NUMERICHOST) != 0)
+        return false;
+    join_addr(numeric, 0, buf, size);
+    return true;
+}
+
+int addr_own(char *buf, size_t size)
+{
+    char host[HOST_TEXT] = "";
+    struct addrinfo *list = gethostname(host, sizeof host - 1) == 0 ? lookup_host(host, 0) : NULL;
+    struct ifaddrs *interfaces = NULL;
+    bool found = false;
+
+    for (struct addrinfo *a = list; a && !found; a = a->ai_next)
+        found = take_own(a->ai_addr, a->ai_addrlen, buf, size);
+    if (list)
+        freeaddrinfo(list);
+    if (!found && getifaddrs(&interfaces) == 0) { /* IPv6's may be link-local, which others cannot dial */
+        for (struct ifaddrs *i = interfaces; i && !found; i = i->ifa_next)
+            found = i->ifa_addr && i->ifa_addr->sa_family == AF_INET &&
+                    take_own(i->ifa_addr, sizeof(struct sockaddr_in), buf, size);
+        freeifaddrs(interfaces);
+    }
+    return found ? 0 : HAWK_EUNAVAILABLE;
 }
 
 const char *addr_first(const char *list, char addr[ADDR_TEXT])

@@ -30,6 +30,11 @@ HAWK_MUST_USE int addr_resolve(const char *addr, char *buf, size_t buf_size, cha
  * told only where another one is. It looks host names up and so blocks. HAWK_EUNAVAILABLE: there is no
  * route, or addr is no network address. */
 HAWK_MUST_USE int addr_towards(const char *addr, char *buf, size_t size);
+/* Whether something accepts connections at a "host:port", within a time. It blocks: for starting up only. */
+bool addr_answers(const char *addr, int timeout_ms);
+/* Finds an address of this machine that others may reach, "host:0": that of its name, else of any of its interfaces.
+ * HAWK_EUNAVAILABLE: it has loopback alone. It looks the name up and so blocks. */
+HAWK_MUST_USE int addr_own(char *buf, size_t size);
 /* Writes gRPC's name for a valid address: "ipv4:127.0.0.1:80", "dns:///host:80", "unix:/path". */
 void addr_target(const char *addr, char *buf, size_t size);
 

@@ -67,7 +67,10 @@ struct address *addresses_get(struct addresses *as, const uint8_t net[ADDRESS_NE
     return a;
 }
 
-bool address_is_idle(const struct address *a) { return a->unproven_n + a->proven_n + a->load.calls == 0; }
+bool address_is_idle(const struct address *a)
+{
+    return a->unproven_n + a->proven_n + a->waiting_n + a->load.calls == 0;
+}
 
 static int64_t later_of(int64_t a_us, int64_t b_us) { return a_us > b_us ? a_us : b_us; }
 
@@ -76,6 +79,8 @@ static int64_t worth_until(const struct address *a, bool crowded)
 {
     int64_t until_us = a->strict_until_us;
 
+    if (a->connects.spent > 0)
+        until_us = later_of(until_us, a->connects.at_us + ADDRESS_CONNECT_S * US_PER_S);
     if (crowded)
         return until_us;
     if (a->failed.spent > 0)
@@ -125,6 +130,13 @@ void address_trust(struct address *a, int64_t now_us)
 void address_failed(struct address *a, int64_t now_us)
 {
     (void)frames_take(&a->failed, ADDRESS_FAILED_BURST, ADDRESS_FAILED_RATE, now_us);
+}
+
+bool address_may_connect(struct address *a, uint32_t rate, int64_t now_us)
+{
+    uint32_t burst = rate < UINT32_MAX / ADDRESS_CONNECT_S ? rate * ADDRESS_CONNECT_S : UINT32_MAX;
+
+    return frames_take(&a->connects, burst, rate, now_us);
 }
 
 bool address_is_distrusted(const struct address *a, int64_t now_us)

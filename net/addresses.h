@@ -24,6 +24,10 @@
 #define ADDRESS_FAILED_RATE 1u
 #define ADDRESS_TRUST_US (600 * US_PER_S)
 
+/* Connections that an address may open at once, as seconds of its rate: nodes that all come back at the same time do
+ * not wait. */
+#define ADDRESS_CONNECT_S 10u
+
 #define ADDRESS_NET_BYTES 16u
 
 /* Calls with a handler that one address has under way. This machine's connections are counted for loopback, and for
@@ -37,8 +41,10 @@ struct address {
     uint8_t net[ADDRESS_NET_BYTES];
     struct list unproven;          /* oldest first, without those that the server has cut */
     uint32_t unproven_n, proven_n; /* connections */
+    uint32_t waiting_n;            /* those that came too fast, and have not been taken in */
     struct address_load load;
     struct frames_bucket failed;
+    struct frames_bucket connects;
     int64_t trusted_until_us; /* a call was accepted: until then wrong tokens do not matter */
     int64_t strict_until_us;  /* one of its connections broke a rule; counts for local addresses as well */
     UT_hash_handle hh;
@@ -72,6 +78,8 @@ void address_trust(struct address *a, int64_t now_us);
 void address_failed(struct address *a, int64_t now_us);
 /* Whether its calls had wrong tokens too often. */
 bool address_is_distrusted(const struct address *a, int64_t now_us);
+/* Whether it may open a connection now, of `rate` a second; counts it. */
+bool address_may_connect(struct address *a, uint32_t rate, int64_t now_us);
 bool address_is_idle(const struct address *a);
 
 #endif

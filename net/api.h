@@ -87,6 +87,7 @@ struct api_task {
     uint32_t failures;
     const uint8_t *input;
     uint32_t input_n;
+    int64_t cpu_us, mem_peak_bytes; /* 0: not known */
 };
 struct api_resubmit {
     job_id_t job;
@@ -128,6 +129,7 @@ struct api_job {
     job_id_t cause;
     bool held;
     const char *waits;
+    int64_t cpu_us, mem_peak_bytes; /* of all ended tasks together; of the one that used most; 0: not known */
 };
 struct api_reservation {
     uint32_t worker;
@@ -182,6 +184,7 @@ struct api_session_task {
     const uint8_t *result;
     uint32_t result_n;
     bool result_lost;
+    int64_t cpu_us, mem_peak_bytes; /* 0: not known */
 };
 struct api_session_end {
     uint64_t tag;
@@ -217,6 +220,8 @@ struct api_hold_reply {
 struct api_rerun_request {
     job_id_t job;
     bool failed;
+    const uint8_t *signature;
+    uint32_t signature_n;
 };
 
 struct api_list_jobs_request {
@@ -234,7 +239,7 @@ struct api_list_jobs_reply {
 struct api_get_job_request {
     job_id_t job;
     uint32_t first_task, max_tasks;
-    bool spec, results;
+    bool spec, results, signature;
 };
 struct api_get_job_reply {
     struct api_job job;
@@ -244,6 +249,8 @@ struct api_get_job_reply {
     uint32_t reservations_n;
     const struct job_desc *spec; /* without its tasks' arguments; NULL: not asked for */
     const char *blocked;
+    const uint8_t *signature;
+    uint32_t signature_n;
 };
 
 struct api_list_nodes_request {
@@ -262,7 +269,10 @@ struct api_node {
     uint32_t protocol;
     const char **apps;
     uint32_t apps_n;
+    const char **app_users; /* as many as there are apps */
+    uint32_t app_users_n;
     const char *serves;
+    int64_t ends_in_us;
 };
 struct api_list_nodes_reply {
     struct api_node *nodes;
@@ -353,6 +363,7 @@ struct api_read_output_request {
     bool stderr; /* not stdout */
     bool follow;
     uint64_t offset;
+    bool by_index;
 };
 struct api_output_chunk {
     const uint8_t *data;

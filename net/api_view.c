@@ -12,7 +12,7 @@ struct job_desc api_public_spec(const struct job_desc *d)
 
     spec.args = (struct task_args){0};
     spec.env = spec.each_env = (struct strings){0};
-    spec.input = NULL;
+    spec.input = spec.signature = NULL; /* it has both */
     return spec;
 }
 
@@ -55,6 +55,8 @@ void api_job_from_view(struct api_job *to, const struct job_view *v)
         .cause = v->cause,
         .held = v->held,
         .waits = "",
+        .cpu_us = v->total.cpu_us,
+        .mem_peak_bytes = v->total.mem_peak_bytes,
     };
 }
 
@@ -80,6 +82,8 @@ void api_task_from_view(struct api_task *to, const struct task_view *v, const ch
         .paused_for = v->paused_for,
         .paused_for_task = v->paused_for_task,
         .failures = v->failures,
+        .cpu_us = figure_value(v->used.cpu_us),
+        .mem_peak_bytes = figure_value(v->used.mem_peak_bytes),
     };
 }
 

@@ -12,7 +12,8 @@
 
 /* ---- The messages, in the order of their numbers in executor.proto (net/fields.h) ---- */
 
-#define FIELDS_hello(F) F(utf8, app) F(u32, slots) F(utf8, name) F(u8, pauses) F(utf8, task_of) F(u32, task)
+#define FIELDS_hello(F)                                                                                      \
+    F(utf8, app) F(u32, slots) F(utf8, name) F(u8, pauses) F(utf8, task_of) F(u32, task) F(utf8, resident_of)
 #define FIELDS_result(F) F(varint, id) F(span, result) F(int32, code) F(utf8, error)
 #define FIELDS_paused(F) F(varint, id) F(u8, refused)
 #define FIELDS_pause(F) F(varint, id) F(u8, on)
@@ -23,7 +24,7 @@
     F(u32, index) F(u32, count) F(u32, attempt) F(span, payload) F(utf8, name) F(int64, time_limit_us)
 
 struct hello {
-    struct span app, name, task_of;
+    struct span app, name, task_of, resident_of;
     uint32_t slots, task;
     uint8_t pauses;
 };
@@ -53,7 +54,8 @@ void attach_put_hello(struct codec_buf *b, const struct attach_hello *h)
                                         .slots = h->slots,
                                         .pauses = h->pauses,
                                         .task_of = span_text(h->task_of),
-                                        .task = h->task});
+                                        .task = h->task,
+                                        .resident_of = span_text(h->resident_of)});
     wire_end(b, start);
 }
 
@@ -151,13 +153,15 @@ static int tell_hello(const struct hello *h, const struct attach_fns *fns, void 
     copy_text(to.app, sizeof to.app, h->app);
     copy_text(to.name, sizeof to.name, h->name);
     copy_text(to.task_of, sizeof to.task_of, h->task_of);
+    copy_text(to.resident_of, sizeof to.resident_of, h->resident_of);
     return fns->hello(arg, &to);
 }
 
 static int part_from_executor(const struct wire_field *f, const struct attach_fns *fns, void *arg, char *why,
                               size_t size)
 {
-    struct hello hello = {.app = span_text(""), .name = span_text(""), .task_of = span_text("")};
+    struct hello hello = {
+        .app = span_text(""), .name = span_text(""), .task_of = span_text(""), .resident_of = span_text("")};
     struct attach_result result = {.id = 0};
     struct attach_paused paused = {.id = 0};
 

@@ -25,6 +25,7 @@ struct attach_hello {
     bool pauses;
     char task_of[JOB_ID_TEXT]; /* of a resident: its job's id; "": it is none */
     uint32_t task;
+    char resident_of[JOB_ID_TEXT]; /* of a further executor of a resident: its job's id; "": it is none */
 };
 struct attach_paused {
     uint64_t id;

@@ -11,6 +11,7 @@
 #include "cluster.pb.h"
 #include "hawk.pb.h"
 #include "net/fields.h"
+#include "net/submission.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -36,6 +37,7 @@ WIRE_MESSAGES(X)
     F(u32, slots)                                                                                            \
     F(u8, role)                                                                                              \
     F(u8, state) F(u8, general) F(blob, addr) F(blob, name) F(u8, unsettled) F(blob, out_why) F(blob, serves)
+#define FIELDS_task_usage(F) F(figure, cpu_us) F(figure, mem_peak_bytes)
 
 /* A job description: F(kind, member of struct job_desc, field of JobSpec). The one field beside these is
  * task_args. */
@@ -73,7 +75,8 @@ WIRE_MESSAGES(X)
     F(after, after, after)                                                                                   \
     F(after_whole, flags, after_whole)                                                                       \
     F(i64, mem_bytes, mem_bytes)                                                                             \
-    F(u32, pids, pids)
+    F(u32, pids, pids)                                                                                       \
+    F(text, signature, signature)
 
 /* ---- Encoding: nothing in it can fail, the buffer grows (base/mem.h) ---- */
 
@@ -202,9 +205,18 @@ static void put_tasks(struct codec_buf *b, uint32_t tag, const struct task_set *
 DEFINE_PUT(try_id, struct try_id, hawk_v1_Try)
 DEFINE_PUT(cluster_policy, struct policy, hawk_v1_ClusterPolicy)
 DEFINE_PUT(member_info, struct member, hawk_v1_MemberInfo)
+DEFINE_PUT(task_usage, struct usage, hawk_v1_Usage)
 DEFINE_PUT_VALUE(try, try_id, struct try_id)
 DEFINE_PUT_VALUE(policy, cluster_policy, struct policy)
 DEFINE_PUT_VALUE(member, member_info, struct member)
+DEFINE_PUT_VALUE(known_usage, task_usage, struct usage)
+
+/* Left out, if nothing is known. */
+static void put_usage(struct codec_buf *b, uint32_t tag, struct usage v)
+{
+    if (v.cpu_us.v || v.mem_peak_bytes.v)
+        put_known_usage(b, tag, v);
+}
 
 static void put_members(struct codec_buf *b, uint32_t tag, const struct members *v)
 {
@@ -349,7 +361,10 @@ static bool get_description(struct wire *s, pb_wire_type_t wire, struct job_desc
         return false;
     job_desc_drop(*v);
     *v = job_desc_new();
-    return get_desc_fields(&sub, *v, args);
+    if (!get_desc_fields(&sub, *v, args))
+        return false;
+    submission_tree(*v);
+    return true;
 }
 
 static bool get_desc(struct wire *s, pb_wire_type_t wire, struct job_desc **v)
@@ -409,9 +424,11 @@ static bool get_tasks(struct wire *s, pb_wire_type_t wire, struct task_set **v)
 DEFINE_GET(try_id, struct try_id)
 DEFINE_GET(cluster_policy, struct policy)
 DEFINE_GET(member_info, struct member)
+DEFINE_GET(task_usage, struct usage)
 DEFINE_GET_VALUE(try, try_id, struct try_id)
 DEFINE_GET_VALUE(policy, cluster_policy, struct policy)
 DEFINE_GET_VALUE(member, member_info, struct member)
+DEFINE_GET_VALUE(usage, task_usage, struct usage)
 
 static bool get_members(struct wire *s, pb_wire_type_t wire, struct members **v)
 {

@@ -54,6 +54,10 @@ static inline void put_int64(struct codec_buf *b, uint32_t tag, int64_t v)
 {
     put_varint(b, tag, (uint64_t)v);
 }
+static inline void put_figure(struct codec_buf *b, uint32_t tag, struct figure v)
+{
+    put_varint(b, tag, (uint64_t)figure_value(v));
+}
 static inline void put_app(struct codec_buf *b, uint32_t tag, uint64_t v) { put_u64(b, tag, v); }
 static inline void put_node(struct codec_buf *b, uint32_t tag, node_id_t v) { put_varint(b, tag, v.v); }
 static inline void put_job(struct codec_buf *b, uint32_t tag, job_id_t v) { put_u64(b, tag, v.v); }
@@ -108,6 +112,16 @@ static inline bool get_int32(struct wire *s, pb_wire_type_t wire, int32_t *v)
     if (!get_int64(s, wire, &wide) || wide != (int32_t)wide)
         return false;
     *v = (int32_t)wide;
+    return true;
+}
+
+static inline bool get_figure(struct wire *s, pb_wire_type_t wire, struct figure *v)
+{
+    uint64_t wide;
+
+    if (!get_up_to(s, wire, INT64_MAX, &wide))
+        return false;
+    *v = figure_of((int64_t)wide);
     return true;
 }
 
@@ -200,11 +214,12 @@ enum {
     FORM_none = FORM_NONE,
     FORM_u8 = FORM_VARINT, FORM_u16 = FORM_VARINT, FORM_u32 = FORM_VARINT, FORM_i64 = FORM_VARINT,
     FORM_int32 = FORM_VARINT, FORM_int64 = FORM_VARINT, FORM_varint = FORM_VARINT, FORM_node = FORM_VARINT,
+    FORM_figure = FORM_VARINT,
     FORM_u64 = FORM_FIXED64, FORM_app = FORM_FIXED64, FORM_job = FORM_FIXED64,
     FORM_i32 = FORM_ZIGZAG,
     FORM_blob = FORM_BYTES, FORM_span = FORM_BYTES, FORM_utf8 = FORM_BYTES,
     FORM_try = FORM_MESSAGE, FORM_policy = FORM_MESSAGE, FORM_member = FORM_MESSAGE, FORM_members = FORM_MESSAGE,
-    FORM_desc = FORM_MESSAGE, FORM_spec = FORM_MESSAGE,
+    FORM_desc = FORM_MESSAGE, FORM_spec = FORM_MESSAGE, FORM_usage = FORM_MESSAGE,
     FORM_tasks = FORM_PACKED,
     FORM_text = FORM_BYTES, FORM_strings = FORM_EACH,
     FORM_detached = FORM_VARINT, FORM_each_arg = FORM_VARINT, FORM_at_most_once = FORM_VARINT,

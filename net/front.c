@@ -5,13 +5,10 @@
 #include "base/mem.h"
 #include "net/guard.h"
 #include "net/listen.h"
-#include "net/plain.h"
 #include "net/probe.h"
 #include "net/tls.h"
 
 #include <errno.h>
-#include <grpc/grpc_posix.h>
-#include <grpc/grpc_security.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -260,23 +257,25 @@ static void on_tick(void *arg)
         more |= log_kind_sweep(&f->broken[i], now);
     more |=
         log_kind_sweep(&f->refused, now) | log_kind_sweep(&f->late, now) | log_kind_sweep(&f->denied, now);
-    more |= log_kind_sweep(&f->strangers, now) | log_kind_sweep(&f->forbidden, now);
+    more |= log_kind_sweep(&f->strangers, now) | log_kind_sweep(&f->forbidden, now) |
+            log_kind_sweep(&f->hasty, now);
+    front_take_waiting(f);
     front_tick_at(f, addresses_sweep(&f->addresses, now));
     if (f->starved || f->full)
         listen_for(f, LOOP_READ);
     f->full = false;
-    if (more || f->starved || !list_empty(&f->unproven) || !list_empty(&f->leaving) ||
-        !list_empty(&f->closing))
+    if (more || f->starved || !list_empty(&f->waiting) || !list_empty(&f->unproven) ||
+        !list_empty(&f->leaving) || !list_empty(&f->closing))
         front_tick_on(f);
 }
 
 /* ---- Accepting ---- */
 
-static void set_options(const struct front *f, int fd, int family)
+static void set_options(const struct front *f, int fd, bool local_socket)
 {
     int one = 1, timeout = (int)f->config.user_timeout_ms;
 
-    if (family == AF_UNIX)
+    if (local_socket)
         return;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
@@ -342,6 +341,15 @@ static void make_room(struct front *f)
     }
 }
 
+bool front_has_room(struct front *f)
+{
+    bool full = is_full(f);
+
+    if (full)
+        make_room(f);
+    return !full;
+}
+
 /* Why the connection is refused; NULL: it may come in. */
 static const char *why_refused(struct front *f, const struct front_conn *c)
 {
@@ -369,36 +377,6 @@ static const char *why_refused(struct front *f, const struct front_conn *c)
     return NULL;
 }
 
-static void give_grpc(struct front_conn *c)
-{
-    grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
-
-    grpc_server_add_channel_from_fd(c->front->server, c->fd, creds);
-    grpc_server_credentials_release(creds);
-}
-
-/* The first byte of a unix socket's client says what it speaks. A client that leaves, or is cut, before it goes to
- * gRPC, which finds that out and closes the connection. */
-static void on_first(void *arg, unsigned events)
-{
-    struct front_conn *c = arg;
-    struct front *f = c->front;
-    uint8_t byte = 0;
-    ssize_t n = recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-        if (!c->first)
-            c->first = loop_fd_add(f->loop, c->fd, LOOP_READ, on_first, c);
-        return;
-    }
-    loop_fd_remove(c->first);
-    c->first = NULL;
-    if (n > 0 && byte == PLAIN_HEAD)
-        f->config.plain(f->config.plain_arg, c);
-    else
-        give_grpc(c);
-}
-
 static void enter_conn(struct front *f, struct front_conn *c)
 {
     while ((uint32_t)c->fd >= f->by_fd_n) {
@@ -412,22 +390,46 @@ static void enter_conn(struct front *f, struct front_conn *c)
     f->unproven_n += !c->own;
     list_push_tail(&f->unproven, &c->node);
     enter_address(c);
-    if (c->local_socket && !c->own && f->config.plain)
-        on_first(c, LOOP_READ);
-    else
-        give_grpc(c);
+    front_give(c);
     if (!c->own)
         front_tick_on(f);
 }
 
-static void take_in(struct listener *l, int fd, union sockaddr_any *sa, socklen_t len)
+void front_refuse(struct front_conn *c, const char *why)
+{
+    struct front *f = c->front;
+
+    say(f, &f->refused, "a connection that was refused", "a connection from %s is refused: %s", c->peer, why);
+    f->counts.refused++;
+    close(c->fd);
+    free(c);
+}
+
+void front_take_in(struct front_conn *c)
+{
+    struct front *f = c->front;
+    const char *why = why_refused(f, c);
+    const struct address *a = addresses_find(&f->addresses, c->net);
+    SSL_CTX *tls = !why && c->tls ? tls_accepting(f->config.tls) : NULL;
+
+    c->since_us = loop_now(f->loop);
+    if (!why && !(c->guard = guard_add(f->guards, c->fd, a && c->since_us < a->strict_until_us, tls, c)))
+        why = "its descriptor has too high a number";
+    if (why) {
+        front_refuse(c, why);
+        return;
+    }
+    set_options(f, c->fd, c->local_socket);
+    enter_conn(f, c);
+}
+
+static void new_conn(struct listener *l, int fd, const union sockaddr_any *sa, socklen_t len)
 {
     struct front *f = l->front;
     struct front_conn *c = xcalloc(1, sizeof *c);
 
     c->front = f;
     c->fd = fd;
-    c->since_us = loop_now(f->loop);
     list_init(&c->in_address);
     c->own = probe_is(&l->probe, sa, len);
     address_net(sa, c->net, &c->exempt);
@@ -438,22 +440,10 @@ static void take_in(struct listener *l, int fd, union sockaddr_any *sa, socklen_
         address_of_uid(c->uid, c->net);
         c->exempt = false;
     }
-    const char *why = why_refused(f, c);
-    const struct address *a = addresses_find(&f->addresses, c->net);
     /* Our own probe speaks plain HTTP/2: its address cannot be another's while it is open. */
-    c->tls = f->config.tls && !c->own && sa->sa.sa_family != AF_UNIX;
-    SSL_CTX *tls = !why && c->tls ? tls_accepting(f->config.tls) : NULL;
-    if (!why && !(c->guard = guard_add(f->guards, fd, a && c->since_us < a->strict_until_us, tls, c)))
-        why = "its descriptor has too high a number";
-    if (why) {
-        say(f, &f->refused, "a connection that was refused", "a connection from %s is refused: %s", c->peer,
-            why);
-        close(fd);
-        free(c);
-        return;
-    }
-    set_options(f, fd, sa->sa.sa_family);
-    enter_conn(f, c);
+    c->tls = f->config.tls && !c->own && !c->local_socket;
+    if (!front_must_wait(c))
+        front_take_in(c);
 }
 
 /* Accepts no connection until the next tick. */
@@ -463,14 +453,6 @@ static void accept_none(struct front *f)
     front_tick_on(f);
 }
 
-/* Whether the client has left. gRPC's clients do not end only their side. */
-static bool has_left(int fd)
-{
-    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
-
-    return poll(&p, 1, 0) > 0;
-}
-
 static void on_accept(void *arg, unsigned events)
 {
     struct listener *l = arg;
@@ -478,8 +460,7 @@ static void on_accept(void *arg, unsigned events)
 
     if (f->config.tls)
         tls_refresh(f->config.tls, loop_now(f->loop));
-    if (is_full(f)) {
-        make_room(f);
+    if (!front_has_room(f)) {
         f->full = true;
         accept_none(f);
         return;
@@ -492,11 +473,11 @@ static void on_accept(void *arg, unsigned events)
         fd = accept4(l->fd, &sa.sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             f->starved = false;
-            if (has_left(fd)) {
+            if (front_has_left(fd)) {
                 close(fd);
                 continue;
             }
-            take_in(l, fd, &sa, len);
+            new_conn(l, fd, &sa, len);
             taken++;
         } else if (errno == EAGAIN) {
             return;
@@ -573,6 +554,9 @@ struct front *front_new(struct loop *l, const struct front_config *c)
         f->config.connections_max < FRONT_UNPROVEN_MAX ? f->config.connections_max : FRONT_UNPROVEN_MAX;
     if (!f->config.per_address)
         f->config.per_address = FRONT_PER_ADDRESS;
+    if (!f->config.connect_rate)
+        f->config.connect_rate = FRONT_CONNECT_RATE;
+    list_init(&f->waiting);
     list_init(&f->unproven);
     list_init(&f->proven);
     list_init(&f->leaving);
@@ -616,7 +600,7 @@ void front_start(struct front *f, grpc_server *server)
 }
 
 /* Nobody has these connections yet. */
-static void stop_waiting(struct list *l)
+static void close_unread(struct list *l)
 {
     list_foreach(l, n, next) {
         struct front_conn *c = container_of(n, struct front_conn, node);
@@ -628,6 +612,16 @@ static void stop_waiting(struct list *l)
     }
 }
 
+static void close_waiting(struct front *f)
+{
+    while (!list_empty(&f->waiting)) {
+        struct front_conn *c = container_of(f->waiting.next, struct front_conn, node);
+        close(c->fd);
+        conn_free(c);
+    }
+    f->waiting_n = 0;
+}
+
 void front_stop(struct front *f)
 {
     for (unsigned i = 0; i < f->listeners_n; i++) {
@@ -637,7 +631,8 @@ void front_stop(struct front *f)
         free(f->listeners[i]);
     }
     f->listeners_n = 0;
-    stop_waiting(&f->unproven);
+    close_unread(&f->unproven);
+    close_waiting(f);
     f->starved = f->full = false;
 }
 

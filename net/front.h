@@ -6,7 +6,8 @@
  * method exists, and its request came. Before that, its address may have few connections (unix sockets and
  * loopback: any number), it has less time, and it is the first to go when there are too many. While
  * FRONT_UNPROVEN_MAX connections are not proven, the front accepts none: a client waits in the kernel's
- * queue until a connection has proven itself, has ended, or was cut to make room.
+ * queue until a connection has proven itself, has ended, or was cut to make room. An address that opens
+ * connections faster than its rate has the further ones wait, while others' are taken in (front_wait.c).
  *
  * gRPC knows a connection as "fd:7"; front_find finds it by that name. All of this belongs to the loop's
  * thread. Private to net/. */
@@ -26,6 +27,7 @@
 #include <stdint.h>
 
 #define FRONT_PER_ADDRESS 100u          /* unproven connections of one address, unless configured */
+#define FRONT_CONNECT_RATE 500u         /* new connections of one address a second, unless configured */
 #define FRONT_UNPROVEN_MAX 500u         /* of all addresses, including those that gRPC has not released yet */
 #define FRONT_YOUNG_US (50 * US_PER_MS) /* time to prove itself, before it may be cut to make room */
 #define FRONT_OWED_US (500 * US_PER_MS) /* the same, for a connection that waits for this process */
@@ -40,6 +42,7 @@ struct tls;
 struct front_config {
     uint32_t connections_max; /* 0: half of the descriptors the process may have */
     uint32_t per_address;     /* 0: FRONT_PER_ADDRESS */
+    uint32_t connect_rate;    /* 0: FRONT_CONNECT_RATE */
     uint32_t user_timeout_ms; /* how long sent bytes may stay unacknowledged */
     struct tls *tls;          /* clients must speak TLS, but for those of unix sockets; NULL: none may */
     /* A client of a unix socket speaks no HTTP/2: its connection carries a plain stream (plain.h). Whoever takes
@@ -50,6 +53,12 @@ struct front_config {
      * use. NULL: the front only logs it. */
     void (*dead)(void *arg);
     void *arg;
+};
+
+/* Of connections, since the front was made. */
+struct front_counts {
+    uint64_t delayed; /* they waited, since their address connected too fast */
+    uint64_t refused;
 };
 
 /* One connection. The server keeps its counts. */
@@ -92,6 +101,8 @@ void front_stop(struct front *f);
 /* Forgets connections that gRPC still has. NULL is fine. */
 void front_free(struct front *f);
 
+struct front_counts front_counts(const struct front *f);
+
 /* Finds the connection of a call by its peer, as gRPC names it. NULL: the connection is gone. */
 struct front_conn *front_find(struct front *f, const char *peer);
 void front_prove(struct front_conn *c);
@@ -101,6 +112,8 @@ void front_failed(struct front_conn *c, const char *what);
 void front_forbidden(struct front_conn *c, const char *why);
 /* Whom its certificate is for. NULL: it needs none. */
 const struct identity *front_peer(struct front_conn *c);
+/* The peer has shown a renewed certificate for the same node and key (tls_take_renewed). */
+void front_renew_peer(struct front_conn *c, const struct identity *who);
 /* Who makes its calls. */
 const struct caller *front_caller(struct front_conn *c);
 /* Cuts the connections whose certificates are good no more. */

@@ -75,6 +75,8 @@ const struct identity *front_peer(struct front_conn *c)
     return &c->who;
 }
 
+void front_renew_peer(struct front_conn *c, const struct identity *who) { c->who = *who; }
+
 const struct caller *front_caller(struct front_conn *c)
 {
     const struct identity *who = front_peer(c);

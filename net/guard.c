@@ -96,6 +96,15 @@ struct guard *guard_add(struct guards *gs, int fd, bool strict, SSL_CTX *tls, vo
     return g;
 }
 
+void guard_no_tls(struct guard *g)
+{
+    pthread_mutex_lock(&g->lock);
+    tls_conn_free(g->tls);
+    g->tls = NULL;
+    atomic_store(&g->with_tls, false);
+    pthread_mutex_unlock(&g->lock);
+}
+
 /* Call it under the guard's lock. */
 static void forget_socket(struct guard *g)
 {

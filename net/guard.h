@@ -35,6 +35,8 @@ void guards_free(struct guards *gs);
  * socket's number is beyond GUARD_FDS_MAX. */
 #define GUARD_FDS_MAX (1 << 20)
 struct guard *guard_add(struct guards *gs, int fd, bool strict, SSL_CTX *tls, void *owner);
+/* The connection speaks no TLS after all. Before gRPC has the descriptor. */
+void guard_no_tls(struct guard *g);
 /* Call it only after GUARD_CLOSED. Before that gRPC still has the descriptor, and its number is not used
  * again. */
 void guard_free(struct guard *g);

@@ -18,6 +18,7 @@
 #include "net/identity.h"
 #include "net/rpc.h"
 #include "net/server.h"
+#include "net/tls.h"
 #include "net/token.h"
 
 #include <grpc/support/alloc.h>
@@ -30,6 +31,7 @@
 static void receive_batch(struct link *k);
 static void ask_end(struct link *k);
 static void stream_over(struct link *k);
+static void dial_now(struct link *k);
 
 /* ---- Receiving ---- */
 
@@ -108,6 +110,8 @@ static void stream_init(struct link *k, grpc_call *call)
 {
     k->call = call;
     k->ops = 0;
+    k->renewed = false;
+    k->shown = k->ls->tls ? tls_material(k->ls->tls) : 0;
     k->ended = k->sending = k->half_closed = k->peer_closed = false;
     k->cancelled = 0;
     k->status = GRPC_STATUS_OK;
@@ -271,6 +275,14 @@ static void set_reason(struct link *k)
  * next theft. */
 static bool to_victim(const struct link *k) { return k->ls->role == ROLE_WORKER && k->expected.v; }
 
+/* Whether to try at once without TLS: nobody answered with it. */
+static bool goes_without_tls(struct link *k)
+{
+    k->plain = k->state == LINK_OPENING && k->what && k->certified && k->err == HAWK_EUNAVAILABLE &&
+               tls_is_optional(k->ls->tls);
+    return k->plain;
+}
+
 static void stream_over(struct link *k)
 {
     struct links *ls = k->ls;
@@ -281,6 +293,10 @@ static void stream_over(struct link *k)
     stream_free(k);
     if (k->state == LINK_CLOSING) {
         link_free(k);
+        return;
+    }
+    if (goes_without_tls(k)) {
+        dial_now(k);
         return;
     }
     if (k->what) {
@@ -330,10 +346,10 @@ static void dial_now(struct link *k)
         k->addr, &(struct net_dial){.own_connection = true,
                                     .keepalive_ms = to_victim(k) ? NET_KEEPALIVE_VICTIM_MS : NET_KEEPALIVE_MS,
                                     .timeout_ms = NET_KEEPALIVE_TIMEOUT_MS << k->patience,
-                                    .tls = k->ls->tls,
+                                    .tls = k->plain ? NULL : k->ls->tls,
                                     .expected = identity_of_role(k->expected.v ? ROLE_WORKER : ROLE_CENTRAL),
                                     .now_us = loop_now(k->ls->loop)});
-    k->certified = k->ls->tls && !addr_is_unix(k->addr);
+    k->certified = k->ls->tls && !k->plain && !addr_is_unix(k->addr);
     stream_init(k, grpc_channel_create_call(k->channel, NULL, GRPC_PROPAGATE_DEFAULTS, loop_cq(k->ls->loop),
                                             grpc_slice_from_static_string(LINK_METHOD), NULL,
                                             gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL));

@@ -98,6 +98,10 @@ void link_close(struct link *k);
  * misbehaves. */
 void link_break(struct link *k, int err, const char *text);
 
+/* Shows our certificate on each link whose peer knows an older one, so that links do not end with that. */
+void links_show_certificate(struct links *ls);
+/* Takes what a peer shows so. Breaks the link if that is somebody else's, or not good. */
+void link_take_certificate(struct link *k, const struct blob *pem);
 /* Breaks the links that were dialled to a peer whose certificate is good no more (tls_why_not). */
 void links_check_peers(struct links *ls);
 

@@ -17,4 +17,9 @@ const char *links_refuse(struct links *ls, const grpc_metadata_array *md, const 
 void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *metadata,
                   const struct identity *who);
 
+/* Calls fn for each accepted link whose peer has shown a renewed certificate since the last time. peer: as gRPC names
+ * its connection. */
+void links_each_renewed(struct links *ls, void (*fn)(void *arg, const char *peer, const struct identity *who),
+                        void *arg);
+
 #endif

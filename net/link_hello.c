@@ -128,6 +128,57 @@ const struct identity *link_certified_peer(struct link *k)
     return &k->who;
 }
 
+void links_show_certificate(struct links *ls)
+{
+    struct msg m = {.type = MSG_CERTIFICATE};
+
+    if (!ls->tls)
+        return;
+    tls_refresh(ls->tls, loop_now(ls->loop));
+    list_foreach(&ls->all, n, next) {
+        struct link *k = container_of(n, struct link, node);
+
+        if (k->state != LINK_UP || !k->certified || k->shown == tls_material(ls->tls))
+            continue;
+        k->shown = tls_material(ls->tls);
+        if (!m.certificate.pem)
+            m.certificate.pem = blob_str(tls_certificate(ls->tls));
+        if (m.certificate.pem->len <= TLS_SHOWN_MAX && link_send(k, &m) != 0)
+            log_debug("our certificate could not be shown to %s at %s", k->name, k->addr);
+    }
+    msg_drop(&m);
+}
+
+void link_take_certificate(struct link *k, const struct blob *pem)
+{
+    char why[TLS_WHY];
+    int err;
+
+    if (!k->certified || !pem)
+        return;
+    err = tls_take_renewed(k->ls->tls, pem->data, &k->who, why);
+    if (!err) {
+        k->renewed = true;
+    } else if (err == HAWK_ESTALE) {
+        log_debug("%s at %s: %s; the link ends with the one that it was opened with", k->name, k->addr, why);
+    } else {
+        log_warn("%s at %s: %s; the link is closed", k->name, k->addr, why);
+        link_break(k, HAWK_EDENIED, why);
+    }
+}
+
+void links_each_renewed(struct links *ls, void (*fn)(void *arg, const char *peer, const struct identity *who),
+                        void *arg)
+{
+    list_foreach(&ls->all, n, next) {
+        struct link *k = container_of(n, struct link, node);
+
+        if (k->renewed && !k->what && k->state == LINK_UP)
+            fn(arg, k->addr, &k->who);
+        k->renewed = false;
+    }
+}
+
 void links_check_peers(struct links *ls)
 {
     list_foreach(&ls->all, n, next) {

@@ -43,6 +43,8 @@ struct link {
     char name[LIMIT_NAME_BYTES + 1];
     bool certified;      /* its certificate says so, too */
     struct identity who; /* if so: whom that is for, from the time that the stream is open */
+    bool renewed;        /* accepted: `who` is of a certificate that its connection does not know of */
+    uint32_t shown;      /* tls_material() of our certificate that the peer knows */
 
     /* dialled */
     grpc_channel *channel;
@@ -53,6 +55,7 @@ struct link {
      * overrun. */
     uint8_t patience;
     bool complained; /* the log says already that the peer cannot be reached */
+    bool plain;      /* this attempt is without TLS, since the last one found none (tls_is_optional) */
     bool unwelcome;  /* the peer was there, and one side refused the other: coming up again is no news */
 
     /* the stream */

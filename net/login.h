@@ -22,10 +22,14 @@ struct login {
     char certificate[PATH_MAX], key[PATH_MAX], roots[PATH_MAX], dist[PATH_MAX];
 };
 
+/* Whether the user has named a directory in $HAWK_LOGIN. */
+bool login_is_named(void);
 /* The directory. False: the user has no home, or wants none. */
 bool login_dir(char dir[PATH_MAX]);
 /* The files in it. False: no credential is there. */
 bool login_find(struct login *l);
+/* Those in another directory. */
+bool login_find_in(const char *dir, struct login *l);
 /* Reads the addresses. False: there are none. */
 bool login_dists(const struct login *l, char *buf, size_t size);
 

@@ -107,6 +107,7 @@ struct server *server_new(struct loop *l, const struct server_config *c)
         front_new(l, &(struct front_config){
                          .connections_max = c->connections_max,
                          .per_address = c->unproven_per_address,
+                         .connect_rate = c->connect_rate,
                          .user_timeout_ms = c->keepalive_ms ? c->keepalive_ms : NET_KEEPALIVE_TIMEOUT_MS,
                          .tls = c->tls,
                          .plain = on_plain,
@@ -287,12 +288,14 @@ static bool calls_full(const struct server *s, const struct front_conn *c, const
 }
 
 /* Why the caller may not make this call; NULL: it may. A client's token opens no link: only nodes have the
- * token that does. Whoever is invited has none. */
-static const char *why_not_allowed(const struct server *s, struct span shown, bool link, bool for_guests)
+ * token that does. Whoever is invited has none, nor, while TLS is optional, whoever shows a certificate. */
+static const char *why_not_allowed(const struct server *s, const struct asked *a, bool link, bool for_guests)
 {
+    const struct span shown = a->authorization;
     const char *nodes = s->node_token ? s->node_token : s->token;
 
-    if (!s->token || for_guests || (shown.data && token_matches(shown.data, shown.len, nodes)) ||
+    if (!s->token || for_guests || (tls_is_optional(s->tls) && a->conn && front_peer(a->conn)) ||
+        (shown.data && token_matches(shown.data, shown.len, nodes)) ||
         (!link && shown.data && token_matches(shown.data, shown.len, s->token)))
         return NULL;
     return link ? "the nodes' token is missing or wrong: set cluster.node_token_file as on this daemon's "
@@ -390,8 +393,8 @@ static void dispatch_call(struct server *s, const struct asked *a)
 
     if (s->calls.stopping) {
         refuse_call(s, a, GRPC_STATUS_UNAVAILABLE, SERVER_STOPPING_TEXT);
-    } else if ((why = why_not_allowed(s, a->authorization, link,
-                                      m && call_may_pass(m->path, ROLE_GUEST, s->role))) != NULL) {
+    } else if ((why = why_not_allowed(s, a, link, m && call_may_pass(m->path, ROLE_GUEST, s->role))) !=
+               NULL) {
         refuse_call(s, a, GRPC_STATUS_UNAUTHENTICATED, why);
         if (a->conn)
             front_failed(a->conn, "its token is missing or wrong");
@@ -453,10 +456,22 @@ static void on_plain(void *arg, struct front_conn *conn)
 
 /* ---- Calls from gRPC ---- */
 
+static void on_renewed(void *arg, const char *peer, const struct identity *who)
+{
+    struct server *s = arg;
+    struct front_conn *c = front_find(s->front, peer);
+
+    if (c)
+        front_renew_peer(c, who);
+}
+
 void server_check_peers(struct server *s)
 {
-    if (s && s->tls)
-        front_check_peers(s->front);
+    if (!s || !s->tls)
+        return;
+    if (s->links)
+        links_each_renewed(s->links, on_renewed, s);
+    front_check_peers(s->front);
 }
 
 static void request_call(struct accept *a)
@@ -519,7 +534,9 @@ void server_start(struct server *s)
 
 struct server_counts server_counts(const struct server *s)
 {
-    struct server_counts c = {.calls = s->calls.made};
+    const struct front_counts front = front_counts(s->front);
+    struct server_counts c = {
+        .calls = s->calls.made, .connections_delayed = front.delayed, .connections_refused = front.refused};
 
     memcpy(c.failed, s->calls.failed, sizeof c.failed);
     return c;

@@ -39,6 +39,7 @@ struct tls;
 struct server_counts {
     uint64_t calls;                /* that came */
     uint64_t failed[SERVER_CODES]; /* that were refused or failed, by the code of the answer */
+    uint64_t connections_delayed, connections_refused;
 };
 
 struct server_config {
@@ -61,6 +62,7 @@ struct server_config {
     uint32_t connections_max; /* 0: half of the descriptors the process may have */
     /* Connections of one address without an accepted call; 0: the default (front.h). */
     uint32_t unproven_per_address;
+    uint32_t connect_rate; /* new connections of one address a second; 0: the default (front.h) */
     /* Nobody can reach the process any more, or the server cannot protect it: it must end. NULL: the
      * server only logs that. */
     void (*dead)(void *arg);

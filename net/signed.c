@@ -8,8 +8,10 @@
 #include <openssl/err.h>
 #include <openssl/sha.h>
 #include <openssl/x509v3.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define MAGIC "hawk signed 1\n"
 #define BATCH "hawk batch 1\n"
@@ -19,73 +21,102 @@
 
 /* ---- Hash trees ---- */
 
-static struct signed_hash hash_of(uint8_t kind, const uint8_t *a, size_t a_size, const uint8_t *b,
-                                  size_t b_size)
+/* Many hashes: each EVP_sha256() looks for its implementation anew, and each context costs more than a hash. */
+struct hasher {
+    EVP_MD *md;
+    EVP_MD_CTX *ctx;
+};
+
+static struct hasher hasher_new(void)
 {
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    struct hasher h = {EVP_MD_fetch(NULL, "SHA256", NULL), EVP_MD_CTX_new()};
+
+    CHECK(h.md && h.ctx);
+    return h;
+}
+
+static void hasher_free(struct hasher *h)
+{
+    EVP_MD_CTX_free(h->ctx);
+    EVP_MD_free(h->md);
+}
+
+static struct signed_hash hash_of(const struct hasher *h, uint8_t kind, const uint8_t *a, size_t a_size,
+                                  const uint8_t *b, size_t b_size)
+{
     struct signed_hash hash;
 
-    CHECK(ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) == 1);
-    CHECK(EVP_DigestUpdate(ctx, &kind, 1) == 1);
-    CHECK(EVP_DigestUpdate(ctx, a, a_size) == 1);
-    CHECK(EVP_DigestUpdate(ctx, b, b_size) == 1);
-    CHECK(EVP_DigestFinal_ex(ctx, hash.bytes, NULL) == 1);
-    EVP_MD_CTX_free(ctx);
+    CHECK(EVP_DigestInit_ex2(h->ctx, h->md, NULL) == 1);
+    CHECK(EVP_DigestUpdate(h->ctx, &kind, 1) == 1);
+    CHECK(EVP_DigestUpdate(h->ctx, a, a_size) == 1);
+    CHECK(EVP_DigestUpdate(h->ctx, b, b_size) == 1);
+    CHECK(EVP_DigestFinal_ex(h->ctx, hash.bytes, NULL) == 1);
     return hash;
 }
 
 struct signed_hash signed_leaf(const uint8_t *bytes, size_t size)
 {
-    return hash_of(LEAF, bytes, size, NULL, 0);
+    struct hasher h = hasher_new();
+    struct signed_hash leaf = hash_of(&h, LEAF, bytes, size, NULL, 0);
+
+    hasher_free(&h);
+    return leaf;
 }
 
-static struct signed_hash node_above(const struct signed_hash *left, const struct signed_hash *right)
+struct signed_hash *signed_leaves(const uint8_t *bytes, const uint32_t *off, uint32_t n)
 {
-    return hash_of(INNER, left->bytes, SIGNED_HASH, right->bytes, SIGNED_HASH);
+    struct signed_hash *leaves = xcalloc(n, sizeof *leaves);
+    struct hasher h = hasher_new();
+
+    for (uint32_t i = 0; i < n; i++)
+        leaves[i] = hash_of(&h, LEAF, bytes + off[i], off[i + 1] - off[i], NULL, 0);
+    hasher_free(&h);
+    return leaves;
 }
 
-/* Replaces a level of n nodes by the one above it; returns that one's number of nodes. */
-static uint32_t climb(struct signed_hash *level, uint32_t n)
+static struct signed_hash node_above(const struct hasher *h, const struct signed_hash *left,
+                                     const struct signed_hash *right)
 {
-    for (uint32_t i = 0; i < n / 2; i++)
-        level[i] = node_above(&level[(size_t)2 * i], &level[(size_t)2 * i + 1]);
-    if (n % 2)
-        level[n / 2] = level[n - 1];
-    return n / 2 + n % 2;
+    return hash_of(h, INNER, left->bytes, SIGNED_HASH, right->bytes, SIGNED_HASH);
 }
 
-static struct signed_hash *level_of(const struct signed_hash *leaves, uint32_t n)
+struct signed_hash *signed_tree(const struct signed_hash *leaves, uint32_t n)
 {
-    struct signed_hash *level = xcalloc(n, sizeof *level);
+    struct hasher h = hasher_new();
+    struct signed_hash *nodes, *level;
 
-    memcpy(level, leaves, n * sizeof *level);
-    return level;
+    CHECK(n > 0);
+    level = nodes = xcalloc(tree_nodes(n), sizeof *nodes);
+    memcpy(nodes, leaves, n * sizeof *nodes);
+    for (; n > 1; n = tree_above(n)) {
+        struct signed_hash *above = level + n;
+        for (uint32_t i = 0; i < n / 2; i++)
+            above[i] = node_above(&h, &level[(size_t)2 * i], &level[(size_t)2 * i + 1]);
+        if (n % 2)
+            above[n / 2] = level[n - 1];
+        level = above;
+    }
+    hasher_free(&h);
+    return nodes;
 }
 
 struct signed_hash signed_root(const struct signed_hash *leaves, uint32_t n)
 {
-    struct signed_hash *level, root;
+    struct signed_hash *nodes = signed_tree(leaves, n), root = nodes[tree_nodes(n) - 1];
 
-    CHECK(n > 0);
-    level = level_of(leaves, n);
-    while (n > 1)
-        n = climb(level, n);
-    root = level[0];
-    free(level);
+    free(nodes);
     return root;
 }
 
-struct signed_proof signed_prove(const struct signed_hash *leaves, uint32_t n, uint32_t index)
+struct signed_proof signed_prove(const struct signed_hash *nodes, uint32_t n, uint32_t index)
 {
     struct signed_proof proof = {.index = index, .leaves = n};
-    struct signed_hash *level;
+    size_t places[TREE_PROOF_MAX];
 
     CHECK(index < n);
-    level = level_of(leaves, n);
-    for (; n > 1; n = climb(level, n), index /= 2)
-        if ((index ^ 1) < n)
-            proof.hashes[proof.n++] = level[index ^ 1];
-    free(level);
+    proof.n = tree_proof(n, index, places);
+    for (uint32_t i = 0; i < proof.n; i++)
+        proof.hashes[i] = nodes[places[i]];
     return proof;
 }
 
@@ -93,19 +124,24 @@ bool signed_root_of(const struct signed_hash *leaf, const struct signed_proof *p
                     struct signed_hash *root)
 {
     uint32_t used = 0, index = proof->index;
+    bool good = index < proof->leaves && proof->n <= SIGNED_PROOF_MAX;
+    struct hasher h;
 
-    if (index >= proof->leaves || proof->n > SIGNED_PROOF_MAX)
+    if (!good)
         return false;
+    h = hasher_new();
     *root = *leaf;
-    for (uint32_t n = proof->leaves; n > 1; n = n / 2 + n % 2, index /= 2) {
+    for (uint32_t n = proof->leaves; good && n > 1; n = tree_above(n), index /= 2) {
         if ((index ^ 1) >= n)
             continue;
-        if (used == proof->n)
-            return false;
-        *root = index % 2 ? node_above(&proof->hashes[used], root) : node_above(root, &proof->hashes[used]);
-        used++;
+        good = used < proof->n;
+        if (good) {
+            const struct signed_hash *other = &proof->hashes[used++];
+            *root = index % 2 ? node_above(&h, other, root) : node_above(&h, root, other);
+        }
     }
-    return used == proof->n;
+    hasher_free(&h);
+    return good && used == proof->n;
 }
 
 /* ---- Bytes ---- */
@@ -250,86 +286,188 @@ int signed_sign(EVP_PKEY *key, const struct signed_hash *leaves, uint32_t n,
     return good ? 0 : HAWK_EINVALID;
 }
 
-static bool signature_fits(X509 *credential, const struct signed_hash *leaf, const struct signed_proof *batch,
+static bool signature_fits(X509 *credential, const uint8_t bytes[BATCH_BYTES],
                            const struct signed_signature *signature)
 {
     EVP_PKEY *key = X509_get0_pubkey(credential);
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    uint8_t bytes[BATCH_BYTES];
-    struct signed_hash root;
-    bool good = ctx && key && signature->size <= SIGNED_SIGNATURE_MAX && signed_root_of(leaf, batch, &root);
+    bool good = ctx && key && EVP_DigestVerifyInit(ctx, NULL, digest_of(key), NULL, key) == 1 &&
+                EVP_DigestVerify(ctx, signature->bytes, signature->size, bytes, BATCH_BYTES) == 1;
 
-    if (good) {
-        batch_bytes(bytes, batch->leaves, &root);
-        good = EVP_DigestVerifyInit(ctx, NULL, digest_of(key), NULL, key) == 1 &&
-               EVP_DigestVerify(ctx, signature->bytes, signature->size, bytes, sizeof bytes) == 1;
-    }
     EVP_MD_CTX_free(ctx);
     ERR_clear_error();
     return good;
 }
 
-/* The chain, with the names that the root may sign, at the checker's time. */
-static bool root_signed(const struct signed_checker *checker, X509 *credential)
+/* The name of the cluster whose root this is. */
+static void cluster_of(X509 *root, char cluster[SIGNED_CLUSTER_TEXT])
 {
-    X509_STORE *store = X509_STORE_new();
+    unsigned char *key = NULL;
+    int n = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(root), &key);
+    uint8_t hash[SIGNED_HASH];
+
+    CHECK(n > 0 && SHA256(key, (size_t)n, hash));
+    OPENSSL_free(key);
+    for (unsigned i = 0; i < SIGNED_HASH; i++)
+        snprintf(cluster + (size_t)2 * i, 3, "%02x", hash[i]);
+}
+
+static int64_t seconds_of(const ASN1_TIME *t)
+{
+    struct tm tm;
+
+    return ASN1_TIME_to_tm(t, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
+}
+
+/* Sets the signer's cluster and when his chain holds. */
+static void read_chain(STACK_OF(X509) * chain, struct signer *s)
+{
+    int n = sk_X509_num(chain);
+
+    s->from_s = INT64_MIN;
+    s->until_s = INT64_MAX;
+    for (int i = 0; i < n; i++) {
+        int64_t from_s = seconds_of(X509_get0_notBefore(sk_X509_value(chain, i)));
+        int64_t until_s = seconds_of(X509_get0_notAfter(sk_X509_value(chain, i)));
+        s->from_s = from_s > s->from_s ? from_s : s->from_s;
+        s->until_s = until_s < s->until_s ? until_s : s->until_s;
+    }
+    cluster_of(sk_X509_value(chain, n - 1), s->cluster);
+}
+
+/* Sets all but whom the credential is for. */
+static bool follow_chain(X509_STORE *roots, X509 *credential, int64_t now_s, struct signer *s)
+{
     X509_STORE_CTX *ctx = X509_STORE_CTX_new();
     bool good;
 
-    CHECK(store && ctx);
-    good = X509_STORE_add_cert(store, checker->user_root) == 1 &&
-           X509_STORE_CTX_init(ctx, store, credential, NULL) == 1;
+    CHECK(ctx);
+    good = X509_STORE_CTX_init(ctx, roots, credential, NULL) == 1;
     if (good) {
-        X509_VERIFY_PARAM_set_time(X509_STORE_CTX_get0_param(ctx), (time_t)checker->now_s);
+        X509_VERIFY_PARAM_set_time(X509_STORE_CTX_get0_param(ctx), (time_t)now_s);
         good = X509_verify_cert(ctx) == 1;
     }
+    if (good)
+        read_chain(X509_STORE_CTX_get0_chain(ctx), s);
     X509_STORE_CTX_free(ctx);
-    X509_STORE_free(store);
     ERR_clear_error();
     return good;
 }
 
-static enum signed_verdict check_credential(const struct signed_checker *checker, X509 *credential,
-                                            const struct signed_head *head)
+bool signed_cluster(X509_STORE *roots, X509 *credential, int64_t now_s, char cluster[SIGNED_CLUSTER_TEXT])
 {
-    struct identity who;
+    struct signer s;
 
-    if (!root_signed(checker, credential) || !tls_certificate_names(credential, &who) ||
-        who.role != ROLE_NONE)
-        return SIGNED_CREDENTIAL;
-    if (checker->denied && denied_has(checker->denied, &who))
-        return SIGNED_DENIED;
-    if (!(who.scopes & SCOPE_SUBMIT))
-        return SIGNED_SCOPE;
-    if (strcmp(who.name, head->user) != 0)
-        return SIGNED_USER;
-    return identity_uid(&who) == head->uid ? SIGNED_GOOD : SIGNED_UID;
+    if (!follow_chain(roots, credential, now_s, &s))
+        return false;
+    memcpy(cluster, s.cluster, SIGNED_CLUSTER_TEXT);
+    return true;
 }
 
-enum signed_verdict signed_check(const struct signed_checker *checker, X509 *credential, const uint8_t *bytes,
-                                 size_t size, const struct signed_proof *batch,
-                                 const struct signed_signature *signature, struct signed_head *head)
+static enum signed_verdict verify_batch(const struct signed_checker *checker, const struct signed_seal *seal,
+                                        const uint8_t batch[BATCH_BYTES], struct signer *s)
 {
-    struct signed_head read;
-    struct signed_hash leaf;
+    const uint8_t *der = seal->credential;
+    X509 *credential = d2i_X509(NULL, &der, (long)seal->credential_size);
+    enum signed_verdict verdict = SIGNED_GOOD;
+
+    if (!credential)
+        verdict = SIGNED_FORM;
+    else if (!follow_chain(checker->roots, credential, checker->now_s, s) ||
+             !tls_certificate_names(credential, &s->who) || s->who.role != ROLE_NONE)
+        verdict = SIGNED_CREDENTIAL;
+    else if (!signature_fits(credential, batch, &seal->signature))
+        verdict = SIGNED_SIGNATURE;
+    if (checker->batches)
+        batches_count(checker->batches);
+    X509_free(credential);
+    ERR_clear_error();
+    return verdict;
+}
+
+/* Of all that verify_batch() looks at, but roots and clock. */
+static struct signed_hash batch_key(const struct signed_seal *seal, const uint8_t batch[BATCH_BYTES])
+{
+    size_t room = seal->credential_size + 4 + SIGNED_SIGNATURE_MAX + BATCH_BYTES;
+    uint8_t *bytes = xmalloc(room), *at = put(bytes, batch, BATCH_BYTES);
+    struct signed_hash key;
+
+    at = put_number(at, seal->signature.size, 4);
+    at = put(at, seal->signature.bytes, seal->signature.size);
+    at = put(at, seal->credential, seal->credential_size);
+    key = signed_leaf(bytes, (size_t)(at - bytes));
+    free(bytes);
+    return key;
+}
+
+/* Who signed the batch with this root. A batch of one is not kept: nothing else is in it. */
+static enum signed_verdict find_signer(const struct signed_checker *checker, const struct signed_seal *seal,
+                                       const struct signed_hash *root, struct signer *s)
+{
+    bool keep = checker->batches && seal->batch.leaves > 1;
+    const struct signer *known;
+    uint8_t batch[BATCH_BYTES];
     enum signed_verdict verdict;
+    struct signed_hash key;
+
+    batch_bytes(batch, seal->batch.leaves, root);
+    if (!keep)
+        return verify_batch(checker, seal, batch, s);
+    key = batch_key(seal, batch);
+    known = batches_find(checker->batches, key.bytes, checker->now_s);
+    if (known) {
+        *s = *known;
+        return SIGNED_GOOD;
+    }
+    verdict = verify_batch(checker, seal, batch, s);
+    if (verdict == SIGNED_GOOD)
+        batches_add(checker->batches, key.bytes, s);
+    return verdict;
+}
+
+/* Whether the signer may submit this, now. */
+static enum signed_verdict check_signer(const struct signed_checker *checker, const struct signer *s,
+                                        const struct signed_head *head)
+{
+    if (checker->denied && denied_has(checker->denied, &s->who))
+        return SIGNED_DENIED;
+    if (!(s->who.scopes & SCOPE_SUBMIT))
+        return SIGNED_SCOPE;
+    if (strcmp(s->who.name, head->user) != 0)
+        return SIGNED_USER;
+    if (identity_uid(&s->who) != head->uid)
+        return SIGNED_UID;
+    if (strcmp(s->cluster, head->cluster) != 0)
+        return SIGNED_CLUSTER;
+    if (head->not_after_s < checker->now_s)
+        return SIGNED_EXPIRED;
+    if (head->not_after_s - checker->now_s > SIGNED_LIFE_S_MAX + SIGNED_CLOCKS_S)
+        return SIGNED_LIFE;
+    return SIGNED_GOOD;
+}
+
+enum signed_verdict signed_check(const struct signed_checker *checker, const uint8_t *bytes, size_t size,
+                                 const struct signed_seal *seal, struct signed_head *head, int64_t *until_s)
+{
+    struct signed_hash leaf, root;
+    enum signed_verdict verdict;
+    struct signed_head read;
+    struct signer signer;
 
     *head = (struct signed_head){0};
+    *until_s = 0;
     if (!signed_read(bytes, size, &read))
         return SIGNED_FORM;
-    verdict = check_credential(checker, credential, &read);
+    leaf = signed_leaf(bytes, size);
+    if (seal->signature.size > SIGNED_SIGNATURE_MAX || !signed_root_of(&leaf, &seal->batch, &root))
+        return SIGNED_SIGNATURE;
+    verdict = find_signer(checker, seal, &root, &signer);
+    if (verdict == SIGNED_GOOD)
+        verdict = check_signer(checker, &signer, &read);
     if (verdict != SIGNED_GOOD)
         return verdict;
-    leaf = signed_leaf(bytes, size);
-    if (!signature_fits(credential, &leaf, batch, signature))
-        return SIGNED_SIGNATURE;
-    if (strcmp(read.cluster, checker->cluster) != 0)
-        return SIGNED_CLUSTER;
-    if (read.not_after_s < checker->now_s)
-        return SIGNED_EXPIRED;
-    if (read.not_after_s - checker->now_s > SIGNED_LIFE_S_MAX + SIGNED_CLOCKS_S)
-        return SIGNED_LIFE;
     *head = read;
+    *until_s = read.not_after_s < signer.until_s ? read.not_after_s : signer.until_s - 1;
     return SIGNED_GOOD;
 }
 

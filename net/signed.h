@@ -2,7 +2,8 @@
  * reads from them, and from nothing else, what to run.
  *
  *   "hawk signed 1\n"
- *   cluster, user      each: length (1 byte), text
+ *   cluster, user      each: length (1 byte), text; the cluster is the SHA-256, in hex, of the public key (DER) of the
+ *                      root that signed the user's credential
  *   uid                4 bytes; numbers are big-endian
  *   nonce              16 bytes: names the submission, for ever
  *   not_after_s        8 bytes, seconds since 1970
@@ -11,7 +12,8 @@
  *   spec               4 bytes of length, bytes: what all tasks have in common
  *
  * A signature covers a batch: "hawk batch 1\n", the number of submissions (4 bytes), the root of the hash tree over
- * their bytes. Each submission carries the signature and its place in the batch; one alone is a batch of one.
+ * their bytes. Each submission carries the signature and its place in the batch; one alone is a batch of one. Who has
+ * verified a batch need not do so for its next submission (net/batches.h).
  *
  * The hash tree is that of RFC 6962 with SHA-256: leaves and inner nodes are hashed with different first bytes, and an
  * odd node moves up unchanged. A proof has at most 32 hashes. No I/O, no clock. */
@@ -19,6 +21,8 @@
 #define HAWK_NET_SIGNED_H
 
 #include "base/err.h"
+#include "msg/tree.h"
+#include "net/batches.h"
 #include "net/denied.h"
 #include "net/identity.h"
 
@@ -28,9 +32,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SIGNED_HASH 32u
+#define SIGNED_HASH TREE_HASH
 #define SIGNED_NONCE 16u
-#define SIGNED_PROOF_MAX 32u         /* hashes */
+#define SIGNED_PROOF_MAX TREE_PROOF_MAX /* hashes */
+#define SIGNED_CLUSTER_TEXT (2 * SIGNED_HASH + 1)
 #define SIGNED_SIGNATURE_MAX 128u    /* bytes */
 #define SIGNED_BYTES_MAX (16u << 20) /* of one submission, without what its tasks have of their own */
 #define SIGNED_LIFE_S_MAX (INT64_C(7) * 24 * 3600) /* not_after_s is at most so far ahead */
@@ -63,6 +68,14 @@ struct signed_signature {
     uint8_t bytes[SIGNED_SIGNATURE_MAX];
 };
 
+/* What shows that a submission is its user's. */
+struct signed_seal {
+    const uint8_t *credential; /* DER; borrowed */
+    size_t credential_size;
+    struct signed_signature signature; /* of the batch, */
+    struct signed_proof batch;         /* in which the submission has this place */
+};
+
 #define SIGNED_VERDICTS(X)                                                                                   \
     X(GOOD, "it is good")                                                                                    \
     X(FORM, "these bytes are no signed submission")                                                          \
@@ -83,9 +96,9 @@ enum signed_verdict {
 
 /* What whoever checks knows by himself, and not from who sent the submission. */
 struct signed_checker {
-    X509 *user_root;
-    const char *cluster;
+    X509_STORE *roots;           /* the cluster's: of these the user root alone may sign users */
     const struct denied *denied; /* NULL: nobody is revoked */
+    struct batches *batches;     /* verified by these roots; NULL: each submission is verified by itself */
     int64_t now_s;               /* since 1970 */
 };
 
@@ -93,15 +106,23 @@ struct signed_checker {
 
 /* The hash of a leaf. */
 struct signed_hash signed_leaf(const uint8_t *bytes, size_t size);
-/* The root of a tree of n leaves, at least one. */
+/* Those of n texts, of which text i begins at off[i]: the caller's to free. */
+struct signed_hash *signed_leaves(const uint8_t *bytes, const uint32_t *off, uint32_t n);
+/* All nodes of the tree of n leaves, at least one, as msg/tree.h has them: the caller's to free. */
+struct signed_hash *signed_tree(const struct signed_hash *leaves, uint32_t n);
+/* The root of that tree. */
 struct signed_hash signed_root(const struct signed_hash *leaves, uint32_t n);
-/* Shows that leaf `index` (below n) is in that tree. */
-struct signed_proof signed_prove(const struct signed_hash *leaves, uint32_t n, uint32_t index);
+/* Shows that leaf `index` (below n) is in the tree with these nodes. */
+struct signed_proof signed_prove(const struct signed_hash *nodes, uint32_t n, uint32_t index);
 /* The root that a leaf and its proof lead to. False: no tree has such a proof. */
 bool signed_root_of(const struct signed_hash *leaf, const struct signed_proof *proof,
                     struct signed_hash *root);
 
 /* ---- Submissions ---- */
+
+/* The cluster's name in submissions that this credential signs. False: none of the roots has signed it, or it has
+ * expired. */
+bool signed_cluster(X509_STORE *roots, X509 *credential, int64_t now_s, char cluster[SIGNED_CLUSTER_TEXT]);
 
 /* The bytes of a submission, the caller's to free. HAWK_EINVALID: names or spec are too long, or there are no tasks. */
 HAWK_MUST_USE int signed_write(const struct signed_head *head, uint8_t **bytes, size_t *size);
@@ -111,11 +132,11 @@ bool signed_read(const uint8_t *bytes, size_t size, struct signed_head *head);
  * cannot sign. */
 HAWK_MUST_USE int signed_sign(EVP_PKEY *key, const struct signed_hash *leaves, uint32_t n,
                               struct signed_signature *signature);
-/* Whether the user asked for this submission; *head is set when the verdict is SIGNED_GOOD. `batch` says where the
- * submission stands in its batch. */
-enum signed_verdict signed_check(const struct signed_checker *checker, X509 *credential, const uint8_t *bytes,
-                                 size_t size, const struct signed_proof *batch,
-                                 const struct signed_signature *signature, struct signed_head *head);
+/* Whether the user asked for this submission. When the verdict is SIGNED_GOOD, *head is set, and *until_s is the last
+ * second at which the submission and its credential hold. A batch that checker->batches knows costs hashes alone; one
+ * of several submissions is added to them. */
+enum signed_verdict signed_check(const struct signed_checker *checker, const uint8_t *bytes, size_t size,
+                                 const struct signed_seal *seal, struct signed_head *head, int64_t *until_s);
 /* Whether what a task has of its own (size bytes) is what the user signed for that task, proof->index. */
 bool signed_task_fits(const struct signed_head *head, const uint8_t *bytes, size_t size,
                       const struct signed_proof *proof);

@@ -5,7 +5,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/units.h"
+#include "net/batches.h"
 #include "net/denied.h"
+#include "net/signed.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,11 +46,13 @@ struct tls {
     struct look look[FILES]; /* of the last attempt to read them */
     int64_t looked_us;
     struct material now;
-    uint32_t materials;    /* times that something was read */
-    bool bad;              /* the last attempt failed */
-    bool told;             /* and the log says so */
-    bool guests;           /* may come in */
-    struct denied *denied; /* NULL: nobody is */
+    uint32_t materials; /* times that something was read */
+    bool bad;           /* the last attempt failed */
+    bool told;          /* and the log says so */
+    bool guests;        /* may come in */
+    bool optional;
+    struct denied *denied;   /* NULL: nobody is */
+    struct batches *batches; /* that were verified by the roots in `now` */
 };
 
 /* ---- Files ---- */
@@ -224,10 +228,9 @@ static bool use_key(SSL_CTX *ctx, const char *text)
     return good;
 }
 
-static bool use_roots(SSL_CTX *ctx, const char *text)
+bool tls_add_roots(X509_STORE *store, const char *text)
 {
     BIO *in = BIO_new_mem_buf(text, -1);
-    X509_STORE *store = SSL_CTX_get_cert_store(ctx);
     unsigned n = 0;
     X509 *root;
 
@@ -301,7 +304,7 @@ static bool material_use(struct material *m, char *const path[FILES], char why[T
                              ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH
                                  ? "it is not the key of tls.certificate"
                                  : openssl_reason());
-    if (!use_roots(m->accepting, m->text[ROOTS]))
+    if (!tls_add_roots(SSL_CTX_get_cert_store(m->accepting), m->text[ROOTS]))
         return complain_file(why, ROOTS, path[ROOTS], "no certificate of a root is in it");
     return true;
 }
@@ -332,6 +335,7 @@ struct tls *tls_new(const struct tls_files *f, char why[TLS_WHY])
     struct tls *t = xcalloc(1, sizeof *t);
 
     CHECK(tls_files_all(f));
+    t->batches = batches_new();
     t->path[CERTIFICATE] = xstrdup(f->certificate);
     t->path[KEY] = xstrdup(f->key);
     t->path[ROOTS] = xstrdup(f->roots);
@@ -349,11 +353,14 @@ struct tls *tls_new_guest(const char *roots)
 
     t->now.accepting = context_new();
     t->now.text[ROOTS] = xstrdup(roots);
-    if (use_roots(t->now.accepting, roots))
+    if (tls_add_roots(SSL_CTX_get_cert_store(t->now.accepting), roots))
         return t;
     tls_free(t);
     return NULL;
 }
+
+void tls_make_optional(struct tls *t) { t->optional = true; }
+bool tls_is_optional(const struct tls *t) { return t && t->optional; }
 
 void tls_take_guests(struct tls *t)
 {
@@ -367,6 +374,7 @@ void tls_free(struct tls *t)
         return;
     material_free(&t->now);
     denied_free(t->denied);
+    batches_free(t->batches);
     for (int i = 0; i < FILES; i++)
         free(t->path[i]);
     free(t);
@@ -391,6 +399,7 @@ static bool read_anew(struct tls *t, char why[TLS_WHY])
     material_free(&t->now);
     t->now = m;
     t->materials++;
+    batches_forget(t->batches);
     return true;
 }
 
@@ -422,6 +431,62 @@ void tls_refresh(struct tls *t, int64_t now_us)
 }
 
 uint32_t tls_material(const struct tls *t) { return t->materials; }
+const char *tls_certificate(const struct tls *t) { return t->now.text[CERTIFICATE]; }
+
+/* ---- A peer's renewed certificate ---- */
+
+/* Whether our roots have signed a text's first certificate, and it is good now. */
+static bool is_signed(const struct tls *t, const char *pem, struct identity *who, char why[TLS_WHY])
+{
+    BIO *in = BIO_new_mem_buf(pem, -1);
+    X509 *own = PEM_read_bio_X509(in, NULL, NULL, NULL), *other;
+    STACK_OF(X509) *others = sk_X509_new_null();
+    X509_STORE_CTX *ctx = X509_STORE_CTX_new();
+    bool good = own && tls_certificate_names(own, who);
+
+    CHECK(others && ctx);
+    if (!good)
+        snprintf(why, TLS_WHY, "what it shows is no node's certificate");
+    while (good && (other = PEM_read_bio_X509(in, NULL, NULL, NULL)))
+        CHECK(sk_X509_push(others, other) > 0);
+    if (good && (X509_STORE_CTX_init(ctx, SSL_CTX_get_cert_store(t->now.accepting), own, others) != 1 ||
+                 X509_verify_cert(ctx) != 1)) {
+        snprintf(why, TLS_WHY, "the certificate that it shows is not good: %s",
+                 X509_verify_cert_error_string(X509_STORE_CTX_get_error(ctx)));
+        good = false;
+    }
+    X509_STORE_CTX_free(ctx);
+    sk_X509_pop_free(others, X509_free);
+    X509_free(own);
+    BIO_free(in);
+    ERR_clear_error();
+    return good;
+}
+
+int tls_take_renewed(const struct tls *t, const char *pem, struct identity *who, char why[TLS_WHY])
+{
+    struct identity shown;
+    char text[IDENTITY_TEXT];
+
+    if (strlen(pem) > TLS_SHOWN_MAX) {
+        snprintf(why, TLS_WHY, "the certificate that it shows has more than %u bytes", TLS_SHOWN_MAX);
+        return HAWK_EDENIED;
+    }
+    if (!is_signed(t, pem, &shown, why))
+        return HAWK_EDENIED;
+    if (shown.role != who->role || strcmp(shown.name, who->name) != 0) {
+        snprintf(why, TLS_WHY, "the certificate that it shows is for somebody else, %s",
+                 identity_text(&shown, text));
+        return HAWK_EDENIED;
+    }
+    if (memcmp(shown.key, who->key, sizeof shown.key) != 0 || shown.until_s <= who->until_s) {
+        snprintf(why, TLS_WHY, "the certificate that it shows is for another key, or no newer");
+        return HAWK_ESTALE;
+    }
+    *who = shown;
+    return 0;
+}
+
 const struct identity *tls_identity(const struct tls *t) { return &t->now.who; }
 
 SSL_CTX *tls_accepting(const struct tls *t)
@@ -465,6 +530,25 @@ grpc_channel_credentials *tls_foreign(const struct tls_files *f, char why[TLS_WH
     return made;
 }
 
+/* ---- Submissions ---- */
+
+bool tls_signs(const struct tls *t, struct tls_signer *signer)
+{
+    const struct identity *who = &t->now.who;
+
+    *signer = (struct tls_signer){.certificate = SSL_CTX_get0_certificate(t->now.accepting),
+                                  .key = SSL_CTX_get0_privatekey(t->now.accepting)};
+    return who->role == ROLE_NONE && who->scopes & SCOPE_SUBMIT && signer->certificate && signer->key;
+}
+
+void tls_checker(const struct tls *t, struct signed_checker *checker)
+{
+    *checker = (struct signed_checker){.roots = SSL_CTX_get_cert_store(t->now.accepting),
+                                       .denied = t->denied,
+                                       .batches = t->batches,
+                                       .now_s = (int64_t)time(NULL)};
+}
+
 /* ---- Peers that are good no more ---- */
 
 int tls_deny(struct tls *t, const char *text, char *why, size_t size)
@@ -481,6 +565,8 @@ int tls_deny(struct tls *t, const char *text, char *why, size_t size)
     t->denied = d;
     return 1;
 }
+
+uint64_t tls_signatures_verified(const struct tls *t) { return batches_counted(t->batches); }
 
 uint64_t tls_denied_version(const struct tls *t) { return t->denied ? denied_version(t->denied) : 0; }
 

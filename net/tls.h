@@ -43,14 +43,39 @@ void tls_free(struct tls *t); /* NULL is fine; what it has given out stays good 
 /* Reads files that have changed, at most once in TLS_LOOK_US. What cannot be read changes nothing; the log says
  * so, once, when that lasts. Call it before a connection begins. */
 void tls_refresh(struct tls *t, int64_t now_us);
+/* As a cluster goes from tokens to TLS (tls.optional): accepted connections may be plain, and links are dialled without
+ * TLS to peers that do not answer with it. Whoever has no certificate needs a token. */
+void tls_make_optional(struct tls *t);
+bool tls_is_optional(const struct tls *t); /* NULL: false */
 /* From now on accepted connections need no certificate: whoever shows none is ROLE_GUEST. */
 void tls_take_guests(struct tls *t);
 /* For dialling without a certificate. roots: PEM. NULL: no certificate of a root is in it. */
 struct tls *tls_new_guest(const char *roots);
 /* A number that changes with what the files hold. */
 uint32_t tls_material(const struct tls *t);
+/* Our certificate (PEM), with those that follow it in the file; borrowed until the next tls_refresh. */
+const char *tls_certificate(const struct tls *t);
+/* A peer, known as *who by the certificate of its connection, shows another one (PEM, with those that it needs besides
+ * to reach a root). If that is for the same node and key, and lives longer, *who becomes what it says: the connection
+ * has proven that the peer has the key. HAWK_ESTALE: another key, or no longer life; the peer is as good as it was.
+ * HAWK_EDENIED: it is somebody else's, or our roots have not signed it, or it is over. why: a reason for people. */
+#define TLS_SHOWN_MAX 16384u /* bytes of such a text */
+HAWK_MUST_USE int tls_take_renewed(const struct tls *t, const char *pem, struct identity *who,
+                                   char why[TLS_WHY]);
 /* Whom this process' certificate is for. */
 const struct identity *tls_identity(const struct tls *t);
+/* A user's, borrowed until the next tls_refresh: with what he signs submissions. */
+struct tls_signer {
+    X509 *certificate;
+    EVP_PKEY *key;
+};
+/* False: this process' certificate is no user's who may submit. */
+bool tls_signs(const struct tls *t, struct tls_signer *signer);
+/* What this process checks submissions by (net/signed.h), now; borrowed until the next tls_refresh. */
+struct signed_checker;
+void tls_checker(const struct tls *t, struct signed_checker *checker);
+/* How many signatures checkers of this process have verified, good or not. */
+uint64_t tls_signatures_verified(const struct tls *t);
 /* For connections that are accepted. The caller's to keep: SSL_CTX_free. */
 SSL_CTX *tls_accepting(const struct tls *t);
 /* For connections that are dialled; gRPC must run. Borrowed until the next tls_refresh. */
@@ -66,6 +91,9 @@ int tls_deny(struct tls *t, const char *text, char *why, size_t size);
 uint64_t tls_denied_version(const struct tls *t); /* 0: there is no list */
 /* Why a peer's certificate is good no more, or NULL. Static. */
 const char *tls_why_not(const struct tls *t, const struct identity *who);
+
+/* Adds the certificates of a PEM text. False: there is none that can be added. */
+bool tls_add_roots(X509_STORE *store, const char *text);
 
 /* Reads whom a certificate is for, and how long it is good. False: nobody, or more than one. */
 bool tls_certificate_names(X509 *certificate, struct identity *who);

@@ -39,6 +39,10 @@ static bool parse_setting(struct run_as_config *c, const char *key, const char *
         if (*value != '/')
             return wrong(why, line, "hawk: must be an absolute path");
         c->hawk = value;
+    } else if (strcmp(key, "user_root") == 0) {
+        if (*value != '/')
+            return wrong(why, line, "user_root: must be an absolute path");
+        c->user_root = value;
     } else if (strcmp(key, "caller") == 0) {
         if (!run_as_is_name(value) || c->callers_n == RUN_AS_CALLERS)
             return wrong(why, line, "caller: must be a user's name, and at most %d", RUN_AS_CALLERS);

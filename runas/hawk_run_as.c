@@ -1,9 +1,11 @@
 /* hawk-run-as: starts a user's runner. It is installed setuid root, for a worker's agent that has no privilege.
  *
  *   hawk-run-as check         Does its caller and its configuration permit anything? Exit code 0: yes.
- *   hawk-run-as start USER    Becomes two processes. The runner is the user's: `hawk spawner`, from the path in the
+ *   hawk-run-as start USER    Becomes two processes. The runner is the user's: `hawk-runner`, by the path in the
  *                             configuration. It gets descriptors 3 (its socket to the agent), 4 (the socket where later
- *                             agents connect), and 2 for errors until it runs. The keeper is its parent.
+ *                             agents connect), and 2 for errors until it runs. The keeper is its parent. Where the
+ *                             configuration names the user root, the runner is `hawk spawner signed`, with the file
+ *                             as descriptor 6: it runs what its user has signed, whatever the caller says.
  *
  * The keeper ends what the user started, from outside: the user can kill, stop or imitate his own runner, but cannot
  * signal or trace the keeper. It runs as the caller, and keeps CAP_KILL alone. It is the subreaper: all that the runner
@@ -40,6 +42,7 @@
 #define SOCKET_FD 3
 #define LISTEN_FD 4
 #define HAWK_FD 5
+#define ROOT_FD 6          /* user_root */
 #define LOOK_NS 5000000    /* between two looks at children that are being killed */
 #define CHILDREN_MAX 65536 /* bytes of their list that one look reads */
 
@@ -136,13 +139,22 @@ static void check_caller(const struct run_as_config *c)
     fail(EXIT_REFUSED, "uid %u is no caller that %s names", (unsigned)caller, RUN_AS_CONF);
 }
 
-/* The program's file: what is executed is what was looked at. */
-static int open_hawk(const struct run_as_config *c)
+static void open_at(const char *path, int how, int at, int flags)
 {
-    int fd = open(c->hawk, O_PATH | O_CLOEXEC);
+    int fd = open(path, how | O_CLOEXEC);
 
-    insist_on_root(c->hawk, fd);
-    return fd;
+    insist_on_root(path, fd);
+    if (dup2(fd, at) < 0 || fcntl(at, F_SETFD, flags) < 0)
+        fail(EXIT_FAILED, "no descriptor: %s", strerror(errno));
+}
+
+/* The program, and the user root: what is used is what was looked at. */
+static void open_files(const struct run_as_config *c)
+{
+    open_at(c->hawk, O_PATH, HAWK_FD, FD_CLOEXEC);
+    if (c->user_root)
+        open_at(c->user_root, O_RDONLY | O_NONBLOCK | O_NOCTTY, ROOT_FD, 0);
+    close_range((c->user_root ? ROOT_FD : HAWK_FD) + 1u, ~0u, 0);
 }
 
 static void find_user(const struct run_as_config *c, const char *name, struct passwd *user)
@@ -214,9 +226,10 @@ static char *new_variable(const char *name, const char *value)
     return text;
 }
 
-static noreturn void run_hawk(const struct passwd *user)
+static noreturn void run_hawk(const struct passwd *user, bool signed_alone)
 {
-    char *const argv[] = {(char[]){"hawk-runner"}, (char[]){"spawner"}, NULL};
+    char *const argv[] = {(char[]){"hawk-runner"}, (char[]){"spawner"},
+                          signed_alone ? (char[]){"signed"} : NULL, NULL};
     char *const env[] = {new_variable("HOME", user->pw_dir),
                          new_variable("USER", user->pw_name),
                          new_variable("LOGNAME", user->pw_name),
@@ -304,10 +317,7 @@ static noreturn void start_runner(const struct run_as_config *c, const char *nam
     check_socket(LISTEN_FD, true);
     close_range(LISTEN_FD + 1, ~0u, 0);
     find_user(c, name, &user);
-    int fd = open_hawk(c);
-    if (dup3(fd, HAWK_FD, O_CLOEXEC) < 0 && fd != HAWK_FD)
-        fail(EXIT_FAILED, "no descriptor: %s", strerror(errno));
-    close_range(HAWK_FD + 1, ~0u, 0);
+    open_files(c);
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
@@ -318,7 +328,7 @@ static noreturn void start_runner(const struct run_as_config *c, const char *nam
     if (runner == 0) {
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
-        run_hawk(&user);
+        run_hawk(&user, c->user_root != NULL);
     }
     drop_to_keeper();
     keep_runner(&all);
@@ -334,7 +344,7 @@ int main(int argc, char **argv)
     read_config(&c);
     check_caller(&c);
     if (argc == 2 && strcmp(argv[1], "check") == 0) {
-        open_hawk(&c);
+        open_files(&c);
         return 0;
     }
     if (argc == 3 && strcmp(argv[1], "start") == 0)

@@ -18,7 +18,8 @@
 #define RUN_AS_OVERFLOW_UID 65534u /* stands for users of other user namespaces */
 
 struct run_as_config {
-    const char *hawk; /* the program that users' runners are; absolute */
+    const char *hawk;      /* the program that users' runners are; absolute */
+    const char *user_root; /* the user root's certificate, absolute; NULL: runners need no signature */
     const char *callers[RUN_AS_CALLERS];
     unsigned callers_n;
     uid_t lowest_uid;

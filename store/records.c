@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "net/fields.h"
+#include "net/submission.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -63,6 +64,7 @@ static bool get_desc(struct wire *s, pb_wire_type_t wire, struct job_desc **v)
     struct span text;
 
     if (get_span(s, wire, &text) && codec_desc_decode(text.data, text.len, true, &d, why, sizeof why) == 0) {
+        submission_tree(d);
         job_desc_drop(*v);
         *v = d;
         return true;
@@ -130,6 +132,7 @@ static bool name_ok(struct blob **v, uint32_t max)
 #define OK_tasks(v, max) true
 #define OK_preset(v, max) true
 #define OK_at(v, max) true
+#define OK_figure(v, max) true
 
 /* A chosen number that is 0 has no field. So the choice as a whole is checked. */
 static bool choice_ok(const struct policy_choice *c)

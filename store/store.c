@@ -175,14 +175,14 @@ static void *thread_main(void *arg)
 
         if (!s->asked && !s->closing && (!s->pending.head || s->failing))
             wait_for_work(s);
-        asked = s->asked;
-        s->asked = false;
-        take_arrived(s);
         if (s->scrub_ms && !s->failing && !s->closing && now_ms() >= s->scrub_ms) {
             pthread_mutex_unlock(&s->lock);
             scrub_journal(s);
             pthread_mutex_lock(&s->lock);
         }
+        asked = s->asked;
+        s->asked = false;
+        take_arrived(s); /* in one go with the look at `closing`: what has arrived by then is written */
         if (s->closing && (!s->pending.head || s->abandoned || s->fenced || (s->failing && !asked)))
             break;
         if (!s->pending.head || s->fenced)

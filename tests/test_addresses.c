@@ -130,6 +130,32 @@ static void wrong_tokens_make_an_address_distrusted(void **state)
     assert_false(address_is_distrusted(a, now_us));
 }
 
+/* A moment without connections is no way around the rate. */
+static void what_an_address_has_opened_is_remembered(void **state)
+{
+    struct address *a = address(1);
+
+    (void)state;
+    for (unsigned i = 0; i < 2 * ADDRESS_CONNECT_S; i++)
+        assert_true(address_may_connect(a, 2, now_us));
+    assert_false(address_may_connect(a, 2, now_us));
+    now_us += ADDRESSES_SWEEP_US;
+    (void)addresses_sweep(&as, now_us);
+    assert_ptr_equal(addresses_find(&as, a->net), a);
+    assert_false(address_may_connect(a, 2, now_us));
+    now_us += US_PER_S;
+    assert_true(address_may_connect(a, 2, now_us) && address_may_connect(a, 2, now_us));
+    assert_false(address_may_connect(a, 2, now_us));
+    a->waiting_n = 1;
+    now_us += ADDRESS_CONNECT_S * US_PER_S;
+    assert_int_equal(addresses_sweep(&as, now_us), TIME_NEVER);
+    assert_ptr_equal(addresses_find(&as, a->net), a);
+    a->waiting_n = 0;
+    now_us += ADDRESSES_SWEEP_US;
+    assert_int_equal(addresses_sweep(&as, now_us), TIME_NEVER);
+    assert_null(as.all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -137,6 +163,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             an_address_is_forgotten_once_it_is_idle_and_nothing_is_to_be_remembered, begin, end),
         cmocka_unit_test_setup_teardown(addresses_are_looked_through_at_most_so_often, begin, end),
+        cmocka_unit_test_setup_teardown(what_an_address_has_opened_is_remembered, begin, end),
         cmocka_unit_test_setup_teardown(wrong_tokens_make_an_address_distrusted, begin, end),
     };
 

@@ -358,7 +358,8 @@ static void test_views(void **state)
                          .class = CLASS_LONG,
                          .response_us = 9,
                          .done = 3};
-    struct task_view tv = {.task = 2, .state = TASK_DONE, .worker = {7}, .run_us = 4, .stolen = 1};
+    struct task_view tv = {
+        .task = 2, .state = TASK_DONE, .worker = {7}, .run_us = 4, .used = usage_of(3, 1 << 20), .stolen = 1};
     struct blob *text = blob_str("cannot enter /x");
     struct api_job job;
     struct api_task task;
@@ -369,6 +370,8 @@ static void test_views(void **state)
     assert_string_equal(job.name, "");
     api_task_from_view(&task, &tv, "w7");
     assert_int_equal(task.worker, 7);
+    assert_int_equal(task.cpu_us, 3);
+    assert_int_equal(task.mem_peak_bytes, 1 << 20);
     assert_true(task.stolen);
     assert_string_equal(task.worker_name, "w7");
     assert_string_equal(task.message, "");

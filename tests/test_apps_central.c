@@ -10,14 +10,30 @@ static void serves(struct talk *t, uint32_t worker, const char *name, bool on)
     blob_drop(b);
 }
 
-static void submit_app(struct cluster *c, uint64_t seq, uint32_t tasks, const char *name)
+static void serves_user(struct talk *t, uint32_t worker, const char *user, const char *name, bool on)
+{
+    struct blob *b = blob_str(name), *u = blob_str(user);
+
+    tell(t, APP, app, worker, .name = b, .user = u, .on = on);
+    blob_drop(b);
+    blob_drop(u);
+}
+
+static void submit_app_of(struct cluster *c, const char *user, uint64_t seq, uint32_t tasks, const char *name)
 {
     struct job_desc *d = desc_of("", tasks);
 
+    blob_drop(d->user);
+    d->user = blob_str(user);
     d->kind = PAYLOAD_APP;
     d->app = blob_str(name);
     tell(&c->t, LONG_SUBMIT, long_submit, c->d, .job = JOB(1, seq), .desc = d, .estimate_us = S, .epoch = 1);
     job_desc_drop(d);
+}
+
+static void submit_app(struct cluster *c, uint64_t seq, uint32_t tasks, const char *name)
+{
+    submit_app_of(c, "", seq, tasks, name);
 }
 
 static void returned(struct cluster *c, uint32_t worker, struct try_id id, size_t len)
@@ -88,6 +104,41 @@ static void long_tasks_go_where_their_application_is_served(void **state)
     serves(&c.t, c.w[2], "a", true);
     submit_app(&c, 3, 2, "a");
     expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[2]);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[2]);
+    end(&c);
+}
+
+/* Two names with one number (FNV-1a has no secret: whoever likes finds such a pair). */
+#define TWIN "8yn0iYCKYHlIj4-BwPqk"
+#define OTHER_TWIN "GReLUrM4wMqfg9yzV3KQ"
+
+static void long_tasks_go_to_their_users_executors_and_to_everybodys(void **state)
+{
+    struct cluster c;
+    const struct msg_app *m;
+
+    begin(&c, 3);
+    submit_app_of(&c, "ann", 1, 2, "a");
+    serves_user(&c.t, c.w[0], "bob", "a", true);
+    m = expect(&c.t, APP, app, c.d);
+    assert_true(m->on && strcmp(m->user->data, "bob") == 0);
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 0);
+    serves_user(&c.t, c.w[1], "ann", "a", true);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1]);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1]);
+    submit_app_of(&c, "carl", 2, 1, "a");
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 0);
+    serves(&c.t, c.w[2], "a", true);
+    assert_null(expect(&c.t, APP, app, c.d)->user);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[2]);
+    serves(&c.t, c.w[2], "a", false);
+    submit_app_of(&c, "carl", 3, 1, "a");
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 0);
+    /* A name with the same number is another application. */
+    submit_app(&c, 4, 1, OTHER_TWIN);
+    serves(&c.t, c.w[2], TWIN, true);
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 0);
+    serves(&c.t, c.w[2], OTHER_TWIN, true);
     expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[2]);
     end(&c);
 }
@@ -275,6 +326,7 @@ int main(void)
         cmocka_unit_test(who_serves_it_later_gets_its_share_of_what_waits),
         cmocka_unit_test(a_job_is_spread_over_those_that_serve_it),
         cmocka_unit_test(long_tasks_go_where_their_application_is_served),
+        cmocka_unit_test(long_tasks_go_to_their_users_executors_and_to_everybodys),
         cmocka_unit_test(handed_back_they_wait_for_another_and_nobody_is_held_off),
         cmocka_unit_test(what_a_task_returned_comes_before_its_end),
         cmocka_unit_test(results_have_a_limit),

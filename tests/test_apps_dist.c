@@ -9,6 +9,15 @@ static void app(struct talk *t, uint32_t node, const char *name, bool on)
     blob_drop(b);
 }
 
+static void app_of(struct talk *t, uint32_t node, const char *user, const char *name, bool on)
+{
+    struct blob *b = blob_str(name), *u = blob_str(user);
+
+    HEAR(t, CENTRAL, APP, app, .name = b, .user = u, .node = {node}, .on = on);
+    blob_drop(b);
+    blob_drop(u);
+}
+
 static struct job_desc *app_desc(uint32_t tasks, const char *name)
 {
     struct job_desc *d = desc_new(tasks, "");
@@ -40,6 +49,68 @@ static void only_who_serves_it_is_probed(void **state)
     submit(t, app_desc(1, "b"));
     says(t, "- SUBMITTED job=3.2");
     says(t, "104 PROBE job=3.2 estimate_us=0 count=2 class=0 app=");
+    talk_end(t);
+}
+
+/* Two names with one number (FNV-1a has no secret: whoever likes finds such a pair). */
+#define TWIN "8yn0iYCKYHlIj4-BwPqk"
+#define OTHER_TWIN "GReLUrM4wMqfg9yzV3KQ"
+
+static struct job_desc *desc_of_user(const char *user, const char *name)
+{
+    struct job_desc *d = app_desc(1, name);
+
+    blob_drop(d->user);
+    d->user = blob_str(user);
+    return d;
+}
+
+static void a_users_jobs_go_to_his_executors_and_to_everybodys(void **state)
+{
+    struct talk *t = talk_joined("sparrow", 4);
+
+    app_of(t, 101, "ann", "a", true);
+    app_of(t, 102, "bob", "a", true);
+    submit(t, desc_of_user("carl", "a"));
+    says(t, "- SUBMITTED job=3.1");
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_APP);
+    submit(t, desc_of_user("ann", "a"));
+    says(t, "- SUBMITTED job=3.2");
+    says(t, "101 PROBE job=3.2 estimate_us=0 count=2");
+    submit(t, desc_of_user("bob", "a"));
+    says(t, "- SUBMITTED job=3.3");
+    says(t, "102 PROBE job=3.3 estimate_us=0 count=2");
+    /* Everybody's: who waits is probed for there, whoever he is, and who comes later may be anywhere of these. */
+    app(t, 103, "a", true);
+    says(t, "103 PROBE job=3.2 estimate_us=0 count=1"); /* half of its probes were of no use at one worker */
+    says(t, "103 PROBE job=3.3 estimate_us=0 count=1");
+    says(t, "103 PROBE job=3.1 estimate_us=0 count=2");
+    app_of(t, 101, "ann", "a", false);
+    submit(t, desc_of_user("ann", "a"));
+    says(t, "- SUBMITTED job=3.4");
+    says(t, "103 PROBE job=3.4 estimate_us=0 count=2");
+    /* A worker may have both. */
+    app_of(t, 103, "dora", "a", true);
+    app(t, 103, "a", false);
+    submit(t, desc_of_user("dora", "a"));
+    says(t, "- SUBMITTED job=3.5");
+    says(t, "103 PROBE job=3.5 estimate_us=0 count=2");
+    submit(t, desc_of_user("ann", "a"));
+    says(t, "- SUBMITTED job=3.6");
+    assert_int_equal(block_of(t, 6), DIST_BLOCK_APP);
+    talk_end(t);
+}
+
+static void names_of_one_number_are_told_apart(void **state)
+{
+    struct talk *t = talk_joined("sparrow", 2);
+
+    app(t, 101, TWIN, true);
+    submit(t, app_desc(1, OTHER_TWIN));
+    says(t, "- SUBMITTED job=3.1");
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_APP);
+    app(t, 102, OTHER_TWIN, true);
+    says(t, "102 PROBE job=3.1 estimate_us=0 count=2");
     talk_end(t);
 }
 
@@ -268,6 +339,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_who_serves_it_is_probed),
+        cmocka_unit_test(a_users_jobs_go_to_his_executors_and_to_everybodys),
+        cmocka_unit_test(names_of_one_number_are_told_apart),
         cmocka_unit_test(without_a_worker_that_serves_it_a_job_waits),
         cmocka_unit_test(reservations_come_back_when_the_executor_goes),
         cmocka_unit_test(a_member_list_forgets_what_is_served),

@@ -64,7 +64,8 @@ static void on_event(void *arg, const struct msg *m)
     if (m->type == MSG_EXEC_STARTED)
         say("started %u; ", m->exec_started.run);
     else if (m->type == MSG_EXEC_APP)
-        say("%s %s; ", m->exec_app.name->data, m->exec_app.on ? "on" : "off");
+        say("%s%s%s %s; ", m->exec_app.name->data, m->exec_app.user ? "@" : "",
+            m->exec_app.user ? m->exec_app.user->data : "", m->exec_app.on ? "on" : "off");
     else if (m->type == MSG_EXEC_PAUSED)
         say("paused %u %d; ", m->exec_paused.run, m->exec_paused.err);
     else {
@@ -135,6 +136,111 @@ static void run(int64_t now_us, uint32_t i)
 static void answer(int64_t now_us, struct executor *x, uint32_t i, int32_t code, const char *text)
 {
     assert_int_equal(apps_result(a, now_us, x, ids[i], code, text, strlen(text)), 0);
+}
+
+/* Two names with one number (FNV-1a has no secret: whoever likes finds such a pair). */
+#define TWIN "8yn0iYCKYHlIj4-BwPqk"
+#define OTHER_TWIN "GReLUrM4wMqfg9yzV3KQ"
+
+/* Makes the job another user's, or of another application. */
+static void job_of(const char *user, const char *app)
+{
+    blob_drop(desc->user);
+    blob_drop(desc->app);
+    desc->user = blob_str(user);
+    desc->app = blob_str(app);
+}
+
+static struct executor *attach_of(const char *user, const char *app, const char *name)
+{
+    return attach_as(
+        &(struct executor_offer){.app = app, .name = name, .serves = user, .slots = 8, .unbounded = true});
+}
+
+static void an_executor_gets_its_users_tasks_alone(void **state)
+{
+    struct executor *ann = attach_of("ann", "sum", "a"), *bob, *all;
+
+    SAID("sum@ann on; ");
+    job_of("bob", "sum");
+    run(0, 0);
+    SAID("100 lost -25 ; ");
+    job_of("ann", "sum");
+    run(0, 1);
+    SAID("a gets 1; started 101; ");
+    bob = attach_of("bob", "sum", "b");
+    SAID("sum@bob on; ");
+    job_of("bob", "sum");
+    run(0, 2);
+    SAID("b gets 2; started 102; ");
+    job_of("", "sum"); /* nobody's job is not everybody's */
+    run(0, 3);
+    SAID("103 lost -25 ; ");
+    /* Those that everybody shares come after the user's own. */
+    all = attach_of("", "sum", "x");
+    SAID("sum on; ");
+    run(0, 4);
+    SAID("x gets 4; started 104; ");
+    job_of("ann", "sum");
+    run(0, 5);
+    SAID("a gets 5; started 105; ");
+    job_of("carl", "sum");
+    run(0, 6);
+    SAID("x gets 6; started 106; ");
+    apps_detach(a, 0, ann);
+    said[0] = '\0';
+    job_of("ann", "sum");
+    run(0, 7);
+    SAID("x gets 7; started 107; ");
+    apps_detach(a, 0, bob);
+    apps_detach(a, 0, all);
+}
+
+static void names_are_compared_in_full(void **state)
+{
+    struct executor *x = attach_of("bob", TWIN, "x"), *y;
+    struct blob *one = blob_str(TWIN), *other = blob_str(OTHER_TWIN);
+
+    assert_true(app_id(one) == app_id(other) && !app_eq(one, NULL, other, NULL));
+    blob_drop(one);
+    blob_drop(other);
+    said[0] = '\0';
+    job_of("bob", OTHER_TWIN);
+    run(0, 0);
+    SAID("100 lost -25 ; ");
+    y = attach_of("", OTHER_TWIN, "y");
+    said[0] = '\0';
+    run(0, 1);
+    SAID("y gets 1; started 101; ");
+    job_of("bob", TWIN);
+    run(0, 2);
+    SAID("x gets 2; started 102; ");
+    apps_detach(a, 0, x);
+    apps_detach(a, 0, y);
+}
+
+static void a_user_has_a_share_of_the_places(void **state)
+{
+    enum { SHARE = LIMIT_WORKER_APPS / APPS_USER_SHARE };
+    struct executor *x[SHARE], *more;
+    struct executor_offer o = {.name = "x", .serves = "ann", .slots = 1};
+    char why[200], app[16];
+
+    for (uint32_t i = 0; i < SHARE; i++) {
+        snprintf(app, sizeof app, "app%u", i);
+        o.app = app;
+        x[i] = attach_as(&o);
+    }
+    o.app = "one more";
+    assert_int_equal(apps_attach(a, 0, &o, NULL, &more, why, sizeof why), HAWK_ELIMIT);
+    assert_non_null(strstr(why, "32 applications of user ann"));
+    o.serves = "bob";
+    apps_detach(a, 0, attach_as(&o));
+    o.serves = "ann";
+    o.unbounded = true;
+    apps_detach(a, 0, attach_as(&o));
+    for (uint32_t i = 0; i < SHARE; i++)
+        apps_detach(a, 0, x[i]);
 }
 
 static void runs_go_to_who_has_room_and_wait_in_order(void **state)
@@ -535,6 +641,9 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
+        TEST(an_executor_gets_its_users_tasks_alone),
+        TEST(names_are_compared_in_full),
+        TEST(a_user_has_a_share_of_the_places),
         TEST(runs_go_to_who_has_room_and_wait_in_order),
         TEST(who_leaves_finishes_what_it_has),
         TEST(what_is_to_end_has_its_grace),

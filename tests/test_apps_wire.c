@@ -82,9 +82,13 @@ static void executors_are_understood(void **state)
     struct heard got = {0};
     char why[200];
 
-    attach_put_hello(
-        &b, &(struct attach_hello){
-                .app = "sum", .name = "x", .slots = 300, .pauses = true, .task_of = "3.17", .task = 5});
+    attach_put_hello(&b, &(struct attach_hello){.app = "sum",
+                                                .name = "x",
+                                                .slots = 300,
+                                                .pauses = true,
+                                                .task_of = "3.17",
+                                                .task = 5,
+                                                .resident_of = "3.18"});
     for (int i = 0; i < 2; i++)
         attach_put_result(&b,
                           &(struct attach_result){.id = UINT64_MAX - 1, .code = -5, .result = {"abc", 3}});
@@ -95,6 +99,7 @@ static void executors_are_understood(void **state)
     assert_string_equal(got.hello.app, "sum");
     assert_int_equal(got.hello.slots, 300);
     assert_string_equal(got.hello.task_of, "3.17");
+    assert_string_equal(got.hello.resident_of, "3.18");
     assert_int_equal(got.hello.task, 5);
     assert_true(got.hello.pauses && got.paused.id == 1u << 30 && got.paused.refused);
     assert_true(got.result.id == UINT64_MAX - 1 && got.result.code == -5 && got.result.result.len == 3);

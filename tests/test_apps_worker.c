@@ -45,6 +45,63 @@ static void central_hears_what_is_served(void **state)
     talk_end(&t);
 }
 
+static void served_of(struct talk *t, const char *user, bool on)
+{
+    struct blob *u = blob_str(user);
+
+    tell(t, EXEC_APP, exec_app, 0, .name = name_a, .user = u, .on = on);
+    expect(t, APP, app, CENTRAL, m->name == name_a && strcmp(m->user->data, user) == 0 && m->on == on);
+    blob_drop(u);
+}
+
+static uint32_t number_of(const char *user)
+{
+    struct blob *u = blob_str(user);
+    uint32_t number = user_number(u);
+
+    blob_drop(u);
+    return number;
+}
+
+static void probe_of(struct talk *t, uint64_t job, uint32_t n, const char *user)
+{
+    tell(t, PROBE, probe, DIST, .job = JOB(job), .count = n, .app = app_a(), .user = number_of(user));
+}
+
+static void an_executor_is_its_users(void **state)
+{
+    struct talk t;
+
+    talk_begin(&t, 1);
+    served_of(&t, "ann", true);
+    probe_of(&t, 1, 2, "bob");
+    expect(&t, PROBE_REFUSED, probe_refused, DIST, m->count == 2 && m->err == HAWK_ENO_EXECUTOR);
+    probe_app(&t, 2, 1, app_a()); /* nobody's */
+    expect(&t, PROBE_REFUSED, probe_refused, DIST, m->count == 1 && m->err == HAWK_ENO_EXECUTOR);
+    probe_of(&t, 3, 1, "ann");
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
+    launch(&t, 3, 0, 1);
+    starts(&t, 3, 0, DIST);
+    probe_of(&t, 4, 5, "ann");
+    served_of(&t, "bob", true);
+    probe_of(&t, 5, 6, "bob");
+    /* Ann's leaves: hers go back, and bob's stay. */
+    served_of(&t, "ann", false);
+    expect(&t, PROBE_REFUSED, probe_refused, DIST, m->job.v == JOB(4).v && m->count == 5);
+    assert_int_equal(counts_of(&t).reservations, 6);
+    /* Everybody's keeps bob's here when his own leaves. */
+    served(&t, name_a, true);
+    told(&t, name_a, true);
+    served_of(&t, "bob", false);
+    assert_int_equal(counts_of(&t).reservations, 6);
+    probe_of(&t, 6, 3, "ann");
+    served(&t, name_a, false);
+    told(&t, name_a, false);
+    expect(&t, PROBE_REFUSED, probe_refused, DIST, m->job.v == JOB(5).v && m->count == 6);
+    expect(&t, PROBE_REFUSED, probe_refused, DIST, m->job.v == JOB(6).v && m->count == 3);
+    talk_end(&t);
+}
+
 static void what_is_not_served_is_refused(void **state)
 {
     struct talk t;
@@ -252,6 +309,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(central_hears_what_is_served),
+        cmocka_unit_test(an_executor_is_its_users),
         cmocka_unit_test(what_is_not_served_is_refused),
         cmocka_unit_test(a_job_s_probes_are_for_one_application),
         cmocka_unit_test(a_run_that_finds_no_executor_costs_no_try),

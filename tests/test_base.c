@@ -531,6 +531,16 @@ static void what_is_not_utf8_is_mended(void **state)
     utf8_mend(NULL, 0);
 }
 
+static void a_text_is_cut_between_characters(void **state)
+{
+    static const char text[] = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x8c\xb3z"; /* of 1, 2, 3, 4 and 1 bytes */
+    static const size_t whole[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11};
+
+    for (size_t n = 0; n < sizeof text; n++)
+        assert_int_equal(utf8_whole(text, n), whole[n]);
+    assert_int_equal(utf8_whole("\x80\x80\x80\x80", 4), 4); /* no character */
+}
+
 static void what_acts_on_a_terminal_is_tamed(void **state)
 {
     static const char *const texts[][2] = {
@@ -577,6 +587,7 @@ int main(void)
         cmocka_unit_test(log_lines_of_one_kind_have_a_limit),
         cmocka_unit_test(log_cuts_what_is_too_long),
         cmocka_unit_test(what_is_not_utf8_is_mended),
+        cmocka_unit_test(a_text_is_cut_between_characters),
         cmocka_unit_test(what_acts_on_a_terminal_is_tamed),
     };
 

@@ -38,13 +38,20 @@ static void a_long_job_from_submission_to_the_end(void **state)
     expect_nothing_else(&c.t);
     /* So is its end. */
     c.t.now_us += 30 * S;
-    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 30 * S);
+    tell(&c.t, TASK_FINISHED, task_finished, c.w[0], .id = try_of(c.d, 1, 0, 1), .outcome = OUTCOME_EXITED,
+         .run_us = 30 * S, .used = usage_of(1500, 2000));
     m = expect_msg(&c.t, MSG_JOURNAL_TASK, 0);
     assert_int_equal(m->journal_task.state, TASK_DONE);
+    assert_int_equal(figure_value(m->journal_task.used.cpu_us), 1500);
+    assert_int_equal(figure_value(m->journal_task.used.mem_peak_bytes), 2000);
     expect_nothing_else(&c.t);
     tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = m->journal_task.token);
     assert_int_equal(expect(&c.t, FINISH_ACK, finish_ack, c.w[0])->id.task, 0);
-    assert_int_equal(expect_task(&c, 0, TASK_DONE)->run_us, 30 * S);
+    m = expect_msg(&c.t, MSG_LONG_TASK, c.d);
+    assert_int_equal(m->long_task.state, TASK_DONE);
+    assert_int_equal(m->long_task.run_us, 30 * S);
+    assert_int_equal(figure_value(m->long_task.used.cpu_us), 1500);
+    assert_int_equal(figure_value(m->long_task.used.mem_peak_bytes), 2000);
     m = expect_msg(&c.t, MSG_JOURNAL_JOB_END, 0);
     assert_int_equal(m->journal_job_end.state, JOB_DONE);
     expect_nothing_else(&c.t);

@@ -19,7 +19,7 @@ static void recover_from(struct cluster *c, bool w1_is_away)
     tell(&c->t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 1), .desc = d, .estimate_us = 9 * S, .epoch = 1);
     tell(&c->t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 2), .desc = d, .estimate_us = 9 * S, .epoch = 1);
     tell(&c->t, JOURNAL_TASK, journal_task, 0, .id = try_of(1, 1, 0, 1), .state = TASK_DONE,
-         .outcome = OUTCOME_EXITED, .run_us = 7 * S);
+         .outcome = OUTCOME_EXITED, .run_us = 7 * S, .used = usage_of(1700, 900));
     tell(&c->t, JOURNAL_JOB_END, journal_job_end, 0, .job = JOB(1, 2), .epoch = 1, .state = JOB_DONE);
     tell(&c->t, RECOVERED, recovered, 0, 0);
     expect_nothing_else(&c->t);
@@ -48,7 +48,10 @@ static void a_restarted_central_goes_on_with_what_runs(void **state)
     expect_task(&c, 1, TASK_RUNNING); /* whatever its attempt: the latest that is known */
     tell(&c.t, HELD_END, held_end, c.w[0], 0);
     tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1);
-    assert_int_equal(expect_task(&c, 0, TASK_DONE)->run_us, 7 * S);
+    const struct msg_long_task *told = expect_task(&c, 0, TASK_DONE);
+    assert_int_equal(told->run_us, 7 * S);
+    assert_int_equal(figure_value(told->used.cpu_us), 1700);
+    assert_int_equal(figure_value(told->used.mem_peak_bytes), 900);
     assert_int_equal(expect_task(&c, 1, TASK_RUNNING)->id.attempt, 3);
     expect_task(&c, 2, TASK_WAITING);
     assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, c.d)->err, 0);

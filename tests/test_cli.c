@@ -104,10 +104,12 @@ static void test_flag_errors(void **state)
         {"test --t=a", "hawk: test: no flag '--t=a': did you mean --text?\n"},
         {"test --hel", "hawk: test: no flag '--hel': did you mean --help?\n"},
         {"test --text", "hawk: test: --text needs its argument, TEXT\n"},
-        {"test -c", "hawk: test: --count needs its argument, N\n"},
+        {"test -c", "hawk: test: -c needs its argument, N\n"},
         {"test --yes=1", "hawk: test: --yes takes no argument\n"},
-        {"test -c 11", "hawk: test: --count takes a whole number within 1 and 10, not '11'\n"},
-        {"test -c 1x", "hawk: test: --count takes a whole number within 1 and 10, not '1x'\n"},
+        {"test -c 11", "hawk: test: -c takes a whole number within 1 and 10, not '11'\n"},
+        {"test -c 1x", "hawk: test: -c takes a whole number within 1 and 10, not '1x'\n"},
+        {"test -c 1 --count 11", "hawk: test: --count takes a whole number within 1 and 10, not '11'\n"},
+        {"test --count 1 -c11", "hawk: test: -c takes a whole number within 1 and 10, not '11'\n"},
         {"test --word lon", "hawk: test: --word is one of short|long|auto, not 'lon'\n"},
         {"test --share 170%",
          "hawk: test: --share takes a share within 0% and 100%, like 17% or 0.17, not '170%'\n"},
@@ -323,6 +325,35 @@ static void test_table(void **state)
     assert_string_equal(catch_end(1), "none\n");
 }
 
+/* Whether the table of a text of `width` characters and a note of 18 shows the column that may go, in lines of 40. */
+static bool shows_extra(int width, bool *whole)
+{
+    struct text_table t = {0};
+    char text[40] = "";
+    memset(text, 'x', (size_t)width);
+    table_columns(&t, "TEXT", "->EXTRA", ".NOTE", NULL);
+    table_cell(&t, "%s", text);
+    table_cell(&t, "%d", 12345);
+    table_cell(&t, "%s", "a note of eighteen");
+    setenv("COLUMNS", "40", 1);
+    catch_begin();
+    table_print(&t, NULL);
+    const char *printed = catch_end(1);
+    unsetenv("COLUMNS");
+    *whole = strstr(printed, text) != NULL;
+    return strstr(printed, "EXTRA") != NULL;
+}
+
+/* A column goes before a text is cut; prose is cut for it, down to 12. */
+static void test_columns_that_go_first(void **state)
+{
+    bool whole;
+    assert_true(shows_extra(10, &whole) && whole);
+    assert_true(shows_extra(19, &whole) && whole); /* 19 + 5 + 12, and the gaps */
+    assert_true(!shows_extra(20, &whole) && whole);
+    assert_true(!shows_extra(26, &whole));
+}
+
 /* Nothing in a name moves a terminal's cursor, changes it, or turns what follows; and a cut leaves whole characters. */
 static void test_clean_text(void **state)
 {
@@ -372,6 +403,7 @@ static void test_json(void **state)
                           .response_us = -1,
                           .first_start_us = 2,
                           .probes_sent = 4,
+                          .cpu_us = 2000,
                           .epoch = 1};
     struct api_task task = {.task = 1,
                             .state = TASK_FAILED,
@@ -382,7 +414,8 @@ static void test_json(void **state)
                             .worker_name = "w5",
                             .message = "",
                             .wait_us = 3,
-                            .run_us = -1};
+                            .run_us = -1,
+                            .cpu_us = 8};
     static const char *const times[] = {"submitted_at", "started_at", "ended_at"};
     json_t *o = job_json(&job);
     json_object_set_new(o, "task", task_json(&task, 10));
@@ -406,12 +439,14 @@ static void test_json(void **state)
         "  \"running\": 1,\n  \"done\": 1,\n  \"failed\": 0,\n  \"cancelled\": 0,\n  \"lost\": 0,\n"
         "  \"probes_sent\": 4,\n  \"probes_live\": 0,\n  \"probes_cancelled\": 0,\n  \"probes_unused\": 0,\n"
         "  \"probes_lost\": 0,\n  \"reservations_stolen\": 0,\n  \"paused\": 0,\n  \"pauses\": 0,\n"
+        "  \"cpu_us\": 2000,\n  \"mem_peak_bytes\": null,\n"
         "  \"age_us\": 7,\n  \"response_us\": null,\n"
         "  \"first_start_us\": 2,\n  \"paused_us\": 0,\n  \"task\": {\n    \"task\": 1,\n    \"index\": "
         "11,\n    \"state\": \"failed\",\n"
         "    \"outcome\": \"signaled\",\n    \"code\": 9,\n    \"attempt\": 1,\n"
         "    \"failures\": 0,\n    \"worker\": 5,\n"
-        "    \"worker_name\": \"w5\",\n    \"wait_us\": 3,\n    \"run_us\": null,\n    \"stolen\": false,\n"
+        "    \"worker_name\": \"w5\",\n    \"wait_us\": 3,\n    \"run_us\": null,\n"
+        "    \"cpu_us\": 8,\n    \"mem_peak_bytes\": null,\n    \"stolen\": false,\n"
         "    \"paused\": false,\n    \"stood_us\": null,\n    \"pauses\": 0,\n    \"paused_us\": 0,\n"
         "    \"paused_for\": null,\n    \"paused_for_task\": null,\n    \"message\": \"\"\n  "
         "}\n}\n");
@@ -490,6 +525,7 @@ int main(void)
         cmocka_unit_test(test_full_disk_and_closed_pipe),
         cmocka_unit_test(test_selectors),
         cmocka_unit_test(test_table),
+        cmocka_unit_test(test_columns_that_go_first),
         cmocka_unit_test(test_clean_text),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_default_socket),

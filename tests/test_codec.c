@@ -177,6 +177,10 @@ static bool same_tasks(const struct task_set *ours, const uint32_t *theirs, size
 #define SAME_app(field) assert_true(p->field == q->field);
 #define SAME_i32(field) assert_true(p->field == q->field);
 #define SAME_i64(field) assert_true(p->field == q->field);
+#define SAME_usage(field)                                                                                    \
+    assert_true((p->field.cpu_us.v || p->field.mem_peak_bytes.v) == q->has_##field &&                        \
+                figure_value(p->field.cpu_us) == q->field.cpu_us &&                                          \
+                figure_value(p->field.mem_peak_bytes) == q->field.mem_peak_bytes);
 #define SAME_policy(field) assert_true(q->has_##field &&same_policy(&p->field, &q->field));
 #define SAME_blob(field)                                                                                     \
     assert_true(_Generic(q->field, char * : same_text, pb_bytes_array_t * : same_bytes)(p->field, (void *)q->field));

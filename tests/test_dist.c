@@ -276,7 +276,9 @@ static void test_partitions(void **state)
     worker_up(t, 103, 1, false);
     says(t, "103 PROBE job=3.1 estimate_us=0 count=2");
     HEAR(t, CENTRAL, POLICY, policy,
-         .policy = {.flags = POLICY_LONG_GENERAL | POLICY_CANCEL_PROBES | POLICY_SHORT_RESERVED,
+         .policy = {.flags =
+                        POLICY_LONG_GENERAL | POLICY_CANCEL_PROBES | POLICY_SHORT_RESERVED | POLICY_PARTITION,
+                    .short_share_ppm = 170000,
                     .cutoff_us = 10,
                     .probe_ratio_milli = 2000});
     desc->tag = TAG_LONG;
@@ -290,6 +292,31 @@ static void test_partitions(void **state)
     /* A worker that changes sides gets its share of what waits for too few there. */
     worker_member(t, 101, 1, MEMBER_UP, false);
     says(t, "101 PROBE job=3.1 estimate_us=0 count=1");
+    talk_end(t);
+}
+
+/* An operator switches the partition off, and forgets that short jobs go to reserved workers alone. */
+static void test_without_a_partition_short_jobs_go_anywhere(void **state)
+{
+    struct talk *t = talk_joined("split", 1);
+    struct policy p;
+
+    submit(t, desc_new(1, ""));
+    says(t, "- SUBMITTED");
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_NO_RESERVED);
+    assert_int_equal(policy_preset("split", &p), 0);
+    p.flags &= ~(uint32_t)POLICY_PARTITION;
+    HEAR(t, CENTRAL, POLICY, policy, .policy = p);
+    says(t, "101 PROBE job=3.1 estimate_us=0 count=2");
+    submit(t, desc_new(1, ""));
+    says(t, "- SUBMITTED");
+    says(t, "101 PROBE job=3.2 estimate_us=0 count=2");
+    p.flags |= POLICY_PARTITION;
+    p.short_share_ppm = 0;
+    HEAR(t, CENTRAL, POLICY, policy, .policy = p);
+    submit(t, desc_new(1, ""));
+    says(t, "- SUBMITTED");
+    says(t, "101 PROBE job=3.3 estimate_us=0 count=2");
     talk_end(t);
 }
 
@@ -611,6 +638,7 @@ int main(void)
         cmocka_unit_test(test_probes_and_rounds),
         cmocka_unit_test(test_only_live_workers_with_a_stream_are_drawn),
         cmocka_unit_test(test_partitions),
+        cmocka_unit_test(test_without_a_partition_short_jobs_go_anywhere),
         cmocka_unit_test(test_waits_for_the_first_worker),
         cmocka_unit_test(test_who_is_listed_again_has_its_share),
         cmocka_unit_test(test_probes_avoid_long_tasks),

@@ -240,4 +240,25 @@ static inline enum dist_block block_of(const struct talk *t, uint64_t seq)
     return dist_blocked(&t->d, dist_find(&t->d, J(seq)), &n);
 }
 
+/* A short job's description. */
+static inline struct job_desc *tagged(uint32_t tasks)
+{
+    struct job_desc *desc = desc_new(tasks, "");
+
+    desc->tag = TAG_SHORT;
+    return desc;
+}
+
+/* A dist with central and a worker, which gives up jobs that nobody watches after that time. */
+static inline struct talk *talk_grace(int64_t grace_us)
+{
+    struct talk *t = talk_new("hawk");
+
+    t->cfg.client_grace_us = grace_us;
+    talk_begin(t);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    return t;
+}
+
 #endif

@@ -13,7 +13,8 @@ static void submit_long(struct talk *t, uint32_t tasks, uint32_t flags)
 static void long_task(struct talk *t, struct try_id id, enum task_state state, uint32_t worker)
 {
     HEAR(t, CENTRAL, LONG_TASK, long_task, .id = id, .state = state, .worker = {worker},
-         .outcome = state == TASK_DONE ? OUTCOME_EXITED : OUTCOME_NONE, .run_us = 70);
+         .outcome = state == TASK_DONE ? OUTCOME_EXITED : OUTCOME_NONE, .run_us = 70,
+         .used = usage_of(state == TASK_DONE ? 60 : 0, state == TASK_DONE ? 1900 : 0));
 }
 
 /* ---- 4. A long job ---- */
@@ -56,6 +57,9 @@ static void test_from_submission_to_end(void **state)
     says(t, "- JOB_EVENT job=3.1 done=1 failed=1 state=4"); /* central writes the history of its jobs */
     dist_task_view(&t->d, dist_find(&t->d, J(1)), 1, t->now, &v);
     assert_int_equal(v.outcome, OUTCOME_LOST);
+    assert_int_equal(v.used.cpu_us.v, 0);
+    assert_int_equal(figure_value(task_view_of(t, 1, 0).used.cpu_us), 60);
+    assert_int_equal(figure_value(task_view_of(t, 1, 0).used.mem_peak_bytes), 1900);
     long_task(t, try_of(1, 1, 1, 3), TASK_RUNNING, 103); /* too late */
     assert_true(dist_quiet(&t->d));
     talk_end(t);

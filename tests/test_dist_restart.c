@@ -51,6 +51,45 @@ static void test_goes_on_where_it_was(void **state)
     talk_end(t);
 }
 
+/* What a task used is on record with its end. A record of an earlier version, or a task that was cancelled, has none:
+ * nothing shows where the task was in a list. */
+static void test_what_tasks_used_is_known_again(void **state)
+{
+    struct talk *t = talk_again();
+
+    journal_job(t, 7, desc_new(5, "job"), 1, 0, NULL);
+    HEAR(t, 0, JOURNAL_TASK, journal_task, .id = try_of(7, 1, 1, 1), .state = TASK_DONE, .run_us = 50,
+         .worker = {101}, .outcome = OUTCOME_EXITED, .used = usage_of(40, 2000));
+    journal_task(t, 7, 0, TASK_DONE);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    assert_int_equal(figure_value(task_view_of(t, 7, 1).used.cpu_us), 40);
+    assert_int_equal(figure_value(task_view_of(t, 7, 1).used.mem_peak_bytes), 2000);
+    assert_int_equal(task_view_of(t, 7, 0).used.cpu_us.v, 0);
+    assert_int_equal(task_view_of(t, 7, 2).used.cpu_us.v, 0);
+    central_joins(t);
+    worker_up(t, 101, 2, true);
+    held(t, 101, try_of(7, 2, 1, 2), TASK_RUNNING);
+    held(t, 101, try_of(7, 3, 1, 2), TASK_RUNNING);
+    held_end(t, 101);
+    ignore(t);
+    HEAR(t, 101, TASK_FINISHED, task_finished, .id = try_of(7, 2, 1, 2), .outcome = OUTCOME_SIGNALED,
+         .code = 9, .run_us = 30, .used = usage_of(20, 1000));
+    says(t, "- JOURNAL_TASK id=3.7/2@1.2 token=1 run_us=30 worker=101 code=9 state=5 outcome=2 failures=0 "
+            "used=20us,1000B");
+    assert_int_equal(figure_value(task_view_of(t, 7, 2).used.cpu_us), 20);
+    HEAR(t, 0, CANCEL, cancel, .job = J(7), .client = 9);
+    ignore(t);
+    HEAR(t, 101, TASK_FINISHED, task_finished, .id = try_of(7, 3, 1, 2), .outcome = OUTCOME_CANCELLED,
+         .run_us = 30, .used = usage_of(25, 1000));
+    ignore(t);
+    assert_int_equal(task_view_of(t, 7, 3).state, TASK_CANCELLED);
+    assert_int_equal(figure_value(task_view_of(t, 7, 3).used.cpu_us), 25);
+    assert_int_equal(task_view_of(t, 7, 4).state, TASK_CANCELLED);
+    assert_int_equal(task_view_of(t, 7, 4).used.cpu_us.v, 0);
+    assert_int_equal(task_view_of(t, 7, 4).used.mem_peak_bytes.v, 0);
+    talk_end(t);
+}
+
 static void test_what_ended_meanwhile_counts_once(void **state)
 {
     struct talk *t = talk_again();
@@ -569,6 +608,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_clock_that_was_set_makes_no_row_that_cannot_be_read),
         cmocka_unit_test(test_goes_on_where_it_was),
+        cmocka_unit_test(test_what_tasks_used_is_known_again),
         cmocka_unit_test(test_what_ended_meanwhile_counts_once),
         cmocka_unit_test(test_only_one_try_is_adopted),
         cmocka_unit_test(test_a_cancelled_job_stays_cancelled),

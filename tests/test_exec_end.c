@@ -1,6 +1,51 @@
 /* exec/: how real processes end: kills, limits, strays, and the death of the spawner or of its agent. */
 #include "tests/lib/exec_fixture.h"
 
+/* ---- What a task used ---- */
+
+/* The shell that runs it computes until it has used 0.2 s of CPU time. */
+#define BURN                                                                                                 \
+    "until read -r a b c d e f g h i j k l m user sys rest </proc/self/stat && [ $((user + sys)) -ge 20 ]; " \
+    "do :; done"
+#define BURNT_US (190 * US_PER_MS) /* a tick is 10 ms, and a figure is rounded */
+/* Keeps 64 MiB. */
+#define HOARD "head -c 67108864 /dev/zero | tail -c 67108864 >/dev/null"
+
+static void test_an_end_says_what_was_used(void **state)
+{
+    struct fixture *f = *state;
+    const struct result *r;
+
+    start(f);
+    r = run_one(f, 0, SHELL(BURN), NULL);
+    assert_exited(r, 0);
+    assert_true(figure_value(r->used.cpu_us) >= BURNT_US);
+    assert_true(r->used.mem_peak_bytes.v > 0);
+    r = run_one(f, 1, SHELL("(" BURN "); " HOARD "; exit 3"), NULL); /* its children count */
+    assert_exited(r, 3);
+    assert_true(figure_value(r->used.cpu_us) >= BURNT_US);
+    assert_true(figure_value(r->used.mem_peak_bytes) >= 64 << 20);
+    r = run_one(f, 2, COMMAND("/there/is/no/such/program"), NULL);
+    assert_int_equal(r->outcome, OUTCOME_NOT_STARTED);
+    assert_int_equal(r->used.cpu_us.v, 0);
+    assert_int_equal(r->used.mem_peak_bytes.v, 0);
+}
+
+/* Nobody of the task waits for it: the shell that started it has ended. The spawner is its parent. */
+static void test_what_a_lost_child_used_counts(void **state)
+{
+    struct fixture *f = *state;
+    const struct result *r;
+    char script[600];
+
+    start(f);
+    snprintf(script, sizeof script, "((" BURN "; >%s/burnt) &); until test -e %s/burnt; do sleep 0.01; done",
+             f->dir, f->dir);
+    r = run_one(f, 0, SHELL(script), NULL);
+    assert_exited(r, 0);
+    assert_true(figure_value(r->used.cpu_us) >= BURNT_US);
+}
+
 /* ---- Killing ---- */
 
 /* A shell that says "up", with a child and a grandchild that hold the FIFO open as well. */
@@ -496,6 +541,8 @@ static void test_tasks_do_not_outlive_a_dead_agent_for_long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_an_end_says_what_was_used),
+        TEST(test_what_a_lost_child_used_counts),
         TEST(test_kill_ends_the_whole_group),
         TEST(test_kill_goes_on_to_sigkill_after_the_grace),
         TEST(test_what_the_leader_leaves_behind_is_killed),

@@ -104,6 +104,24 @@ static void the_kernel_ends_who_uses_too_much(void **state)
     assert_exited(&f->v[1], 5);
 }
 
+/* Of one whose parent waits for it, rusage tells; of one that left, only the cgroup does. */
+static void what_left_the_task_counts(void **state)
+{
+    struct fixture *f = *state;
+    char script[600];
+
+    if (!works_here(f))
+        skip();
+    snprintf(script, sizeof script,
+             "(env -i setsid sh -c '" GREEDY
+             "; >%s/done' >/dev/null &); until test -e %s/done; do sleep 0.01; done",
+             f->dir, f->dir);
+    struct result *r = run_one(f, 1, limited(SHELL(script), 512 * MIB, 0), NULL);
+    assert_exited(r, 0);
+    assert_true(figure_value(r->used.mem_peak_bytes) >= 64 * MIB);
+    assert_true(r->used.cpu_us.v > 0);
+}
+
 static void a_cancelled_task_is_not_out_of_memory(void **state)
 {
     struct fixture *f = *state;
@@ -278,6 +296,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LIMITS(the_kernel_ends_who_uses_too_much),
+        LIMITS(what_left_the_task_counts),
         LIMITS(a_cancelled_task_is_not_out_of_memory),
         LIMITS(a_fork_bomb_ends),
         LIMITS(what_it_started_ends_with_it),

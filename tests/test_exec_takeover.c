@@ -11,6 +11,7 @@
 
 struct list_of_held {
     struct msg_exec_held v[HELD_MAX];
+    struct usage used[HELD_MAX];
     char paths[HELD_MAX][2][300];
     uint32_t n;
     int64_t lease_us;
@@ -23,6 +24,12 @@ static void note_held(void *arg, const struct msg *m, const char *const paths[2]
     if (m->type == MSG_EXEC_LEASE) {
         assert_int_equal(l->n, 0);
         l->lease_us = m->exec_lease.until_us;
+        return;
+    }
+    if (m->type == MSG_EXEC_USED) { /* of the run before */
+        assert_true(l->n > 0 && try_eq(&l->v[l->n - 1].id, &m->exec_used.id));
+        assert_true(node_eq(l->v[l->n - 1].owner, m->exec_used.owner));
+        l->used[l->n - 1] = m->exec_used.used;
         return;
     }
     assert_int_equal(m->type, MSG_EXEC_HELD);
@@ -181,6 +188,9 @@ static void test_the_next_agent_takes_everything_over(void **state)
     assert_string_equal(l.paths[held(&l, 1) - l.v][1], own);
     assert_int_equal(held(&l, 2)->outcome, OUTCOME_NOT_STARTED);
     assert_int_equal(held(&l, 2)->code, 127);
+    assert_int_equal(l.used[held(&l, 0) - l.v].cpu_us.v, 0); /* it runs */
+    assert_true(l.used[held(&l, 1) - l.v].cpu_us.v > 0 && l.used[held(&l, 1) - l.v].mem_peak_bytes.v > 0);
+    assert_int_equal(l.used[held(&l, 2) - l.v].cpu_us.v, 0); /* it never started */
     assert_int_equal(exec_running(f->e), 1);
     write_file(f, "go", "", 0644);
     f->v[0].started = true; /* the last agent heard that */
@@ -479,6 +489,39 @@ static void test_an_older_spawner_is_not_asked(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* What the reader makes of a record that ends with these figures. */
+static struct usage read_usage(const uint64_t *figures, size_t n)
+{
+    struct bytes b = {0};
+    struct record r;
+    size_t begun = record_begin(&b, RECORD_EXITED);
+
+    put_data(&b, NULL, 0);
+    for (size_t i = 0; i < n; i++)
+        put_u64(&b, figures[i]);
+    record_end(&b, begun);
+    assert_int_equal(record_next(&b, &r), 1);
+    assert_null(get_blob(&r));
+    struct usage used = get_usage(&r);
+    assert_int_equal(r.bad, n == 1);
+    bytes_free(&b);
+    return used;
+}
+
+/* An older spawner's record ends before them. A user's runner may say what it likes. */
+static void test_a_record_may_say_what_was_used(void **state)
+{
+    struct usage none = read_usage(NULL, 0), some = read_usage((const uint64_t[]){1500, 2000}, 2);
+    struct usage lies = read_usage((const uint64_t[]){UINT64_MAX, INT64_MAX}, 2);
+
+    assert_true(none.cpu_us.v == 0 && none.mem_peak_bytes.v == 0);
+    assert_int_equal(figure_value(some.cpu_us), 1500);
+    assert_int_equal(figure_value(some.mem_peak_bytes), 2000);
+    assert_int_equal(lies.cpu_us.v, 0);
+    assert_true(figure_value(lies.mem_peak_bytes) == FIGURE_MAX);
+    (void)read_usage((const uint64_t[]){7}, 1);
+}
+
 #undef TEST
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_state, tear_down_state)
 
@@ -496,6 +539,7 @@ int main(void)
         TEST(test_only_this_user_may_connect),
         TEST(test_a_stranger_is_refused),
         TEST(test_an_older_spawner_is_not_asked),
+        cmocka_unit_test(test_a_record_may_say_what_was_used),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

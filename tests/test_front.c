@@ -132,9 +132,12 @@ static void on_dead(void *arg)
     dead_n++;
 }
 
-static void begin_with(uint32_t per_address, uint32_t connections_max)
+static void begin_with(uint32_t per_address, uint32_t connections_max, uint32_t connect_rate)
 {
-    struct front_config c = {.per_address = per_address, .connections_max = connections_max, .dead = on_dead};
+    struct front_config c = {.per_address = per_address,
+                             .connections_max = connections_max,
+                             .connect_rate = connect_rate,
+                             .dead = on_dead};
     char why[256];
 
     loop = loop_new(0);
@@ -155,7 +158,7 @@ static int end(void **state)
     return 0;
 }
 
-static void begin(uint32_t per_address) { begin_with(per_address, 0); }
+static void begin(uint32_t per_address) { begin_with(per_address, 0, 0); }
 
 /* Time passes, and what is ready is handled. */
 static void pass(int64_t us)
@@ -387,6 +390,78 @@ static void an_address_has_few_unproven_connections(void **state)
         close(fd[i]);
 }
 
+/* Whether a connection of the host is answered; it is ended then. False: it waits, as *fd. */
+static bool answered_at_once(uint8_t host, int *fd)
+{
+    const uint64_t delayed = front_counts(front).delayed;
+    bool answered = false;
+    struct loop_timer look;
+
+    loop_timer_init(&look, nothing, NULL);
+    *fd = client(host, true);
+    until(loop, (loop_timer_set(loop, &look, loop_now(loop) + US_PER_MS),
+                 ended(*fd, &answered) || answered || front_counts(front).delayed > delayed));
+    loop_timer_clear(loop, &look);
+    if (answered)
+        close(*fd);
+    return answered;
+}
+
+static bool answered_now(int fd)
+{
+    bool answered = false;
+
+    (void)ended(fd, &answered);
+    return answered;
+}
+
+static void an_address_that_connects_too_fast_waits(void **state)
+{
+    unsigned n = 0;
+    int late[4], fd;
+
+    (void)state;
+    begin_with(3, 0, 1);
+    while (answered_at_once(2, &late[0]))
+        assert_true(++n < 1000);
+    assert_true(n >= ADDRESS_CONNECT_S);
+    assert_false(answered_at_once(2, &late[1])); /* nobody overtakes those that wait */
+    assert_false(answered_at_once(2, &late[2]));
+    assert_false(enters(2, &late[3])); /* enough of them wait */
+    assert_int_equal(front_counts(front).refused, 1);
+    close(late[3]);
+    for (int i = 0; i < 20; i++) /* loopback has no limit */
+        assert_true(answered_at_once(1, &fd));
+    assert_true(enters(3, &fd)); /* another address does not wait */
+    close(fd);
+    close(late[1]); /* who has left takes nobody's turn */
+    for (int i = 0; i < 10 && !answered_now(late[0]); i++)
+        pass(STEP_US);
+    for (int i = 0; i < 10 && !answered_now(late[2]); i++)
+        pass(STEP_US);
+    assert_int_equal(front_counts(front).delayed, 3);
+    assert_int_equal(front_counts(front).refused, 1);
+    close(late[0]);
+    close(late[2]);
+    pass(ADDRESS_CONNECT_S * US_PER_S);
+    for (unsigned i = 0; i < ADDRESS_CONNECT_S; i++) /* all is forgotten */
+        assert_true(answered_at_once(2, &fd));
+}
+
+static void who_comes_back_with_backoff_never_waits(void **state)
+{
+    int fd;
+
+    (void)state;
+    begin_with(0, 0, 1);
+    for (int64_t backoff = 100 * US_PER_MS, i = 0; i < 40; i++) {
+        assert_true(answered_at_once(2, &fd));
+        pass(backoff);
+        backoff = 2 * backoff < 2 * US_PER_S ? 2 * backoff : 2 * US_PER_S;
+    }
+    assert_int_equal(front_counts(front).delayed, 0);
+}
+
 /* How many connections of 10.0.0.2 get in, `most` at most, when each makes calls with wrong tokens until it
  * is ended. */
 static unsigned guessers(unsigned most)
@@ -457,7 +532,7 @@ static void a_crowd_of_unproven_connections_makes_room(void **state)
     int fd[MOST + 2];
 
     (void)state;
-    begin_with(0, MOST);
+    begin_with(0, MOST, 0);
     until(loop, served_closed == 1); /* the probe's */
     for (int i = 0; i < MOST; i++)
         assert_true(enters(1, &fd[i]));
@@ -550,6 +625,8 @@ int main(void)
         cmocka_unit_test_teardown(connections_have_little_time, end),
         cmocka_unit_test_teardown(an_idle_connection_wakes_nobody, end),
         cmocka_unit_test_teardown(an_address_has_few_unproven_connections, end),
+        cmocka_unit_test_teardown(an_address_that_connects_too_fast_waits, end),
+        cmocka_unit_test_teardown(who_comes_back_with_backoff_never_waits, end),
         cmocka_unit_test_teardown(wrong_tokens_close_the_door_to_an_address, end),
         cmocka_unit_test_teardown(who_shares_an_address_with_proven_ones_gets_in, end),
         cmocka_unit_test_teardown(a_crowd_of_unproven_connections_makes_room, end),

@@ -31,6 +31,36 @@ static void test_names(void **state)
     assert_string_equal(counter_names[COUNTER_probes_sent], "probes_sent");
 }
 
+/* Exact where it is small, and to 1 in 2,000 where it is not; in order, so that the greater figure is the greater
+ * number. */
+static void test_figures(void **state)
+{
+    struct rng r;
+    struct figure before = {0};
+
+    assert_int_equal(figure_of(0).v, 0);
+    assert_int_equal(figure_of(-1).v, 0);
+    assert_int_equal(figure_of(INT64_MIN).v, 0);
+    for (int64_t n = 0; n < 2048; n++)
+        assert_int_equal(figure_value(figure_of(n)), n);
+    assert_int_equal(figure_value(figure_of(4095)), 4096); /* rounded up beyond 11 bits */
+    assert_true(figure_value(figure_of(INT64_MAX)) == FIGURE_MAX);
+    for (uint32_t v = 0; v <= figure_of(INT64_MAX).v; v++) {
+        struct figure f = {(uint16_t)v};
+
+        assert_int_equal(figure_of(figure_value(f)).v, v);
+        assert_true(v == 0 || figure_value(f) > figure_value(before));
+        before = f;
+    }
+    rng_seed(&r, 1);
+    for (int i = 0; i < 100000; i++) {
+        int64_t n = (int64_t)(rng_next(&r) >> (2 + rng_below(&r, 61))), got = figure_value(figure_of(n));
+        int64_t wrong = got > n ? got - n : n - got;
+
+        assert_true(wrong <= n / 2000);
+    }
+}
+
 static void test_log_line(void **state)
 {
     char line[200];
@@ -582,6 +612,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_figures),
         cmocka_unit_test(test_log_line),
         cmocka_unit_test(test_log_line_is_one_line),
         cmocka_unit_test(test_log_line_fits),

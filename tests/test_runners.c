@@ -103,7 +103,7 @@ static void imitate(const char *mode)
 static int be_runner(const char *mode)
 {
     if (strcmp(mode, "honest") == 0)
-        spawner_of_user();
+        spawner_of_user(NULL);
     imitate(mode);
     return 1;
 }
@@ -178,9 +178,9 @@ static void ask_user(struct fixture *f, const char *user, uint32_t run, struct j
         id.job = job_id_make((node_id_t){3}, HER_JOB);
     set_blob(&d->user, user);
     f->v[run].outcome = UINT8_MAX;
-    assert_int_equal(
-        runners_run(u.rs, clock_now(), &(struct msg_exec_start){.run = run, .id = id, .desc = d}, NULL, why),
-        0);
+    assert_int_equal(runners_run(u.rs, clock_now(), &(struct msg_exec_start){.run = run, .id = id, .desc = d},
+                                 NULL, NULL, why),
+                     0);
     job_desc_drop(d);
 }
 
@@ -321,7 +321,7 @@ static void test_a_name_leads_nowhere_else(void **state)
         struct msg_exec_start m = {.run = 1, .id = try_of(1), .desc = d};
 
         set_blob(&d->user, names[i]);
-        assert_int_equal(runners_run(u.rs, clock_now(), &m, NULL, why), HAWK_EINVALID);
+        assert_int_equal(runners_run(u.rs, clock_now(), &m, NULL, NULL, why), HAWK_EINVALID);
         job_desc_drop(d);
     }
     end_users();
@@ -335,6 +335,8 @@ static void note_held(void *arg, const struct msg *m, const char *const paths[2]
 {
     assert_null(paths[0]);
     assert_null(paths[1]);
+    if (m->type == MSG_EXEC_USED)
+        return;
     assert_true(held_n < 8);
     held_runs[held_n++] = m->exec_held.run;
 }

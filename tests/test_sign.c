@@ -5,6 +5,7 @@
 #include "ca/credential.h"
 #include "ca/file.h"
 #include "ca/pem.h"
+#include "net/batches.h"
 #include "net/signed.h"
 
 #include <openssl/evp.h>
@@ -13,7 +14,9 @@
 #define TASKS 5
 #define LEAVES_MAX 70
 
-static X509 *user_root, *ann, *eve;
+static X509_STORE *roots;
+static char blue[SIGNED_CLUSTER_TEXT];
+static X509 *ann, *eve;
 static EVP_PKEY *ann_key, *eve_key;
 
 /* A submission, whole: changed by a test, checked as a worker does. */
@@ -31,8 +34,7 @@ static const char *const arguments[TASKS] = {"one", "two", "three", "", "five"};
 
 static struct signed_head head_of(struct signed_hash leaves[TASKS])
 {
-    struct signed_head head = {.cluster = "blue",
-                               .user = "ann",
+    struct signed_head head = {.user = "ann",
                                .uid = 1001,
                                .nonce = "0123456789abcde",
                                .not_after_s = time(NULL) + 3600,
@@ -40,24 +42,33 @@ static struct signed_head head_of(struct signed_hash leaves[TASKS])
                                .spec = (const uint8_t *)"sleep 1",
                                .spec_size = 7};
 
+    snprintf(head.cluster, sizeof head.cluster, "%s", blue);
     for (int i = 0; i < TASKS; i++)
         leaves[i] = signed_leaf((const uint8_t *)arguments[i], strlen(arguments[i]));
     head.root = signed_root(leaves, TASKS);
     return head;
 }
 
+static struct signed_proof prove(const struct signed_hash *leaves, uint32_t n, uint32_t index)
+{
+    struct signed_hash *nodes = signed_tree(leaves, n);
+    struct signed_proof proof = signed_prove(nodes, n, index);
+
+    free(nodes);
+    return proof;
+}
+
 static void sign(struct sent *s, EVP_PKEY *key)
 {
     struct signed_hash leaf = signed_leaf(s->bytes, s->size);
 
-    s->batch = signed_prove(&leaf, 1, 0);
+    s->batch = prove(&leaf, 1, 0);
     assert_int_equal(signed_sign(key, &leaf, 1, &s->signature), 0);
 }
 
 static struct sent send_head(const struct signed_head *head)
 {
-    struct sent s = {.checker = {.user_root = user_root, .cluster = "blue", .now_s = time(NULL)},
-                     .credential = ann};
+    struct sent s = {.checker = {.roots = roots, .now_s = time(NULL)}, .credential = ann};
 
     assert_int_equal(signed_write(head, &s.bytes, &s.size), 0);
     sign(&s, ann_key);
@@ -76,7 +87,18 @@ static struct sent send_good(void)
 
 static enum signed_verdict check(const struct sent *s, struct signed_head *head)
 {
-    return signed_check(&s->checker, s->credential, s->bytes, s->size, &s->batch, &s->signature, head);
+    unsigned char *der = NULL;
+    int n = i2d_X509(s->credential, &der);
+    struct signed_seal seal = {
+        .credential = der, .credential_size = (size_t)n, .signature = s->signature, .batch = s->batch};
+    enum signed_verdict verdict;
+    int64_t until_s;
+
+    assert_true(n > 0);
+    verdict = signed_check(&s->checker, s->bytes, s->size, &seal, head, &until_s);
+    assert_true(verdict == SIGNED_GOOD ? until_s == head->not_after_s : until_s == 0);
+    OPENSSL_free(der);
+    return verdict;
 }
 
 static void verdict_is(const struct sent *s, enum signed_verdict verdict)
@@ -95,7 +117,7 @@ static void what_was_signed_is_read(void **state)
     struct signed_head head;
 
     assert_int_equal(check(&s, &head), SIGNED_GOOD);
-    assert_string_equal(head.cluster, "blue");
+    assert_string_equal(head.cluster, blue);
     assert_string_equal(head.user, "ann");
     assert_int_equal(head.uid, 1001);
     assert_memory_equal(head.nonce, "0123456789abcde", SIGNED_NONCE);
@@ -156,7 +178,7 @@ static void one_task_is_shown_by_itself(void **state)
 
     assert_int_equal(check(&s, &head), SIGNED_GOOD);
     for (uint32_t i = 0; i < TASKS; i++) {
-        struct signed_proof proof = signed_prove(s.leaves, TASKS, i);
+        struct signed_proof proof = prove(s.leaves, TASKS, i);
         for (uint32_t j = 0; j < TASKS; j++)
             assert_int_equal(
                 signed_task_fits(&head, (const uint8_t *)arguments[j], strlen(arguments[j]), &proof), i == j);
@@ -165,6 +187,19 @@ static void one_task_is_shown_by_itself(void **state)
         assert_false(signed_task_fits(&head, (const uint8_t *)arguments[i], strlen(arguments[i]), &proof));
     }
     free(s.bytes);
+}
+
+static void leaves_of_many_texts_are_those_of_each(void **state)
+{
+    static const uint8_t text[] = "one two";
+    static const uint32_t off[] = {0, 3, 3, 7};
+    struct signed_hash *leaves = signed_leaves(text, off, 3);
+
+    for (uint32_t i = 0; i < 3; i++) {
+        struct signed_hash leaf = signed_leaf(text + off[i], off[i + 1] - off[i]);
+        assert_memory_equal(&leaves[i], &leaf, sizeof leaf);
+    }
+    free(leaves);
 }
 
 static void trees_of_any_size_prove_every_leaf(void **state)
@@ -176,7 +211,7 @@ static void trees_of_any_size_prove_every_leaf(void **state)
     for (uint32_t n = 1; n <= LEAVES_MAX; n++) {
         root = signed_root(leaves, n);
         for (uint32_t i = 0; i < n; i++) {
-            struct signed_proof proof = signed_prove(leaves, n, i);
+            struct signed_proof proof = prove(leaves, n, i);
             assert_true(signed_root_of(&leaves[i], &proof, &got));
             assert_memory_equal(&got, &root, sizeof root);
             assert_true(!signed_root_of(&leaves[(i + 1) % LEAVES_MAX], &proof, &got) ||
@@ -205,28 +240,182 @@ static void the_tree_is_that_of_the_rfc(void **state)
     assert_memory_equal(&root, &want, sizeof want);
 }
 
-static void one_signature_signs_a_batch(void **state)
+/* n submissions that one signature signs, each with its place in the batch. */
+static void sign_batch(struct sent *s, uint32_t n, EVP_PKEY *key, struct batches *batches)
 {
-    struct signed_hash inside[TASKS], leaves[3];
-    struct sent s[3];
+    struct signed_hash inside[TASKS], leaves[LEAVES_MAX];
+    struct signed_signature signature;
+    static uint8_t batch;
 
-    for (int i = 0; i < 3; i++) {
+    batch++;
+    for (uint32_t i = 0; i < n; i++) {
         struct signed_head head = head_of(inside);
         head.nonce[0] = (uint8_t)i;
+        head.nonce[1] = batch;
         s[i] = send_head(&head);
+        s[i].checker.batches = batches;
         leaves[i] = signed_leaf(s[i].bytes, s[i].size);
     }
-    assert_int_equal(signed_sign(ann_key, leaves, 3, &s[0].signature), 0);
-    for (uint32_t i = 0; i < 3; i++) {
-        s[i].signature = s[0].signature;
-        s[i].batch = signed_prove(leaves, 3, i);
-        verdict_is(&s[i], SIGNED_GOOD);
-        s[i].batch = signed_prove(leaves, 3, (i + 1) % 3);
-        verdict_is(&s[i], SIGNED_SIGNATURE);
-        s[i].batch = signed_prove(&leaves[i], 1, 0);
-        verdict_is(&s[i], SIGNED_SIGNATURE);
-        free(s[i].bytes);
+    assert_int_equal(signed_sign(key, leaves, n, &signature), 0);
+    for (uint32_t i = 0; i < n; i++) {
+        s[i].signature = signature;
+        s[i].batch = prove(leaves, n, i);
     }
+}
+
+static void free_batch(struct sent *s, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        free(s[i].bytes);
+}
+
+#define BATCH 7
+
+/* Whatever of it is another's, or not whole, is refused: also where its batch, and every other, is known. */
+static void spoil_batch(struct sent *v, struct sent *other)
+{
+    for (uint32_t i = 0; i < BATCH; i++) {
+        struct sent s = v[i];
+        s.batch = v[(i + 1) % BATCH].batch;
+        verdict_is(&s, SIGNED_SIGNATURE);
+        s.batch = other[i].batch;
+        verdict_is(&s, SIGNED_SIGNATURE);
+        s.signature = other[i].signature;
+        verdict_is(&s, SIGNED_SIGNATURE);
+        s = v[i];
+        s.signature = other[i].signature; /* ann's as well */
+        verdict_is(&s, SIGNED_SIGNATURE);
+        s = v[i];
+        s.batch = (struct signed_proof){.leaves = 1};
+        verdict_is(&s, SIGNED_SIGNATURE);
+        s = v[i];
+        s.batch.n--;
+        verdict_is(&s, SIGNED_SIGNATURE);
+        s.batch.n += 2;
+        verdict_is(&s, SIGNED_SIGNATURE);
+        s.batch.n = SIGNED_PROOF_MAX + 1;
+        verdict_is(&s, SIGNED_SIGNATURE);
+        s = v[i];
+        s.batch.leaves++;
+        verdict_is(&s, SIGNED_SIGNATURE);
+        s = v[i];
+        s.batch.hashes[s.batch.n - 1].bytes[SIGNED_HASH - 1] ^= 1;
+        verdict_is(&s, SIGNED_SIGNATURE);
+        s = v[i];
+        s.bytes[s.size - 1] ^= 1; /* of the command */
+        verdict_is(&s, SIGNED_SIGNATURE);
+        s.bytes[s.size - 1] ^= 1;
+        s.signature.bytes[s.signature.size - 1] ^= 1;
+        verdict_is(&s, SIGNED_SIGNATURE);
+        s = v[i];
+        s.credential = eve;
+        verdict_is(&s, SIGNED_CREDENTIAL);
+    }
+}
+
+static void a_batch_is_verified_once(void **state)
+{
+    struct sent v[BATCH], other[BATCH];
+    struct batches *batches = batches_new();
+    uint64_t counted;
+
+    sign_batch(v, BATCH, ann_key, batches);
+    sign_batch(other, BATCH, ann_key, batches);
+    spoil_batch(v, other); /* nothing of that is kept */
+    for (uint32_t i = 0; i < BATCH; i++) {
+        counted = batches_counted(batches);
+        verdict_is(&v[i], SIGNED_GOOD);
+        assert_int_equal(batches_counted(batches), counted + (i == 0));
+    }
+    verdict_is(&other[0], SIGNED_GOOD);
+    spoil_batch(v, other);
+    counted = batches_counted(batches);
+    verdict_is(&v[1], SIGNED_GOOD); /* the failures have not driven it out */
+    batches_forget(batches);        /* other roots */
+    verdict_is(&v[1], SIGNED_GOOD);
+    assert_int_equal(batches_counted(batches), counted + 1);
+    batches_free(batches);
+    free_batch(v, BATCH);
+    free_batch(other, BATCH);
+}
+
+/* A submission that is known by its batch is looked at as strictly as one that is alone. */
+static void a_known_batch_excuses_nothing(void **state)
+{
+    struct sent v[3], s;
+    struct batches *batches = batches_new();
+    struct identity who;
+
+    sign_batch(v, 3, ann_key, batches);
+    verdict_is(&v[0], SIGNED_GOOD);
+    s = v[1];
+    s.checker.now_s += 2 * 3600;
+    verdict_is(&s, SIGNED_EXPIRED);
+    assert_true(tls_certificate_names(ann, &who));
+    s.checker.now_s = who.until_s - 1;
+    verdict_is(&s, SIGNED_EXPIRED); /* the credential still holds */
+    s.checker.now_s = who.until_s;
+    verdict_is(&s, SIGNED_CREDENTIAL);
+    s.checker.now_s = who.made_s - TLS_BACKDATED_S - 1;
+    verdict_is(&s, SIGNED_CREDENTIAL);
+    s.checker.now_s = v[1].checker.now_s;
+    verdict_is(&s, SIGNED_GOOD);
+    batches_free(batches);
+    free_batch(v, 3);
+}
+
+static void a_batch_of_another_user_is_his(void **state)
+{
+    struct sent v[2];
+    struct batches *batches = batches_new();
+
+    sign_batch(v, 2, eve_key, batches);
+    for (int i = 0; i < 2; i++) {
+        verdict_is(&v[i], SIGNED_SIGNATURE); /* under ann's certificate */
+        v[i].credential = eve;
+        verdict_is(&v[i], SIGNED_CREDENTIAL); /* under her own, of other roots */
+    }
+    batches_free(batches);
+    free_batch(v, 2);
+}
+
+static void the_oldest_batch_makes_room(void **state)
+{
+    struct batches *b = batches_new();
+    struct signer ann_of = {.cluster = "blue", .from_s = 10, .until_s = 20};
+    uint8_t key[TREE_HASH] = {0};
+
+    for (uint32_t i = 0; i <= BATCHES_MAX; i++) {
+        memcpy(key, &i, sizeof i);
+        assert_null(batches_find(b, key, 10));
+        batches_add(b, key, &ann_of);
+        assert_non_null(batches_find(b, key, 10));
+    }
+    assert_null(batches_find(b, key, 9));
+    assert_non_null(batches_find(b, key, 19));
+    assert_null(batches_find(b, key, 20));
+    for (uint32_t i = 0; i <= BATCHES_MAX; i++) {
+        memcpy(key, &i, sizeof i);
+        assert_int_equal(batches_find(b, key, 10) != NULL, i > 0);
+    }
+    batches_forget(b);
+    assert_null(batches_find(b, key, 10));
+    batches_free(b);
+}
+
+/* One alone is the only one of its batch: nothing is to be kept of it. */
+static void one_alone_is_not_kept(void **state)
+{
+    struct batches *batches = batches_new();
+    struct sent s = send_good();
+
+    s.checker.batches = batches;
+    for (unsigned i = 0; i < 3; i++) {
+        verdict_is(&s, SIGNED_GOOD);
+        assert_int_equal(batches_counted(batches), i + 1);
+    }
+    batches_free(batches);
+    free(s.bytes);
 }
 
 static void nobody_signs_for_another(void **state)
@@ -295,9 +484,6 @@ static void time_and_place_count(void **state)
     struct signed_head head = head_of(leaves);
     struct sent s = send_head(&head);
 
-    s.checker.cluster = "green";
-    verdict_is(&s, SIGNED_CLUSTER);
-    s.checker.cluster = "blue";
     s.checker.now_s = head.not_after_s;
     verdict_is(&s, SIGNED_GOOD);
     s.checker.now_s = head.not_after_s + 1;
@@ -305,6 +491,11 @@ static void time_and_place_count(void **state)
     s.checker.now_s += 3 * 86400; /* the credential's end, too */
     verdict_is(&s, SIGNED_CREDENTIAL);
     free(s.bytes);
+    snprintf(head.cluster, sizeof head.cluster, "green");
+    s = send_head(&head);
+    verdict_is(&s, SIGNED_CLUSTER);
+    free(s.bytes);
+    head = head_of(leaves);
     head.not_after_s = time(NULL) + SIGNED_LIFE_S_MAX + 2 * SIGNED_CLOCKS_S;
     s = send_head(&head);
     verdict_is(&s, SIGNED_LIFE);
@@ -314,24 +505,32 @@ static void time_and_place_count(void **state)
 static void a_revoked_credential_signs_nothing(void **state)
 {
     struct identity who = somebody("user", "ann");
-    struct sent s = send_good();
+    struct batches *batches = batches_new();
+    struct sent s[2];
     struct denied *denied;
-    char path[128], *text, *roots;
+    char path[128], *text, *signers;
     uint64_t version;
 
+    sign_batch(s, 2, ann_key, batches);
+    verdict_is(&s[0], SIGNED_GOOD); /* the batch is known from now on */
     assert_int_equal(ca_revoke(dir, &who, &version, why, sizeof why), 0);
     snprintf(path, sizeof path, "%s/" CA_DENIED, dir);
     assert_int_equal(ca_read(path, &text, why, sizeof why), 0);
     snprintf(path, sizeof path, "%s/" CA_ROOTS, dir);
-    assert_int_equal(ca_read(path, &roots, why, sizeof why), 0);
-    denied = denied_read(text, roots, why, sizeof why);
+    assert_int_equal(ca_read(path, &signers, why, sizeof why), 0);
+    denied = denied_read(text, signers, why, sizeof why);
     assert_non_null(denied);
-    s.checker.denied = denied;
-    verdict_is(&s, SIGNED_DENIED);
+    for (int i = 0; i < 2; i++) {
+        s[i].checker.denied = denied;
+        verdict_is(&s[i], SIGNED_DENIED);
+        s[i].checker.batches = NULL;
+        verdict_is(&s[i], SIGNED_DENIED);
+    }
     denied_free(denied);
     free(text);
-    free(roots);
-    free(s.bytes);
+    free(signers);
+    batches_free(batches);
+    free_batch(s, 2);
 }
 
 static void what_cannot_be_signed_is_not_written(void **state)
@@ -363,13 +562,15 @@ static int set_up(void **state)
     who.uid = 1001;
     assert_int_equal(ca_root_open(&root, dir, ROLE_NONE, why, sizeof why), 0);
     assert_int_equal(credential_make(&of_ann, root, &who, DAYS, "", ""), 0);
-    user_root = X509_dup(ca_root_certificate(root));
+    roots = X509_STORE_new();
+    assert_int_equal(X509_STORE_add_cert(roots, ca_root_certificate(root)), 1);
     ca_root_free(root);
     assert_int_equal(ca_root_open(&root, strange, ROLE_NONE, why, sizeof why), 0);
     assert_int_equal(credential_make(&of_eve, root, &who, DAYS, "", ""), 0);
     ca_root_free(root);
     ann = pem_first(of_ann.certificate);
     ann_key = pem_first_key(of_ann.key);
+    assert_true(signed_cluster(roots, ann, time(NULL), blue));
     eve = pem_first(of_eve.certificate);
     eve_key = pem_first_key(of_eve.key);
     credential_free(&of_ann);
@@ -379,7 +580,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    X509_free(user_root);
+    X509_STORE_free(roots);
     X509_free(ann);
     X509_free(eve);
     EVP_PKEY_free(ann_key);
@@ -394,9 +595,14 @@ int main(void)
         cmocka_unit_test(no_byte_can_be_changed),
         cmocka_unit_test(part_of_it_or_more_is_none),
         cmocka_unit_test(one_task_is_shown_by_itself),
+        cmocka_unit_test(leaves_of_many_texts_are_those_of_each),
         cmocka_unit_test(trees_of_any_size_prove_every_leaf),
         cmocka_unit_test(the_tree_is_that_of_the_rfc),
-        cmocka_unit_test(one_signature_signs_a_batch),
+        cmocka_unit_test(a_batch_is_verified_once),
+        cmocka_unit_test(a_known_batch_excuses_nothing),
+        cmocka_unit_test(a_batch_of_another_user_is_his),
+        cmocka_unit_test(the_oldest_batch_makes_room),
+        cmocka_unit_test(one_alone_is_not_kept),
         cmocka_unit_test(nobody_signs_for_another),
         cmocka_unit_test(scopes_and_roles_count),
         cmocka_unit_test(time_and_place_count),

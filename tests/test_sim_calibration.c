@@ -143,7 +143,7 @@ static struct sim_config setup(unsigned slots, const char *system, int64_t cutof
 #define OWN_TRACE "tests/published/trace.tr"
 #define OWN_FIGURES "tests/published/figures.csv"
 
-static double figure_of(const struct sim_result *r, const char *class, const char *figure)
+static double published_figure(const struct sim_result *r, const char *class, const char *figure)
 {
     const struct spread *s = &r->classes[strcmp(class, "long") == 0 ? CLASS_LONG : CLASS_SHORT].response_us;
 
@@ -163,7 +163,7 @@ static void expect_figure(const struct sim_result *runs, const char *of, const c
     char what[128];
 
     for (unsigned i = 0; i < OWN_SEEDS; i++)
-        sum += figure_of(&runs[i], class, figure);
+        sum += published_figure(&runs[i], class, figure);
     snprintf(what, sizeof what, "%s %s %s", of, class, figure);
     expect_near(what, sum / OWN_SEEDS, wanted, slack, slack);
 }

@@ -170,6 +170,61 @@ static void overrun_the_queue(struct fixture *f)
 
 static void test_the_queue_is_bounded(void **state) { run_child(*state, overrun_the_queue); }
 
+/* Whoever recovers keeps the journal to himself: so the store's thread waits for it when it is to scrub. */
+static void hold_journal(void *arg, const struct msg *m)
+{
+    struct done *d = arg;
+
+    pthread_mutex_lock(&d->lock);
+    while (*d->block)
+        wait_on(d);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void *recover_slowly(void *arg)
+{
+    struct fixture *f = arg;
+
+    assert_int_equal(store_recover(f->s, hold_journal, &f->done), 0);
+    return NULL;
+}
+
+static void *close_thread(void *arg)
+{
+    close_it(arg);
+    return NULL;
+}
+
+/* A record that arrives while the thread scrubs, just before the store is closed. */
+static void test_closing_writes_what_arrives_during_a_scrub(void **state)
+{
+    struct fixture *f = *state;
+    bool block = false;
+    pthread_t holder, closer;
+    struct told t;
+
+    f->done.block = &block;
+    assert_int_equal(open_store(f), 0);
+    write_node(f, 1, 1, "a");
+    wait_token(f, 1);
+    block = true;
+    assert_int_equal(pthread_create(&holder, NULL, recover_slowly, f), 0);
+    poll(NULL, 0, STORE_SCRUB_MS + 500);
+    write_node(f, 2, 2, "b");
+    assert_int_equal(pthread_create(&closer, NULL, close_thread, f), 0);
+    poll(NULL, 0, 200);
+    pthread_mutex_lock(&f->done.lock);
+    block = false;
+    pthread_cond_broadcast(&f->done.changed);
+    pthread_mutex_unlock(&f->done.lock);
+    pthread_join(holder, NULL);
+    pthread_join(closer, NULL);
+    assert_int_equal(open_store(f), 0);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_JOURNAL_NODE], 2);
+    free(t.text);
+}
+
 static void test_what_was_acknowledged_survives_a_kill(void **state)
 {
     struct fixture *f = *state;
@@ -225,6 +280,7 @@ int main(void)
         TEST(test_closing_tries_once_more),
         TEST(test_what_is_told_is_on_disk),
         TEST(test_the_queue_is_bounded),
+        TEST(test_closing_writes_what_arrives_during_a_scrub),
         TEST(test_what_was_acknowledged_survives_a_kill),
         TEST(test_an_interrupted_first_opening_leaves_no_trap),
     };

@@ -22,10 +22,11 @@ static void a_probe_becomes_a_task(void **state)
     tell(&t, EXEC_STARTED, exec_started, 0, .run = run, .pid = 1);
     expect(&t, TASK_STARTED, task_started, DIST, m->id.task == 5 && m->wait_us == 500);
     t.now_us += 5000;
-    tell(&t, EXEC_EXITED, exec_exited, 0, .run = run, .outcome = OUTCOME_EXITED, .code = 3, .run_us = 5000);
+    tell(&t, EXEC_EXITED, exec_exited, 0, .run = run, .outcome = OUTCOME_EXITED, .code = 3, .run_us = 5000,
+         .used = usage_of(1500, 2000));
     expect(&t, TASK_FINISHED, task_finished, DIST,
-           m->code == 3 && m->outcome == OUTCOME_EXITED && m->run_us == 5000 && m->wait_us == 500 &&
-               !m->stolen);
+           m->code == 3 && m->outcome == OUTCOME_EXITED && m->run_us == 5000 && !m->stolen &&
+               figure_value(m->used.cpu_us) == 1500 && figure_value(m->used.mem_peak_bytes) == 2000);
     assert_int_equal(counts_of(&t).unacked, 1);
     tell(&t, FINISH_ACK, finish_ack, DIST, .id = TRY(1, 5));
     assert_true(worker_quiet(&t.w));
@@ -250,18 +251,22 @@ static void a_full_queue_refuses_the_rest(void **state)
     talk_start(&t);
     join(&t);
     dist_comes(&t, DIST);
+    dist_comes(&t, DIST2);
     probe(&t, 1, 4);
     expect(&t, TASK_REQUEST, task_request, DIST, whatever);
-    probe(&t, 2, UINT32_MAX);
+    probe(&t, 2, UINT32_MAX); /* one dist fills no more than half of it */
     expect(&t, PROBE_REFUSED, probe_refused, DIST,
-           m->job.v == JOB(2).v && m->count == UINT32_MAX - 7 && m->err == HAWK_ELIMIT);
+           m->job.v == JOB(2).v && m->count == UINT32_MAX - 2 && m->err == HAWK_ELIMIT);
+    job_id_t other = job_id_make((node_id_t){DIST2}, 1);
+    tell(&t, PROBE, probe, DIST2, .job = other, .count = 9, .class = CLASS_SHORT);
+    expect(&t, PROBE_REFUSED, probe_refused, DIST2, m->job.v == other.v && m->count == 4);
     enqueue(&t, 3, 0);
     worker_counts(&t.w, &counts);
     assert_int_equal(counts.queued_tasks, 1); /* how many long tasks there may be is central's limit */
     probe(&t, 4, 1);
     expect(&t, PROBE_REFUSED, probe_refused, DIST, m->count == 1);
     tell(&t, PROBE_CANCEL, probe_cancel, DIST, .job = JOB(2));
-    expect(&t, PROBE_CANCELLED, probe_cancelled, DIST, m->count == 7);
+    expect(&t, PROBE_CANCELLED, probe_cancelled, DIST, m->count == 2);
     probe(&t, 4, 1);
     expect(&t, STUCK, stuck, CENTRAL, whatever); /* behind the long task */
     talk_end(&t);

@@ -61,6 +61,9 @@ static void ends_that_nobody_acknowledged_are_told(void **state)
     /* Both had the one slot; the task that has it now is a third. */
     tell(&t, EXEC_HELD, exec_held, 0, .id = TRY(1, 0), .run = RUN(1, 0), .owner = {DIST}, .run_us = 5,
          .outcome = OUTCOME_EXITED, .code = 2);
+    tell(&t, EXEC_USED, exec_used, 0, .id = TRY(1, 0), .owner = {DIST}, .used = usage_of(4, 2000));
+    tell(&t, EXEC_USED, exec_used, 0, .id = TRY(9, 9), .owner = {DIST2},
+         .used = usage_of(5, 5)); /* unknown */
     tell(&t, EXEC_HELD, exec_held, 0, .id = TRY(1, 1), .run = RUN(2, 0), .owner = {DIST},
          .outcome = OUTCOME_NOT_STARTED, .code = 127, .result = why);
     tell(&t, EXEC_HELD, exec_held, 0, .id = TRY(1, 2), .run = RUN(3, 0), .owner = {DIST});
@@ -69,10 +72,13 @@ static void ends_that_nobody_acknowledged_are_told(void **state)
     assert_int_equal(counts_of(&t).running, 1);
     tell(&t, PEER_UP, peer_up, DIST, ROLE_DIST);
     expect(&t, TASK_HELD, task_held, DIST, m->id.task == 0 && m->state == TASK_DONE);
-    expect(&t, TASK_FINISHED, task_finished, DIST, m->id.task == 0 && m->code == 2 && m->run_us == 5);
+    expect(&t, TASK_FINISHED, task_finished, DIST,
+           m->id.task == 0 && m->code == 2 && m->run_us == 5 && figure_value(m->used.cpu_us) == 4 &&
+               figure_value(m->used.mem_peak_bytes) == 2000);
     expect(&t, TASK_HELD, task_held, DIST, m->id.task == 1 && m->state == TASK_DONE);
     expect(&t, TASK_FINISHED, task_finished, DIST,
-           m->id.task == 1 && m->outcome == OUTCOME_NOT_STARTED && m->code == 127 && m->result == why);
+           m->id.task == 1 && m->outcome == OUTCOME_NOT_STARTED && m->code == 127 && m->result == why &&
+               m->used.cpu_us.v == 0);
     expect(&t, TASK_HELD, task_held, DIST, m->id.task == 2 && m->state == TASK_RUNNING);
     expect(&t, HELD_END, held_end, DIST, whatever);
     tell(&t, FINISH_ACK, finish_ack, DIST, .id = TRY(1, 0));

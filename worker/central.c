@@ -107,7 +107,7 @@ void worker_drain_step(struct worker *w)
         tell_drained(w);
 }
 
-/* Output: at most 3 messages per task of central's, 1 per application, and 4; and 2 that waited for a
+/* Output: at most 3 messages per task of central's, 1 per application, and 5; and 2 that waited for a
  * central. */
 void worker_on_joined(struct worker *w, const struct msg *in)
 {
@@ -136,6 +136,7 @@ void worker_on_joined(struct worker *w, const struct msg *in)
         worker_owner_set_state(w, o, OWNER_UP);
     o->version = w->central_version;
     worker_serves_tell(w);
+    worker_ends_tell(w);
     worker_apps_tell(w);
     worker_report_held(w, o);
     w->told_empty = false;

@@ -78,11 +78,13 @@ static void check_apps(const struct worker *w)
 
     for (uint32_t i = 0; i < w->n_lanes; i++) {
         list_foreach(&w->lanes[i].queue.shorts, k, next) {
-            uint64_t app = container_of(k, struct entry, q.kind)->job->app;
+            const struct entry *e = container_of(k, struct entry, q.kind);
+            uint64_t app = e->job->app;
             uint32_t at = 0;
 
             any += app == 0;
-            while (at < w->n_apps && w->apps[at].id != app)
+            while (at < w->n_apps && (w->apps[at].id != app ||
+                                      (w->apps[at].user_number && w->apps[at].user_number != e->q.user)))
                 at++;
             CHECK(app == 0 || at < w->n_apps); /* everything that is queued here is served here */
             if (app)

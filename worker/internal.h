@@ -167,6 +167,7 @@ struct task {
     struct entry *entry; /* QUEUED */
     struct slot *slot;   /* GIVEN, STARTING, RUNNING */
     struct blob *arg;    /* QUEUED, GIVEN */
+    struct blob *proof;  /* the same */
     struct blob *result; /* DONE */
     struct try_id id;
     int64_t arrived_us;
@@ -178,6 +179,7 @@ struct task {
     int64_t estimate_us;     /* of its run time; 0: not known */
     int64_t wait_us, run_us; /* wait_us: from RUNNING on; run_us: DONE */
     int32_t code;            /* DONE */
+    struct usage used;       /* DONE */
     uint32_t run;            /* STARTING, RUNNING: the executor's number of the run */
     uint8_t outcome;         /* DONE */
     uint8_t kill_outcome;    /* the outcome of a task that was told to die; OUTCOME_NONE: it was not */
@@ -306,6 +308,7 @@ void worker_on_finish_ack(struct worker *w, const struct msg *in);
 void worker_on_exec_started(struct worker *w, const struct msg *in);
 void worker_on_exec_exited(struct worker *w, const struct msg *in);
 void worker_on_exec_held(struct worker *w, const struct msg *in);
+void worker_on_exec_used(struct worker *w, const struct msg *in);
 void worker_task_forget(struct worker *w, struct task *t); /* frees a done task. Output: 1 message */
 void worker_task_launch(struct worker *w, struct slot *s, struct job *j, const struct msg_task_launch *m);
 
@@ -388,13 +391,22 @@ void worker_on_out_of_service(struct worker *w, const struct msg *in);
 void worker_on_exec_checked(struct worker *w, const struct msg *in);
 
 /* ---- apps.c ---- */
-bool worker_serves(const struct worker *w, uint64_t app); /* true also for no application */
-/* Whether it runs that user's work. Executors serve everybody. */
+/* Whether an executor takes that user's tasks for app; true also for no application. */
+bool worker_serves(const struct worker *w, uint64_t app, uint32_t user);
+/* Whether it runs that user's commands. For an application worker_serves() says it. */
 static inline bool worker_serves_user(const struct worker *w, uint64_t app, uint32_t user)
 {
     return !w->serves || app || w->serves == user;
 }
 void worker_serves_tell(const struct worker *w); /* tells central whose commands it runs */
+/* Whether a task of that estimate would end before the worker does; 0: not known, and then nobody asks. */
+static inline bool worker_has_time(const struct worker *w, int64_t estimate_us)
+{
+    return estimate_us <= 0 || w->config.ends_us == TIME_NEVER ||
+           estimate_us <= w->config.ends_us - w->now_us;
+}
+bool worker_entry_has_time(const struct worker *w, const struct entry *e);
+void worker_ends_tell(const struct worker *w); /* tells central when it ends */
 /* e enters a queue, or leaves it. */
 void worker_apps_count(struct worker *w, const struct entry *e, bool in);
 /* The applications (app_set) of which a thief must serve one to get anything from here; 0: any thief may get

@@ -483,6 +483,7 @@ void worker_task_free(struct worker *w, struct task *t)
     w->n_tasks--;
     w->n_placed -= owner_is_central(j->owner);
     blob_drop(t->arg);
+    blob_drop(t->proof);
     blob_drop(t->result);
     free(t);
     worker_job_release(w, j);

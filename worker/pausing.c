@@ -140,8 +140,8 @@ static int64_t patience_us(const struct worker *w, int64_t estimate_us)
     return earlier(us, w->config.pause.after_us);
 }
 
-/* Requests a task for which a long one might be paused. Output: at most 1 message. False: there is no reason
- * to. */
+/* Requests a task for which a long one might be paused, or refuses the reservation for want of time. Output: at
+ * most 1 message. False: there is no reason to do either. */
 static bool ask_ahead(struct worker *w, struct lane *l)
 {
     struct steal_entry *next = steal_queue_next(&l->queue);
@@ -153,6 +153,10 @@ static bool ask_ahead(struct worker *w, struct lane *l)
         l->n_long <= l->n_ahead + l->n_freezing || list_empty(&l->unused) || l->n_active > l->n_slots)
         return false;
     r = reservation_of(container_of(next, struct entry, q));
+    if (!worker_entry_has_time(w, &r->e)) { /* as serve_entry() would, later */
+        worker_entry_give_back(w, container_of(next, struct entry, q), HAWK_ENO_TIME);
+        return true;
+    }
     at = time_after(r->arrived_us, patience_us(w, r->e.job->estimate_us));
     if (at < w->pause_not_before)
         at = w->pause_not_before;

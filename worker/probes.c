@@ -47,6 +47,13 @@ void worker_entry_give_back(struct worker *w, struct entry *e, int err)
     worker_entry_refuse(w, e, err);
 }
 
+/* The estimate of central's tasks may be the cutoff, for want of one. So there what the user has said counts; central
+ * itself goes by the history as well. */
+bool worker_entry_has_time(const struct worker *w, const struct entry *e)
+{
+    return worker_has_time(w, e->task ? e->job->desc->estimate_us : e->job->estimate_us);
+}
+
 /* Puts n reservations at the tail of the queue; with a queue per slot, spreads them evenly, from the shortest
  * queue on. */
 static void queue_reservations(struct worker *w, struct job *j, const struct msg_probe *m, uint32_t n)
@@ -76,6 +83,15 @@ static bool avoids(struct worker *w, const struct msg_probe *m)
            worker_policy(w)->short_share_ppm > 0 && lane_blocked(worker_lane_shortest(w));
 }
 
+/* Of so many reservations, those that a dist's probe has room for. Half of the queue is for other dists. */
+static uint32_t room_for_dist(const struct worker *w, const struct owner *o, uint32_t n)
+{
+    uint64_t most = ((uint64_t)w->config.queue_limit + 1) / 2;
+    uint64_t room = o->n_reservations < most ? most - o->n_reservations : 0;
+
+    return worker_room_for(w, n < room ? n : (uint32_t)room);
+}
+
 /* Output: at most 1 message: what has no room is refused. */
 void worker_on_probe(struct worker *w, const struct msg *in)
 {
@@ -89,16 +105,18 @@ void worker_on_probe(struct worker *w, const struct msg *in)
         return;
     if (refuses_work(w))
         err = refusal(w);
-    else if (!worker_serves(w, m->app))
+    else if (!worker_serves(w, m->app, m->user))
         err = HAWK_ENO_EXECUTOR;
     else if (!worker_serves_user(w, m->app, m->user))
         err = HAWK_EWRONG_USER;
+    else if (!worker_has_time(w, m->estimate_us))
+        err = HAWK_ENO_TIME;
     else if (avoids(w, m))
         err = HAWK_EBUSY;
     j = worker_job_get(w, o, m->job);
     if (err == HAWK_ELIMIT && !worker_job_is_for(j, m->app))
         err = HAWK_EINVALID;
-    fits = err == HAWK_ELIMIT ? worker_room_for(w, m->count) : 0;
+    fits = err == HAWK_ELIMIT ? room_for_dist(w, o, m->count) : 0;
     if (list_empty(&j->reservations))
         j->app = m->app;
     if (fits > 0)

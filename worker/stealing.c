@@ -12,7 +12,7 @@ static struct reservation *usable(const struct lane *l, const struct steal_entry
     for (; e; e = steal_queue_loot_next(&l->queue, e)) {
         uint64_t app = container_of(e, struct entry, q)->job->app;
 
-        if (app == 0 ? !m->user || m->user == e->user : (m->apps & app_set(app)) != 0)
+        if (app == 0 ? !m->user || m->user == e->user : (m->apps & app_set_for(app, e->user)) != 0)
             return reservation_of(container_of((struct steal_entry *)e, struct entry, q));
     }
     return NULL;
@@ -156,7 +156,7 @@ static void put_back(struct worker *w, struct reservation *r)
     struct entry *e = &r->e;
 
     worker_leave_loot(w, r);
-    if (refuses_work(w) || !worker_serves(w, e->job->app)) {
+    if (refuses_work(w) || !worker_serves(w, e->job->app, e->q.user)) {
         worker_entry_refuse(w, e, refuses_work(w) ? refusal(w) : HAWK_ENO_EXECUTOR);
         return;
     }
@@ -261,14 +261,15 @@ void worker_on_steal_hint(struct worker *w, const struct msg *in)
 }
 
 /* How many reservations of an item this thief accepts. It needs a stream to the dist, an executor if the job
- * needs one, and room. If the reservations would be stuck in this worker's queue again (long work may have
- * come since it asked), it accepts none: they are as well off at the victim. */
+ * needs one, time for it before this worker ends, and room. If the reservations would be stuck in this worker's queue
+ * again (long work may have come since it asked), it accepts none: they are as well off at the victim. */
 static uint32_t acceptable(struct worker *w, const struct owner *dist, const struct msg_steal_loot *m)
 {
     const struct job *j;
 
-    if (!worker_serves(w, m->app) || !worker_serves_user(w, m->app, w->loot_user) || !dist ||
-        dist->state != OWNER_UP || owner_is_central(dist) || refuses_work(w))
+    if (!worker_serves(w, m->app, w->loot_user) || !worker_serves_user(w, m->app, w->loot_user) ||
+        !worker_has_time(w, m->estimate_us) || !dist || dist->state != OWNER_UP || owner_is_central(dist) ||
+        refuses_work(w))
         return 0;
     j = worker_job_find(w, dist, m->job);
     if (j && !worker_job_is_for(j, m->app))

@@ -12,10 +12,10 @@ static void send_finished(const struct worker *w, const struct task *t)
     m->id = t->id;
     m->result = blob_ref(t->result);
     m->run_us = t->run_us;
-    m->wait_us = t->wait_us;
     m->code = t->code;
     m->outcome = t->outcome;
     m->stolen = t->stolen;
+    m->used = t->used;
     if (t->result)
         beats_bulk(&t->job->owner->beats, w->now_us, t->result->len);
     /* An older owner would send the task here again and again: to it this is the task's failure, as in its
@@ -100,7 +100,7 @@ struct task *worker_task_of_run(const struct worker *w, uint32_t run)
 
 uint32_t worker_slot_of(uint32_t run) { return run & ((1u << RUN_SLOT_BITS) - 1); }
 
-/* Puts t into s and tells the executor, which takes over arg. Output: 1 message. */
+/* Puts t into s and tells the executor, which takes over arg and proof. Output: at most 2 messages. */
 static void start_task(struct worker *w, struct slot *s, struct task *t, bool is_long)
 {
     struct msg_exec_start *m;
@@ -108,11 +108,13 @@ static void start_task(struct worker *w, struct slot *s, struct task *t, bool is
     worker_slot_run(w, s, t, is_long);
     worker_task_set_state(w, t, T_STARTING);
     t->run = new_run(w, s);
+    if (t->proof)
+        out_add(w->out, MSG_EXEC_PROOF, 0)->exec_proof = (struct msg_exec_proof){t->run, t->proof};
     m = &out_add(w->out, MSG_EXEC_START, 0)->exec_start;
     m->id = t->id;
     m->desc = job_desc_ref(t->job->desc);
     m->arg = t->arg;
-    t->arg = NULL;
+    t->arg = t->proof = NULL;
     m->run = t->run;
     m->owner = t->job->owner->node;
     m->class = is_long ? CLASS_LONG : CLASS_SHORT;
@@ -134,6 +136,7 @@ void worker_task_launch(struct worker *w, struct slot *s, struct job *j, const s
     t->estimate_us = j->estimate_us;
     worker_count(w, COUNTER_tasks_stolen, s->stolen);
     t->arg = blob_ref(m->arg);
+    t->proof = blob_ref(m->proof);
     if (s->state == SLOT_REQUESTED) {
         start_task(w, s, t, s->is_long);
         return;
@@ -182,6 +185,10 @@ static void serve_entry(struct worker *w, struct lane *l, struct entry *e)
     struct task *t = e->task;
     bool is_long = e->q.is_long;
 
+    if (!worker_entry_has_time(w, e)) { /* it waited too long: elsewhere it may still end */
+        worker_entry_give_back(w, e, HAWK_ENO_TIME);
+        return;
+    }
     if (t && worker_lease_is_over(w)) { /* DESIGN 3.9: central may have placed it again by now */
         worker_task_return(w, t);
         return;
@@ -250,8 +257,8 @@ void worker_on_task_recall(struct worker *w, const struct msg *in)
 }
 
 /* Central places a long task here (Hawk 3.7). The task goes straight back if the worker stops, is reserved
- * for short tasks or does not know its partition yet, does not serve its application or its user, or its lease
- * is over.
+ * for short tasks or does not know its partition yet, does not serve its application or its user, has no time
+ * for it before it ends, or its lease is over.
  * Output: at most 1 message. */
 void worker_on_task_enqueue(struct worker *w, const struct msg *in)
 {
@@ -265,8 +272,10 @@ void worker_on_task_enqueue(struct worker *w, const struct msg *in)
     if (!o || o->state != OWNER_UP || worker_task_find(w, o, &m->id))
         return;
     if ((policy_has(worker_policy(w), POLICY_LATE_LONG) && w->n_free == 0) || refuses_work(w) ||
-        !w->general || !m->desc || worker_lease_is_over(w) || !worker_serves(w, job_desc_app(m->desc)) ||
-        !worker_serves_user(w, job_desc_app(m->desc), job_desc_user(m->desc))) {
+        !w->general || !m->desc || worker_lease_is_over(w) ||
+        !worker_serves(w, job_desc_app(m->desc), job_desc_user(m->desc)) ||
+        !worker_serves_user(w, job_desc_app(m->desc), job_desc_user(m->desc)) ||
+        !worker_has_time(w, m->desc->estimate_us)) {
         out_add(w->out, MSG_TASK_RETURNED, o->node.v)->task_returned.id = m->id;
         return;
     }
@@ -274,8 +283,10 @@ void worker_on_task_enqueue(struct worker *w, const struct msg *in)
     if (!j->desc)
         j->desc = job_desc_ref(m->desc);
     j->app = job_desc_app(m->desc);
+    j->user = job_desc_user(m->desc);
     t = worker_task_new(w, j, &m->id);
     t->arg = blob_ref(m->arg);
+    t->proof = blob_ref(m->proof);
     t->estimate_us = m->estimate_us;
     t->arrived_us = w->now_us;
     t->entry = worker_entry_new(t);
@@ -433,6 +444,7 @@ void worker_on_exec_exited(struct worker *w, const struct msg *in)
     }
     t->result = blob_ref(m->result);
     t->run_us = m->run_us > 0 ? m->run_us : 0;
+    t->used = m->used;
     t->code = m->code;
     t->outcome = m->outcome;
     if (m->outcome == OUTCOME_LOST && m->code == HAWK_ECANNOT_START)
@@ -525,4 +537,15 @@ void worker_on_exec_held(struct worker *w, const struct msg *in)
         return;
     worker_owner_set_state(w, o, OWNER_UP); /* as if it had been up until now */
     worker_dist_away(w, o);
+}
+
+/* Output: none. Its end has not been sent yet, since no owner is up. */
+void worker_on_exec_used(struct worker *w, const struct msg *in)
+{
+    const struct msg_exec_used *m = &in->exec_used;
+    struct owner *o = worker_owner_find(w, m->owner);
+    struct task *t = o ? worker_task_find(w, o, &m->id) : NULL;
+
+    if (t && t->state == T_DONE)
+        t->used = m->used;
 }

@@ -51,6 +51,7 @@ struct worker_config {
     struct blob *name, *addr;
     struct blob *serves;  /* it runs commands of that user alone; NULL: everybody's. A reference as well */
     uint64_t incarnation; /* a random number of this process */
+    int64_t ends_us;      /* all its tasks must have ended by then; TIME_NEVER: it has no end */
     int64_t orphan_us;    /* the tasks of a dist without a stream are killed after this time */
     struct worker_pausing pause; /* POLICY_PAUSE, DESIGN 3.13 */
 };
@@ -62,7 +63,7 @@ static inline uint32_t worker_paused_max(uint32_t slots)
 }
 
 /* The defaults: 1 slot, one queue for all slots, WORKER_QUEUE_LIMIT, park 100 ms .. 5 s, orphans 10 s,
- * heartbeats, policy "hawk", leaves service; no name or address. Pauses after 100 ms, for 10 minutes, twice
+ * heartbeats, policy "hawk", leaves service; no name, address or end. Pauses after 100 ms, for 10 minutes, twice
  * the run time; but none at a time (paused_max 0), because the shell must be able to freeze. */
 void worker_config_init(struct worker_config *c);
 
@@ -94,14 +95,13 @@ struct worker {
     bool central_up : 1, joined : 1, general : 1, long_work : 1;
     bool lease_over : 1; /* the lease ran out, and the tasks that it covers were killed */
     bool stopping : 1, stop_now : 1, stopped : 1;
-    bool drained : 1;        /* by an operator: it takes no new work */
-    bool told_empty : 1;     /* central was told that nothing is left here */
-    bool freed : 1;          /* a slot became free in this step */
-    bool pauses_untold : 1;  /* the owner of some task may not know of its pauses */
-    uint8_t central_version; /* protocol version of the link to central */
+    bool drained : 1;           /* by an operator: it takes no new work */
+    bool told_empty : 1;        /* central was told that nothing is left here */
+    bool freed : 1;             /* a slot became free in this step */
+    bool pauses_untold : 1;     /* the owner of some task may not know of its pauses */
+    uint8_t pauses_refused : 4; /* in a row */
+    uint8_t central_version;    /* protocol version of the link to central */
     uint8_t n_apps;
-    uint8_t pauses_refused; /* in a row */
-    uint32_t loot_user;     /* whose the next items of the loot are; 0: nobody's, or there is no loot yet */
     struct members *members;
     struct lane *lanes; /* one per queue: one, or as many as slots */
     uint32_t run_generation;
@@ -137,6 +137,7 @@ struct worker {
     uint32_t serves;        /* user_number() of config.serves; 0: everybody's */
     uint32_t n_queued_any;  /* queued entries that may be stolen and need no application */
     uint32_t heartbeat_seq; /* the last heartbeat's */
+    uint32_t loot_user;     /* whose the next items of the loot are; 0: nobody's, or there is no loot yet */
 
     /* Few steps need these. */
     struct rng rng;
@@ -149,15 +150,16 @@ struct worker {
     int64_t lease_told_us; /* the lease's end that the executor knows */
     struct worker_app {    /* the applications that it serves */
         uint64_t id;
-        struct blob *name;
-        uint32_t n_queued;   /* queued entries that may be stolen */
+        struct blob *name, *user; /* whose tasks it takes; NULL: everybody's */
+        uint32_t user_number;     /* 0: everybody's */
+        uint32_t n_queued;   /* queued entries that may be stolen; of several that take them, the first */
     } * apps;                /* n_apps of them, with room for LIMIT_WORKER_APPS; NULL: none yet */
     struct service *service; /* NULL: it is in service, and never failed to start a task */
 };
 
 /* Takes references to the config's handles. Aborts if the config is invalid (slots out of range, no name or
  * address). *w must stay where it is until worker_free(). Then the shell steps what it took over from an
- * earlier process of the same incarnation (EXEC_LEASE, EXEC_HELD), START, and PEER_UP for central once that
+ * earlier process of the same incarnation (EXEC_LEASE, EXEC_HELD, EXEC_USED), START, and PEER_UP for central once that
  * has a stream. */
 void worker_init(struct worker *w, const struct worker_config *c, uint64_t seed);
 /* Frees everything, in any state. */

@@ -128,6 +128,22 @@ static double median(const double *sorted, uint32_t n)
     return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
+double figures_median(const struct figures *f, const char *name)
+{
+    for (uint32_t i = 0; i < f->n; i++) {
+        const struct figure *g = &f->v[i];
+        if (g->n == 0 || strcmp(g->name, name) != 0)
+            continue;
+        double *sorted = xmalloc(g->n * sizeof *sorted);
+        memcpy(sorted, g->v, g->n * sizeof *sorted);
+        qsort(sorted, g->n, sizeof *sorted, by_value);
+        double mid = median(sorted, g->n);
+        free(sorted);
+        return mid;
+    }
+    return 0;
+}
+
 /* As many digits as tell something. */
 static const char *number(char buf[32], double v)
 {
@@ -159,7 +175,7 @@ static json_t *report_one(struct figure *g)
         json_array_append_new(values, json_real(g->v[i]));
     qsort(g->v, g->n, sizeof *g->v, by_value);
     mid = median(g->v, g->n);
-    printf("%-52s %12s %-6s (%s to %s)", g->name, number(m, mid), g->unit, number(lo, g->v[0]),
+    printf("%-72s %12s %-6s (%s to %s)", g->name, number(m, mid), g->unit, number(lo, g->v[0]),
            number(hi, g->v[g->n - 1]));
     if (g->has_target)
         printf("  %s %s: %s", g->at_most ? "at most" : "at least", number(t, g->target),

@@ -20,6 +20,8 @@ void figures_add_quantiles(struct figures *f, const char *name, const char *unit
 /* What its median must reach: at least, or at most. */
 void figures_at_least(struct figures *f, const char *name, double target);
 void figures_at_most(struct figures *f, const char *name, double target);
+/* Of the values so far; 0: there are none. */
+double figures_median(const struct figures *f, const char *name);
 /* Prints all, writes them to path (NULL: nowhere), and frees. A target that is missed is said, and is no failure. */
 void figures_end(struct figures *f, const char *path);
 

@@ -115,27 +115,33 @@ pid_t start_program(const char *program, ...)
     return pid;
 }
 
-pid_t start_daemon(const char *hawk, char addr[ADDRESS_MAX], ...)
+pid_t start_daemon_argv(const char *const *argv, char addr[ADDRESS_MAX])
 {
-    const char *argv[ARGUMENTS_MAX] = {hawk};
     char line[ADDRESS_MAX + 64] = "";
     int fds[2];
-    va_list ap;
     pid_t pid;
     FILE *f;
 
     if (pipe2(fds, O_CLOEXEC) < 0)
         bench_die("no pipe");
-    va_start(ap, addr);
-    collect(argv, 1, ap);
-    va_end(ap);
     pid = start(argv, fds[1]);
     close(fds[1]);
     f = fdopen(fds[0], "r");
     if (!f || !fgets(line, sizeof line, f) || sscanf(line, "ready %*s %127s", addr) != 1)
-        bench_die("hawk %s did not start", argv[1]);
+        bench_die("%s %s did not start", argv[0], argv[1]);
     fclose(f);
     return pid;
+}
+
+pid_t start_daemon(const char *hawk, char addr[ADDRESS_MAX], ...)
+{
+    const char *argv[ARGUMENTS_MAX] = {hawk};
+    va_list ap;
+
+    va_start(ap, addr);
+    collect(argv, 1, ap);
+    va_end(ap);
+    return start_daemon_argv(argv, addr);
 }
 
 void end_program(pid_t pid, int signo)

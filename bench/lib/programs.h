@@ -20,6 +20,7 @@ void free_address(char *addr, size_t size);
 pid_t start_program(const char *program, ...) __attribute__((sentinel));
 /* The same for a hawk daemon; returns when it says that it is ready, and where it listens. */
 pid_t start_daemon(const char *hawk, char addr[ADDRESS_MAX], ...) __attribute__((sentinel));
+pid_t start_daemon_argv(const char *const *argv, char addr[ADDRESS_MAX]);
 /* Ends it with this signal and waits for that. */
 void end_program(pid_t pid, int signo);
 

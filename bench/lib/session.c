@@ -4,12 +4,15 @@
 #include "base/mem.h"
 #include "bench/lib/figures.h"
 #include "net/codec.h"
+#include "net/submission.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 struct session {
     struct loop *loop;
     struct channel *channel;
+    struct tls *tls;
     struct rpc *stream;
     struct codec_buf spec, pending; /* one job's description; requests that have not left */
     struct loop_hook hook;
@@ -56,14 +59,14 @@ static void on_done(void *arg, grpc_status_code status, const char *text)
 
 static void on_sent(void *arg) { flush(arg); }
 
-struct session *session_new(struct loop *l, const char *addr, void (*ended)(void *arg, uint64_t tag),
-                            void *arg)
+struct session *session_new(struct loop *l, const char *addr, struct tls *tls,
+                            void (*ended)(void *arg, uint64_t tag), void *arg)
 {
     static const struct rpc_fns fns = {.reply = on_event, .done = on_done, .sent = on_sent};
     struct session *s = xcalloc(1, sizeof *s);
 
-    *s = (struct session){.loop = l, .ended = ended, .arg = arg};
-    s->channel = channel_new(l, addr, NULL);
+    *s = (struct session){.loop = l, .tls = tls, .ended = ended, .arg = arg};
+    s->channel = channel_new_tls(l, addr, NULL, tls, ROLE_DIST);
     s->stream = rpc_open(s->channel, api_methods[API_SESSION].path, &fns, s);
     loop_hook_add(l, &s->hook, LOOP_FLUSH, flush, s);
     return s;
@@ -78,11 +81,13 @@ void session_free(struct session *s)
     free(s);
 }
 
-void session_submit(struct session *s, uint64_t tag, const struct job_desc *d)
+void session_submit(struct session *s, uint64_t tag, struct job_desc *d)
 {
     struct api_session_submit submit = {.tag = tag};
     struct api_session_request r = {.submit = &submit, .submit_n = 1};
 
+    if (s->tls && submission_sign(&d, 1, s->tls, (int64_t)time(NULL)))
+        bench_die("the credential cannot sign");
     s->spec.len = 0;
     codec_desc_encode(&s->spec, d, true);
     submit.job = s->spec.data;

@@ -7,13 +7,14 @@
 
 struct session;
 
-/* Jobs are submitted at the dist at addr. ended: called for each job's end; NULL: nobody wants to know. A job that is
- * refused or ends otherwise than done, and a stream that ends, is the benchmark's end. */
-struct session *session_new(struct loop *l, const char *addr, void (*ended)(void *arg, uint64_t tag),
-                            void *arg);
+/* Jobs are submitted at the dist at addr, each signed with the credential that `tls` shows; NULL: without TLS.
+ * ended: called for each job's end; NULL: nobody wants to know. A job that is refused or ends otherwise than done,
+ * and a stream that ends, is the benchmark's end. */
+struct session *session_new(struct loop *l, const char *addr, struct tls *tls,
+                            void (*ended)(void *arg, uint64_t tag), void *arg);
 void session_free(struct session *s);
 /* Leaves with the present turn of the loop, or when what left before has. The tag is the caller's: each once. */
-void session_submit(struct session *s, uint64_t tag, const struct job_desc *d);
+void session_submit(struct session *s, uint64_t tag, struct job_desc *d);
 uint64_t session_submitted(const struct session *s);
 uint64_t session_ended(const struct session *s);
 /* Turns the loop until at most so many are unfinished; dies when that takes longer than timeout_us. */

@@ -6,6 +6,7 @@ import time
 import grpc
 
 from hawk import hawk_pb2 as pb
+from hawk._sign import signer
 
 TIMEOUT = 30.0  # how long all dists together may stay silent
 ROLE_SCHEDULER, ROLE_WORKER = "scheduler.hawk", "worker.hawk"
@@ -37,6 +38,11 @@ def login_directory():
     return directory if directory != "none" and os.path.exists(f"{directory}/user.crt") else None
 
 
+def login_is_named():
+    """Whether HAWK_LOGIN names a directory: that cluster then goes before the one that runs here."""
+    return os.environ.get("HAWK_LOGIN", "") not in ("", "none")
+
+
 def read_file(path, what):
     try:
         with open(path, "rb") as f:
@@ -49,9 +55,15 @@ class Cluster:
     """Connections to one cluster. Every thread may use it."""
 
     def __init__(self, dist=None, token_file=None):
-        self.local = not dist and not os.environ.get("HAWK_DIST")
         self.login = login_directory()
-        listed = dist or os.environ.get("HAWK_DIST") or up_address()
+        listed = dist or os.environ.get("HAWK_DIST")
+        if not listed and login_is_named():
+            if not self.login:
+                where = os.environ["HAWK_LOGIN"]
+                raise HawkError(f"no cluster found: HAWK_LOGIN names {where}, where no credential is")
+            listed = self._login_dists()
+        self.local = not listed
+        listed = listed or up_address()
         if self.local and not os.path.exists(listed[len("unix:"):]):
             listed, self.local = self._login_dists(), False
         self.contacts = listed.replace(",", " ").split()
@@ -59,6 +71,7 @@ class Cluster:
             raise HawkError("no cluster found: start one with `hawk up`, or name a dist with HAWK_DIST")
         self.token = self._find_token(token_file)
         self.metadata = (("authorization", f"Bearer {self.token}"),) if self.token else None
+        self.signer = None
         self.tls = self._find_tls()
         self.channels = {}
         self.lock = threading.Lock()
@@ -85,7 +98,15 @@ class Cluster:
             names = [f"{self.login}/{name}" for name in ("roots.crt", "user.key", "user.crt")]
         if not all(names):
             raise HawkError("TLS needs HAWK_TLS_CERTIFICATE, HAWK_TLS_KEY and HAWK_TLS_ROOTS, and not all are set")
-        return grpc.ssl_channel_credentials(*(read_file(name, "TLS") for name in names))
+        files = [read_file(name, "TLS") for name in names]
+        self.signer = signer(*files)
+        return grpc.ssl_channel_credentials(*files)
+
+    def sign(self, specs):
+        """Signs whole jobs together, where this user has a credential."""
+        commands = [spec for spec in specs if spec.kind == pb.PAYLOAD_COMMAND]
+        if self.signer and commands:
+            self.signer.sign(commands)
 
     def channel(self, address, role=ROLE_SCHEDULER):
         with self.lock:
@@ -185,7 +206,17 @@ class Cluster:
 
 def bytes_of(value):
     """What the system takes for bytes: arguments, variables, paths."""
-    return value if isinstance(value, bytes) else os.fsencode(str(value))
+    value = value if isinstance(value, bytes) else os.fsencode(str(value))
+    if b"\0" in value:
+        raise ValueError(f"embedded null byte: {value!r}")
+    return value
+
+
+def check_numbers(least, **numbers):
+    """None: not given."""
+    for name, value in numbers.items():
+        if value is not None and value < least:
+            raise ValueError(f"{name} must be at least {least}, not {value}")
 
 
 def ancestors():

@@ -20,7 +20,7 @@ import time
 import weakref
 
 from hawk import _calls, hawk_pb2 as pb
-from hawk._cluster import Cluster, HawkError, ancestors, bytes_of, umask
+from hawk._cluster import Cluster, HawkError, ancestors, bytes_of, check_numbers, umask
 from hawk._session import Session, text_of
 
 BATCH_MAX = 100           # calls in a job
@@ -101,6 +101,7 @@ class Executor(concurrent.futures.Executor):
                                "`if __name__ == \"__main__\":`")
         if klass not in (None, "short", "long"):
             raise ValueError('klass is "short", "long" or None')
+        check_numbers(0, estimate=estimate, retries=retries, idle=idle)
         self._cluster = Cluster(dist, token_file)
         self._max_workers, self._retries = max_workers, retries
         self._python, self._env, self._idle = python or sys.executable, env or {}, idle

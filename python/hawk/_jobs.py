@@ -1,11 +1,12 @@
 """hawk.run and hawk.submit: commands as jobs of a cluster, from Python."""
+import collections
 import os
 import time
 
 import grpc
 
 from hawk import hawk_pb2 as pb
-from hawk._cluster import ELSEWHERE, Cluster, HawkError, ancestors, bytes_of, umask
+from hawk._cluster import ELSEWHERE, Cluster, HawkError, ancestors, bytes_of, check_numbers, umask
 from hawk._session import text_of
 
 STATES = {pb.JOB_PENDING: "pending", pb.JOB_WAITING: "waiting", pb.JOB_RUNNING: "running", pb.JOB_DONE: "done",
@@ -29,6 +30,14 @@ class JobFailed(HawkError):
         self.job = job
 
 
+# What a task used, or all ended ones of a job: CPU time together, memory of the one that used most. None: not known.
+Usage = collections.namedtuple("Usage", "cpu_seconds mem_peak_bytes")
+
+
+def used_by(what):
+    return Usage(what.cpu_us / 1e6 if what.cpu_us > 0 else None, what.mem_peak_bytes or None)
+
+
 class Task:
     """index counts from the job's first index on; returncode is as in subprocess: negative for a signal."""
 
@@ -37,6 +46,7 @@ class Task:
         self.state, self.worker, self.text = TASK_STATES[task.state], task.worker_name, text_of(task)
         self.returncode = -task.code if task.outcome in (pb.OUTCOME_SIGNALED, pb.OUTCOME_OUT_OF_MEMORY) else task.code
         self.seconds = task.run_us / 1e6 if task.run_us >= 0 else None
+        self.used = used_by(task)
 
     def output(self, stderr=False):
         """What it wrote, as bytes, from the worker that keeps it."""
@@ -65,6 +75,10 @@ class Job:
                 return state
             self._ended = state
         return self._ended
+
+    def used(self):
+        """What its ended tasks used."""
+        return used_by(self._get().job)
 
     def tasks(self):
         """All tasks as they are now."""
@@ -137,11 +151,18 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
         raise TypeError("the command is a list of words; a shell's text is [\"sh\", \"-c\", text]")
     if klass not in TAGS:
         raise ValueError('klass is "short", "long" or None')
+    if not command:
+        raise ValueError("the job has no command")
+    if inputs is not None and count is not None:
+        raise ValueError("inputs and count exclude one another: there is a task for each input")
+    check_numbers(1, count=count)
+    check_numbers(0, estimate=estimate, time_limit=time_limit, retries=retries, lost_retries=lost_retries, mem=mem,
+                  pids=pids)
     cluster = Cluster(dist, token_file)
     inputs = None if inputs is None else [bytes_of(value) for value in inputs]
     tasks = len(inputs) if inputs is not None else count or 1
     if tasks == 0:
-        raise ValueError("a job of no tasks")
+        raise ValueError("inputs is empty: a job has at least one task")
     program = os.path.basename(bytes_of(command[0])).decode(errors="replace")
     spec = pb.JobSpec(
         name=name or program, tasks=tasks, kind=pb.PAYLOAD_COMMAND, detached=True,
@@ -151,6 +172,7 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
         estimate_us=int((estimate or 0) * 1e6), time_limit_us=int((time_limit or 0) * 1e6), retries=lost_retries,
         failure_retries=retries, umask=umask(), ancestors=ancestors(), task_args=inputs or [],
         each_arg=inputs is not None, mem_bytes=mem or 0, pids=pids or 0)
+    cluster.sign([spec])
     key = int.from_bytes(os.urandom(8), "little") or 1
     return Job(cluster, cluster.call("Submit", pb.SubmitRequest(job=spec, key=key), pb.SubmitReply, once=True).job)
 

@@ -236,9 +236,12 @@ class Leader:
         code = 1
         try:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, self.signals)
-            hello = epb.Hello(app=self.setup["app"], slots=1, name=f"python {os.getpid()}")
+            hello = epb.Hello(app=self.setup["app"], slots=1, name=f"python {os.getpid()}",
+                              task=int(os.environ["HAWK_TASK_INDEX"]))
             if tell_slots is not None:
-                hello.task_of, hello.task = os.environ["HAWK_JOB_ID"], int(os.environ["HAWK_TASK_INDEX"])
+                hello.task_of = os.environ["HAWK_JOB_ID"]
+            else:
+                hello.resident_of = os.environ["HAWK_JOB_ID"]
             Process(self.setup, place, self.since, hello, tell_slots).run()
         except BaseException:
             traceback.print_exc()
@@ -276,7 +279,9 @@ def main():
     global main_path
     setup = json.loads(os.environ.pop("HAWK_PYTHON_SETUP"))
     if not os.environ.get("HAWK_WORKER_SOCKET"):
-        sys.exit("this worker has no socket for executors: set worker.executor_socket")
+        sys.exit(f"worker {os.environ.get('HAWK_WORKER')} has no socket where this user's executors could attach: set "
+                 "worker.executor_socket to a path in a directory that its users may enter, with cluster.local_users "
+                 "where it runs commands as their users")
     sys.path[:] = setup["path"]
     main_path = setup["main"]
     sys.argv[:] = setup["argv"]

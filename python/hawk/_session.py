@@ -31,7 +31,7 @@ class SessionJob:
         self.cancelled = False
 
     def request(self, elsewhere):
-        """elsewhere: to another dist than the one that has had it."""
+        """elsewhere: to another dist than the one that has had it. It is not signed anew yet."""
         submit = pb.SessionSubmit(tag=self.tag, job=self.spec, key=self.key)
         if elsewhere and not self.job:
             # No dist has told of it: it begins anew, and the other copy is nobody's.
@@ -53,7 +53,7 @@ class Session:
         self.condition = threading.Condition()
         self.tags = itertools.count(1)
         self.jobs = {}
-        self.out = collections.deque()  # SessionSubmit and SessionCancel
+        self.out = collections.deque()  # SessionCancel, or SessionJob and SessionSubmit
         self.stream = None
         self.generation = 0             # of streams; an earlier one's generator ends
         self.address = None
@@ -69,7 +69,7 @@ class Session:
             job = SessionJob(next(self.tags), spec, on_task, on_end)
             self.jobs[job.tag] = job
             if self.stream is not None:
-                self.out.append(job.request(False))
+                self.out.append((job, job.request(False)))
             self.condition.notify_all()
         return job
 
@@ -96,15 +96,20 @@ class Session:
     def _requests(self, generation):
         yield pb.SessionRequest(beats=True)
         while True:
-            request = pb.SessionRequest()
+            request, submits = pb.SessionRequest(), []
             with self.condition:
                 while not self.out and generation == self.generation and not self.closing:
                     self.condition.wait()
                 if generation != self.generation or self.closing:
                     return
-                while self.out and len(request.submit) < 1000 and len(request.cancel) < 1000:
+                while self.out and len(submits) < 1000 and len(request.cancel) < 1000:
                     item = self.out.popleft()
-                    (request.submit if isinstance(item, pb.SessionSubmit) else request.cancel).append(item)
+                    (request.cancel if isinstance(item, pb.SessionCancel) else submits).append(item)
+                # Anew, where no dist has the job yet: a signature is for one job.
+                self.cluster.sign([job.spec for job, _ in submits if not job.job])
+                for job, submit in submits:
+                    submit.job.signature = job.spec.signature
+                    request.submit.append(submit)
             yield request
 
     # ---- Receiving ----
@@ -117,7 +122,7 @@ class Session:
             self.generation += 1
             self.out.clear()
             jobs = list(self.jobs.values())
-            self.out.extend(job.request(elsewhere) for job in jobs)
+            self.out.extend((job, job.request(elsewhere)) for job in jobs)
             self.out.extend(pb.SessionCancel(tag=job.tag) for job in jobs if job.cancelled)
             self.heard = time.monotonic()
             self.stream = call(self._requests(self.generation), metadata=self.cluster.metadata)

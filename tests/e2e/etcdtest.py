@@ -76,7 +76,7 @@ class Cluster(t.Cluster):
             self.add_central(listen)
         self.central_addr = ",".join(c.addr for c in self.centrals)
 
-    def add_central(self, listen="127.0.0.1:0"):
+    def add_central(self, listen=f"{t.LOOPBACK}:0"):
         c = t.Daemon("central", "--listen", listen, "--store", "etcd", "--etcd", self.etcd.addr,
                      "--state-dir", f"{self.dir}/central", *self.central_flags)
         c.addr = c.ready()

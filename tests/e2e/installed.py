@@ -13,7 +13,7 @@ if os.environ.get("SANITIZE"):
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 installed = tempfile.TemporaryDirectory()
 clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-subprocess.run(["make", "-s", "-C", ROOT, f"B={os.path.dirname(HAWK)}", f"PREFIX={installed.name}",
+subprocess.run(["make", "-s", "-C", ROOT, f"B={os.path.relpath(os.path.dirname(HAWK), ROOT)}", f"PREFIX={installed.name}",
                 f"SYSCONFDIR={installed.name}/etc", "install-files"],
                check=True, env=clean, stdout=subprocess.DEVNULL)
 

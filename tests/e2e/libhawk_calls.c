@@ -1,21 +1,11 @@
 /* Every call of hawk.h against a cluster, from outside: compiled by test_libhawk.py with what `make install` installs.
  * Usage: libhawk_calls DIST */
+#include "libhawk_must.h"
+
 #include <hawk.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define BOUND 60000000 /* us */
-
-static struct hawk_client *c;
-
-#define MUST(cond)                                                                                           \
-    do {                                                                                                     \
-        if (!(cond)) {                                                                                       \
-            fprintf(stderr, "line %d: not so: %s (%s)\n", __LINE__, #cond, hawk_client_error(c));            \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 static struct hawk_job *sleeper(const char *how_long)
 {

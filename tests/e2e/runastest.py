@@ -3,13 +3,16 @@ root in a directory of the test's and built for a configuration that lies beside
 import os
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 
+from hawktest import BOUND, HAWK
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-HAWK_USER, ANN, BOB, LOW, LAB = 61100, 61001, 61002, 901, 61201
-ACCOUNTS = {"hawk": HAWK_USER, "ann": ANN, "bob": BOB, "low": LOW, "toor": 0}
+HAWK_USER, ANN, BOB, CAT, LOW, LAB = 61100, 61001, 61002, 61003, 901, 61201
+ACCOUNTS = {"hawk": HAWK_USER, "ann": ANN, "bob": BOB, "cat": CAT, "low": LOW, "toor": 0}
 
 
 def enter_machine():
@@ -37,6 +40,15 @@ def enter_machine():
     sys.exit(code)
 
 
+def machine_program(dir, program="hawk"):
+    """The program of users' runners, where every user can execute it, and only root can have written it."""
+    path = f"{dir}/{program}"
+    if not os.path.exists(path):
+        shutil.copy(f"{os.path.dirname(HAWK)}/{program}", path)
+        os.chmod(path, 0o755)
+    return path
+
+
 def install_helper(dir, hawk, *settings, callers="caller hawk"):
     """Returns its path; `hawk` is the program of users' runners."""
     conf, helper = f"{dir}/run-as.conf", f"{dir}/hawk-run-as"
@@ -49,3 +61,46 @@ def install_helper(dir, hawk, *settings, callers="caller hawk"):
         os.chown(helper, 0, HAWK_USER)
         os.chmod(helper, 0o4750)
     return helper
+
+
+class Started:
+    """hawk-run-as start USER, as its agent starts it."""
+
+    def __init__(self, helper, user, script=None, caller=HAWK_USER, env=None, args=None, listen=True, pairs=True, more=()):
+        if script is not None:
+            with open(f"{os.environ['HAWK_TEST_MACHINE']}/{user}/spawner", "w", encoding="utf-8") as f:
+                f.write(script)
+        self.dir = tempfile.TemporaryDirectory()
+        self.ours, theirs = socket.socketpair()
+        accepts = socket.socket(socket.AF_UNIX)
+        accepts.bind(f"{self.dir.name}/s")
+        if listen:
+            accepts.listen()
+        fds = (theirs.fileno(), accepts.fileno())
+        moved = "3<&{} 4<&{}".format(*fds) if pairs else "3</dev/null 4</dev/null"
+        self.p = subprocess.Popen(["bash", "-c", f'exec "$@" {moved}', "sh", helper, *(args or ("start", user))], pass_fds=(*fds, *more),
+                                  user=caller, group=caller, extra_groups=[], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, env={"PATH": os.environ["PATH"], **(env or {})})
+        theirs.close()
+        accepts.close()
+        self.ours.settimeout(BOUND)
+
+    def said(self):
+        """Its runner's words, up to the first empty line."""
+        text = b""
+        while not text.endswith(b"\n\n"):
+            got = self.ours.recv(4096)
+            assert got, (text, self.p.stderr.read())
+            text += got
+        return text.decode().strip().splitlines()
+
+    def gone(self):
+        """Until all that was started is."""
+        while self.ours.recv(4096):
+            pass
+        return self.p.wait(timeout=BOUND)
+
+    def end(self):
+        """The code and the words of one that starts nothing."""
+        code = self.p.wait(timeout=BOUND)
+        return code, self.p.stderr.read().decode()

@@ -40,6 +40,18 @@ def state(c, job, **more):
     return c.job(job, **more)["state"]
 
 
+def test_scripts_go_on_after_an_empty_list():
+    with Cluster(workers=1) as c:
+        none = c.submit("-l", "/dev/null", "--", "false")
+        assert none == "none"
+        for command in ("wait", "job", "explain", "cancel"):
+            c.hawk(command, none)
+        job = c.submit("--after", none, "--after", f"{none}:ok", "--", "true")
+        c.hawk("wait", f"{none},{job}")
+        assert state(c, job) == "done"
+        assert "--after takes a job's id" in c.hawk("submit", "--after", "none:failed", "--", "true", check=2).stderr
+
+
 def test_one_after_another_and_the_dist_is_killed_meanwhile():
     with Cluster(workers=2, slots=2) as c:
         first = c.submit("--class", "short", "--", *gate(c, "first", "go"))

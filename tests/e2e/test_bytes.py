@@ -1,5 +1,5 @@
-"""Arguments, variables, directories, patterns and inputs are bytes: names that are not UTF-8, from the command line to
-the file system and into JSON."""
+"""Arguments, variables, directories, patterns, inputs and output are bytes: names that are not UTF-8, from the command
+line to the file system and into JSON."""
 import base64
 import json
 import os
@@ -67,6 +67,22 @@ def test_run_and_its_log():
         assert b"caf\\xe9" in read(c.dir.encode(), b"log-" + NAME)
         # The log knows the input again.
         assert hawk(c, b"run", *flags, b"--resume", b"--", b"touch", b"made-{}") == b""
+
+
+def test_output():
+    """What tasks write, in the documents of `hawk cat` and `hawk run`."""
+    with Cluster(workers=1) as c:
+        script = rb"printf 'out-caf\351'; printf 'caf\303\251' >&2"
+        job = hawk(c, b"submit", b"--wait", b"-q", b"--", b"sh", b"-c", script).strip()
+        for stream, wanted in ((b"stdout", encoded(b"out-" + NAME)), (b"stderr", "café")):
+            shown = json.loads(hawk(c, b"cat", b"-o", b"json", job, stream))["outputs"][0]
+            assert (shown["data"], shown["truncated"]) == (wanted, False), shown
+        task = json.loads(hawk(c, b"run", b"-o", b"json", b"--", b"sh", b"-c", script))["tasks"][0]
+        assert (task["stdout"], task["stderr"]) == (encoded(b"out-" + NAME), "café"), task
+        # What is cut stays text: the 16 MiB that the document keeps end in the midst of a character.
+        task = json.loads(hawk(c, b"run", b"-o", b"json", b"--", b"sh", b"-c",
+                               "printf a; yes é | tr -d '\\n' | head -c 17000000".encode()))["tasks"][0]
+        assert task["stdout"] == "a" + "é" * ((1 << 23) - 1) and task["stdout_truncated"], len(task["stdout"])
 
 
 run_tests(sys.modules[__name__])

@@ -146,6 +146,20 @@ def test_a_part_of_a_flag_is_no_flag():
         assert "did you mean --name?" in hawk("submit", "--nam=x", "--", "true", check=2).stderr
         assert "did you mean --limit?" in hawk("jobs", "--lim", "3", check=2).stderr
         assert "did you mean --slots?" in hawk("run", "--slot", "3", "--", "true", check=2).stderr
+        assert hawk("sumbit", "--", "true", check=2).stderr == 'hawk: no command "sumbit": did you mean `hawk submit`?\n'
+        assert "did you mean `hawk worker`?" in hawk("workers", check=2).stderr
+        for far in ("ls", "frobnicate", ""):  # as far from any of them as from another word
+            assert hawk(far, check=2).stderr == f'hawk: no command "{far}"; `hawk help` lists them\n'
+
+
+def test_errors_name_the_flag_as_it_was_written():
+    with tempfile.TemporaryDirectory() as d:
+        hawk = functools.partial(run_hawk, user_environment(d))
+        for flags, word in ((("-j", "abc"), "-j takes"), (("--slots", "abc"), "--slots takes"), (("-a", "1-2x"), "-a takes"),
+                            (("--array", "1-2x"), "--array takes"), (("-l", "/nonexistent"), "-l: cannot open"),
+                            (("-t", "5"), "-t takes a duration"), (("-kE", "=x"), "-E takes NAME=VALUE"), (("-n", ""), "-n takes a name")):
+            said = hawk("run", *flags, "--", "true", check=2).stderr
+            assert said.startswith(f"hawk: run: {word}"), said
 
 
 def test_tasks_find_their_input():
@@ -275,6 +289,12 @@ def test_json_and_quiet_as_documented():
                              (("--failed", "--tasks", "2"), [1, 3])):
             shown = json_of(hawk, "job", job, *flags)["jobs"][0]["task_list"]
             assert [t["index"] for t in shown] == tasks, (flags, shown)
+        # A table says how many tasks stand behind those it shows.
+        for flags, more in (((), None), (("--tasks", "2"), 3), (("--tasks", "2", "--skip", "2"), 1), (("--tasks", "2", "--skip", "3"), None),
+                            (("--tasks", "5"), None)):
+            shown = hawk("job", job, *flags).stdout.splitlines()
+            assert [line for line in shown if "more task" in line] == (
+                [f"{more} more task{'s' * (more > 1)}: see --tasks, --skip and --failed"] if more else []), (flags, shown)
         assert hawk("job", "-q", job).stdout == f"{job}\n"
         assert hawk("job", "-q", "99.1", check=3).stdout == ""
 

@@ -107,6 +107,11 @@ def test_several_sources():
                 f.write(f"{name}1\n{name}2\n")
         r = run("-k", "-l", f"{d}/p", "-l", f"{d}/q", "--", "echo", "{}")
         assert r.stdout == b"p1 q1\np1 q2\np2 q1\np2 q2\n", r
+    # A pattern of the shell that matches nothing: no tasks, and what follows is not taken for an input.
+    for empty in (("--input", "--"), ("-I", "-k", "--"), ("--input", "--", "--input", "x", "--"), ("--input", "a", "-I", "--")):
+        r = run(*empty, "echo")
+        assert r.stdout == b"" and r.stderr == b"", (empty, r)
+    assert run("-k", "--input=-k", "--", "echo").stdout == b"-k\n" and run("-I", "-", "--", "echo").stdout == b"-\n"
     r = run("-k", "--input", "a", "b", "-I", "c", "--", "false", check=1)
     assert b"a c, b c" in r.stderr, r
 
@@ -146,7 +151,11 @@ def test_an_empty_list_succeeds():
     assert run("-l", "-", "--", "false").stdout == b""
     document = json.loads(run("--output", "json", "-l", "-", "--", "false").stdout)
     assert document["tasks"] == [] and document["submitted"] == 0 and document["exit_code"] == 0, document
-    assert b"empty" in hawk("submit", "-l", "-", "--wait", "--", "false").stderr
+    r = hawk("submit", "-l", "-", "--wait", "--", "false")
+    assert b"the list of inputs is empty" in r.stderr and r.stdout == b"none\n", r
+    job = json.loads(hawk("submit", "-o", "json", "-l", "-", "--", "false").stdout)
+    assert job["job"] == "none" and job["state"] == "done", job
+    assert json.loads(hawk("submit", "-o", "json", "-l", "-", "--wait", "--", "false").stdout)["jobs"] == []
 
 
 def test_piped_input_that_nobody_reads_is_reported():

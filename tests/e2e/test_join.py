@@ -1,5 +1,5 @@
 """Joining by invitation: a node gets its certificate from central once, keeps it, and renews it."""
-# seconds: 26
+# seconds: 40
 import os
 import re
 import subprocess
@@ -200,6 +200,20 @@ def test_certificates_are_renewed_while_daemons_run():
         text = subprocess.run(["openssl", "x509", "-noout", "-text", "-in", f"{c.dir}/worker/w1/tls/node.crt"], check=True,
                               capture_output=True, text=True).stdout
         assert "DNS:w1.worker.hawk" in text, text
+
+
+def test_links_outlive_renewed_certificates():
+    """Each node shows its renewed certificate on its links: none ends with the one that it was opened with."""
+    with JoinCluster(central=("--certificate-life", "9s")) as c:
+        w = c.node("worker", "--join", c.invite("worker", "w1"))
+        d = c.node("dist", "--join", c.invite("dist", "d1"))
+        c.wait_nodes(1)
+        job = c.hawk("submit", "--class", "short", "--", "sleep", "25").stdout.strip()
+        c.hawk("wait", job)
+        assert c.job(job)["task_list"][0]["attempt"] == 1
+        for log in (w.text(), d.text(), c.central.text()):
+            assert "expired" not in log and "is lost" not in log, log
+        assert c.central.text().count("w1.worker.hawk has renewed its certificate") >= 2, c.central.text()
 
 
 def test_a_certificate_is_renewed_for_its_own_key_alone():

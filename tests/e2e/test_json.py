@@ -66,6 +66,22 @@ def test_with_a_cluster():
         timers = document(env, "submit", "-o", "json", "--array", "1-5", "--timer", "1ms")["job"]
         document(env, "wait", "-o", "json", timers, check=0)
         assert len(document(env, "cat", "-o", "json", timers, check=3)["errors"]) == 1
+        # It has everything that tables have.
+        flags = document(env, "policy", "-o", "json", check=0)["flag_table"]
+        table = subprocess.run([HAWK, "policy"], capture_output=True, text=True, env=env, check=True).stdout
+        rows = [line.split(None, 3) for line in table.split("\n\n")[1].splitlines()[1:]]
+        assert len(rows) == len(flags) > 10
+        for row, f in zip(rows, flags):
+            assert row[:3] == [f["flag"], "on" if f["on"] else "off", f["from"]], (row, f)
+            assert " ".join(row[3].split()) == f"{f['applies_to']} {f['meaning']}", (row, f)
+        stats = document(env, "stats", "-o", "json", check=0)
+        assert stats["meanings"].keys() == stats["total"].keys() and stats["meanings"]["jobs_short"] == "of them short"
+        behind = document(env, "submit", "-o", "json", "--after", f"{job}:any", "--", "true", check=0)["job"]
+        document(env, "wait", "-o", "json", behind, check=0)
+        assert document(env, "job", "-o", "json", behind, check=0)["jobs"][0]["after"] == [f"{job}:any"]
+        told = document(env, "explain", "-o", "json", job, check=0)["jobs"][0]
+        assert told["schedules"] == "its dist, by probes and late binding" and len(told["waited"]) == 3, told
+        assert {t["index"] for t in told["waited"]} == {1, 2, 3}, told
         with open("/dev/full", "w") as full:
             for args in (["jobs"], ["job", job], ["cat", job], ["explain", job], ["nodes"], ["stats"], ["policy"],
                          ["policy", "-o", "json"], ["submit", "--", "true"], ["cancel", job], ["help"],

@@ -102,6 +102,17 @@ def test_its_dist_dies():
         assert set(x.strip() for x in open(out)) == set(words)
 
 
+def test_the_last_dist_dies():
+    """Whoever waits for a job, however long, hears that nobody has it any more."""
+    with Cluster(workers=1) as c:
+        p = subprocess.Popen([compiled(f"{ROOT}/tests/e2e/libhawk_refused.c"), c.dist_addrs[0]], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True)
+        assert p.stdout.readline() == "accepted\n"
+        c.dists[0].kill()
+        said, _ = p.communicate("\n", timeout=BOUND * 3)
+        assert p.returncode == 0 and f"cannot reach {c.dist_addrs[0]}" in said, (p.returncode, said)
+
+
 def test_a_dist_that_is_drained():
     with Cluster(workers=2, slots=4, dists=2) as c:
         c.hawk("drain", "d1")

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 
-from hawktest import BOUND, HAWK, run_tests, wait_for
+from hawktest import BOUND, HAWK, Daemon, run_tests, wait_for
 from tlstest import Roots, TlsCluster
 from userstest import ANN, BOB, others_exist
 
@@ -65,6 +65,31 @@ def test_a_user_logs_in_and_needs_no_flags():
         assert os.listdir(f"{c.dir}/elsewhere") == []
         assert "no cluster found" in c.as_login("bob", "nodes", HAWK_LOGIN=f"{c.dir}/elsewhere", check=3).stderr
         assert "no cluster found" in c.as_login("ann", "nodes", HAWK_LOGIN="none", check=3).stderr
+
+
+def test_a_login_that_is_named_goes_before_a_cluster_that_runs_here():
+    with LoginCluster(workers=1) as c:
+        c.log_in("ann", 1001)
+        named = {"HAWK_LOGIN": f"{c.dir}/home-ann/.config/hawk", "XDG_RUNTIME_DIR": f"{c.dir}/run", "ODD": "odd"}
+        here = {**named, "HAWK_LOGIN": ""}
+        os.makedirs(f"{c.dir}/run/hawk")
+        up = Daemon("up", "--slots", "1", "--socket", f"{c.dir}/run/hawk/up.sock", "--output-dir", f"{c.dir}/run/out",
+                    env=c.clean("ann", **here))
+        try:
+            up.ready()
+            assert c.dist_addrs[0] in c.as_login("ann", "nodes", **named).stdout
+            assert c.as_login("ann", "exec", "--", "printenv", "HAWK_WORKER", **named).stdout == "w1\n"
+            # A cluster's tasks do not have all variables.
+            c.as_login("ann", "submit", "--wait", "--", "printenv", "ODD", check=1, **named)
+            # His login alone does not: `hawk up` was started to be used.
+            assert c.dist_addrs[0] not in c.as_login("ann", "nodes", **here).stdout
+            c.as_login("ann", "submit", "--wait", "--", "printenv", "ODD", **here)
+            c.as_login("ann", "submit", "--wait", "--", "printenv", "ODD", **{**named, "HAWK_LOGIN": "none"})
+            # One that is named and not there is no reason to use another.
+            r = c.as_login("ann", "nodes", check=3, **{**named, "HAWK_LOGIN": f"{c.dir}/nowhere"})
+            assert f"HAWK_LOGIN names {c.dir}/nowhere, where no credential is" in r.stderr, r.stderr
+        finally:
+            up.stop()
 
 
 def test_users_are_listed_renewed_and_revoked():

@@ -32,7 +32,7 @@ def flags(command):
 
 
 def make(target, **variables):
-    subprocess.run(["make", "-s", "-C", ROOT, f"B={os.path.dirname(HAWK)}", target,
+    subprocess.run(["make", "-s", "-C", ROOT, f"B={os.path.relpath(os.path.dirname(HAWK), ROOT)}", target,
                     *[f"{k}={v}" for k, v in variables.items()]], check=True, env=clean, stdout=subprocess.DEVNULL)
 
 
@@ -160,10 +160,11 @@ def test_uninstall_removes_what_install_put():
         make("install-files", PREFIX="/opt/x", DESTDIR=d)
         there = files(d) - set(others)
         for f in ("bin/hawk", "share/man/man1/hawk.1", "share/man/man1/hawk-submit.1", "share/man/man3/libhawk.3",
+                  "share/man/man8/hawk-run-as.8",
                   "share/bash-completion/completions/hawk", "share/zsh/site-functions/_hawk", "include/hawk.h",
                   "share/fish/vendor_completions.d/hawk.fish", "lib/systemd/system/hawk-worker.service",
                   "share/hawk/snakemake/status", "share/hawk/snakemake/config.yaml",
-                  "share/doc/hawk/protos/hawk.proto", "lib/sysusers.d/hawk.conf", "libexec/hawk-run-as"):
+                  "share/doc/hawk/protos/hawk.proto", "lib/sysusers.d/hawk.conf", "libexec/hawk-run-as", "libexec/hawk-runner"):
             assert f"opt/x/{f}" in there, f
         with open(f"{d}/opt/x/lib/systemd/system/hawk-worker.service", encoding="utf-8") as f:
             assert "ExecStart=/opt/x/bin/hawk worker" in f.read()

@@ -80,6 +80,7 @@ def test_a_cluster_under_load():
         assert after("job_slowdown_count", **{"class": "short"}) == 1  # that which failed has none
         assert after("job_slowdown_sum", **{"class": "short"}) >= 2  # six tasks on two slots
         assert after("loop_lag_seconds_count") > before("loop_lag_seconds_count")
+        assert after("connections_delayed_total") == after("connections_refused_total") == 0  # nodes and clients of loopback
         assert after("dist_central_up") == 1 and after("dist_jobs") == 0
         ran = wait_for("the worker's page", lambda: (p := Page(worker))("tasks_finished_total") >= 8 and p)
         assert ran("worker_starts_failed_total") >= 1

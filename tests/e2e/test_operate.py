@@ -82,7 +82,7 @@ def drain_under(policy, kept):
         c.workers[0].p.wait()
         c.workers.pop(0)
         c.start_worker("w1")
-        assert node(c, "w1")["drained"]
+        wait_for("w1 to be drained still", lambda: node(c, "w1")["drained"])
         c.central.kill()
         c.start_central(c.central_addr)
         wait_for("w1 to be back, and drained", lambda: (node(c, "w1") or {}).get("drained"))

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """What operators ask of a cluster: its history as a trace, workers that end by themselves, files named by a
 configuration, what `auto` came to, logs as JSON."""
+import calendar
 import json
 import os
 import subprocess
@@ -68,8 +69,39 @@ def test_a_worker_is_done_at_its_end_time():
         assert "worker.end_time" in w.text()
         wait_for("its task to be waiting for another worker", lambda: c.job(job)["waiting"] == 1)
         c.hawk("cancel", job)
+        for over in ("3", str(int(end))):
+            assert c.start_worker("w3", flags=("--end-time", over), wait=False).wait() == 0, over
     for text in ("soon", "2h3x", "-5"):
         assert "worker.end_time" in hawk("worker", f"--end-time={text}", check=2).stderr
+
+
+def test_tasks_go_where_their_estimate_fits():
+    """Short ones and long ones; those without an estimate go anywhere."""
+    with Cluster(workers=0) as c:
+        start = int(time.time())
+        c.start_worker("w1", flags=("--end-time", "20m"), slots=2)
+        c.wait_nodes(1)
+        ends = wait_for("its end", lambda: next((n["ends_at"] for n in c.json("nodes")["nodes"] if n["ends_at"]), None))
+        at = calendar.timegm(time.strptime(ends, "%Y-%m-%dT%H:%M:%SZ"))
+        assert start + 1195 <= at <= time.time() + 1201, ends
+        shown = c.hawk("nodes", env={"COLUMNS": "300"}).stdout
+        near = [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at + i)) for i in (-1, 0, 1)]
+        assert "ENDS" in shown and any(text in shown for text in near), shown
+        c.hawk("submit", "--wait", "--estimate", "5m", "--class", "short", "--", "true")
+        c.hawk("submit", "--wait", "--class", "long", "--", "true")
+        too_long = [c.submit("--estimate", "1h", "--class", kind, "--", "true") for kind in ("short", "long")]
+        for job in too_long:
+            wait_for("the reason", lambda j=job: "as much time left as its estimate needs" in c.hawk("explain", j).stdout)
+        waits = {j["job"]: j["waits"] for j in c.json("jobs")["jobs"] if j["state"] == "waiting"}
+        assert waits == dict.fromkeys(too_long, "time"), waits
+        # They hold up nobody.
+        for kind in ("short", "long"):
+            c.hawk("submit", "--wait", "--estimate", "5m", "--class", kind, "--", "true")
+        assert [c.job(job)["waiting"] for job in too_long] == [1, 1]
+        c.start_worker("w2")
+        c.hawk("wait", *too_long)
+        for job in too_long:
+            assert c.job(job)["task_list"][0]["worker_name"] == "w2", c.job(job)
 
 
 def test_config_check_opens_what_the_file_names():
@@ -89,6 +121,42 @@ def test_config_check_opens_what_the_file_names():
             f.write(f"cluster:\n  metrics_token_file: {d}/token\nworker:\n  output_dir: {d}/new\n  output_group: nosuchgroup\n")
         r = hawk("config", "check", f"{d}/hawk.yaml")
         assert r.stdout.endswith("ok\n") and "nosuchgroup" in r.stderr, r
+
+
+def test_config_check_opens_what_one_role_reads():
+    with tempfile.TemporaryDirectory() as d:
+        def check(text, code):
+            with open(f"{d}/hawk.yaml", "w", encoding="utf-8") as f:
+                f.write(text)
+            return hawk("config", "check", f"{d}/hawk.yaml", check=code)
+
+        # The file may be for every machine: what is missing here is told, and no mistake.
+        etcd = "".join(f"  etcd_{name}: {d}/etcd.{name}\n" for name in ("certificate", "key", "roots"))
+        text = (f"central:\n  ca: {d}/ca\n  store: etcd\n  etcd: 127.0.0.1:2379\n{etcd}"
+                f"dist:\n  join: {d}/d.invitation\n  state_dir: {d}/dist\n"
+                f"worker:\n  join: {d}/w.invitation\n  state_dir: {d}/worker\n  run_as_helper: {d}/helper\n")
+        r = check(text, 0)
+        for key in ("central.ca", "central.etcd_certificate", "central.etcd_key", "central.etcd_roots", "dist.join",
+                    "worker.join", "worker.run_as_helper"):
+            assert f"hawk: config: {key}: {d}/" in r.stderr, (key, r.stderr)
+        assert "cannot start on this machine" in r.stderr and r.stdout.endswith(": ok\n"), r
+        # What is there is read.
+        os.mkdir(f"{d}/ca")
+        with open(f"{d}/d.invitation", "w", encoding="utf-8") as f:
+            f.write("hello\n")
+        os.mkdir(f"{d}/etcd.key")
+        r = check(text, 2)
+        for key in ("central.ca", "dist.join", "central.etcd_key"):
+            assert f"\n{key}: " in "\n" + r.stderr, (key, r.stderr)
+        os.rmdir(f"{d}/ca")
+        os.rmdir(f"{d}/etcd.key")
+        hawk("ca", "init", f"{d}/ca")
+        hawk("ca", "invite", f"{d}/ca", "--role", "dist", "--name", "d1", "--out", d)
+        os.rename(f"{d}/d1.invitation", f"{d}/d.invitation")
+        r = check(text, 0)
+        assert "central.ca" not in r.stderr and "dist.join" not in r.stderr, r.stderr
+        os.rename(f"{d}/d.invitation", f"{d}/w.invitation")
+        assert "worker.join: the invitation is for a dist" in check(text, 2).stderr
 
 
 def test_stats_say_what_auto_came_to():

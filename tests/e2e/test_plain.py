@@ -209,23 +209,27 @@ def test_needs_the_token():
             up.stop()
 
 
-def test_another_user_may_not_attach():
+def test_another_user_attaches_for_himself_alone():
     if not others_exist():
         return
     with tempfile.TemporaryDirectory() as d:
         os.chmod(d, 0o755)
-        up = Daemon("up", "--slots", "1", "--socket", f"{d}/s", "--output-dir", f"{d}/out", "--local-users")
+        up = Daemon("up", "--slots", "1", "--socket", f"{d}/s", "--output-dir", f"{d}/out", "--local-users", "--shared-apps", "shared")
         try:
             addr = up.ready()
             os.seteuid(ANN)
             try:
-                x = Plain(addr)
+                own, x = Plain(addr, "app"), Plain(addr)
             finally:
                 os.seteuid(0)
+            x.send(hello("shared"))
             code, text = x.ended()
-            assert code == PERMISSION_DENIED and f"you are {ANN} (uid {ANN}, by the unix socket" in text, (code, text)
-            assert "Attach needs scope operate" in text, text
+            assert code == PERMISSION_DENIED and "shared is everybody's on this worker" in text, (code, text)
             Plain(addr, "app").close()
+            Plain(addr, "shared").close()
+            for words in (f"for application app of user {ANN}, 1", "for application app of user root, 1", "for application shared, 1"):
+                wait_for(words, lambda w=words: w in up.text())
+            own.close()
         finally:
             up.stop()
 

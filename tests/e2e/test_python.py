@@ -325,6 +325,36 @@ def test_a_token_and_tls():
             none = dict.fromkeys(c.ca.environment("ann"))
             with p.environment(HAWK_DIST=None, HAWK_LOGIN=d, XDG_RUNTIME_DIR=d, **none), hawk.Executor() as other:
                 assert other.submit(p.square, 5).result(BOUND) == 25
+            with p.up(), p.environment(HAWK_LOGIN=d, **none):  # named, it goes before a cluster that runs here
+                with hawk.Executor() as ex:
+                    assert ex._cluster.contacts == [c.dist_addrs[0]]
+            with p.up(), p.environment(HAWK_LOGIN=f"{d}/nowhere", **none):
+                try:
+                    hawk.Executor()
+                    raise AssertionError("a login that is not there was passed over")
+                except hawk.HawkError as e:
+                    assert "no credential" in str(e), e
+
+
+def test_wrong_arguments():
+    """They are refused here, and nothing of them runs."""
+    with p.up():
+        for command, more, words in (
+                ([], {}, "no command"), (["true"], {"inputs": []}, "inputs is empty"), (["true"], {"count": 0}, "count must be at least 1, not 0"),
+                (["true"], {"inputs": ["a"], "count": 2}, "exclude one another"), (["true"], {"time_limit": -1}, "time_limit must be at least 0"),
+                (["true"], {"estimate": -0.5}, "estimate must"), (["true"], {"mem": -1}, "mem must"), (["true"], {"retries": -1}, "retries must"),
+                (["true"], {"inputs": ["a\0b"]}, "null byte"), (["echo", b"a\0"], {}, "null byte"), (["true"], {"env": {"A": "\0"}}, "null byte")):
+            try:
+                hawk.submit(command, **more)
+                raise AssertionError(f"{command} {more} was taken")
+            except ValueError as e:
+                assert words in str(e), e
+        for wrong in ({"retries": -1}, {"estimate": -1}, {"idle": -1}, {"max_workers": 0}, {"klass": "x"}):
+            try:
+                hawk.Executor(**wrong)
+                raise AssertionError(f"{wrong} was taken")
+            except ValueError as e:
+                assert next(iter(wrong)) in str(e), e
 
 
 def test_no_cluster():

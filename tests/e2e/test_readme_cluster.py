@@ -39,7 +39,7 @@ class Machine:
         self.addr = addr
         os.makedirs(f"{self.dir}/etc/hawk")
         with open(f"{self.dir}/etc/hawk/run-as.conf", "w", encoding="ascii") as f:
-            f.write(f"hawk {dir}/bin/hawk\n")
+            f.write(f"hawk {dir}/libexec/hawk-runner\n")
 
     def wire(self, other):
         """A cable between two."""
@@ -87,6 +87,8 @@ def run_them(d):
     os.makedirs(f"{d}/libexec")
     shutil.copy(f"{os.path.dirname(HAWK)}/hawk-run-as", f"{d}/libexec/hawk-run-as")
     os.chmod(f"{d}/libexec/hawk-run-as", 0o750)
+    shutil.copy(f"{os.path.dirname(HAWK)}/hawk-runner", f"{d}/libexec/hawk-runner")
+    os.chmod(f"{d}/libexec/hawk-runner", 0o755)
     for user, uid in USERS.items():
         os.mkdir(f"{d}/home/{user}", 0o700)
         os.chown(f"{d}/home/{user}", uid, uid)

@@ -101,6 +101,27 @@ def test_a_worker_removes_by_itself():
         wait_for("the large one to go", lambda: large not in jobs_in(out))
 
 
+def test_a_users_output_is_limited_alone():
+    with Cluster(workers=1, worker=("--user-output-max", "1MiB")) as c:
+        c.hawk("submit", "--wait", "--", "true")
+        out = f"{c.dir}/out-w1"
+        for i, (user, age, kib) in enumerate((("ann", 5, 600), ("ann", 4, 600), ("ann", 3, 600), ("bob", 9, 900),
+                                              (None, 99, 3000)), 1):
+            d = f"{out}/9.{i}"
+            os.makedirs(d)
+            with open(f"{d}/0.out", "wb") as f:
+                f.write(os.urandom(kib * 1024))
+            if user:
+                with open(f"{d}/.user", "w", encoding="ascii") as f:
+                    f.write(user)
+            make_older(d, age * DAY)
+        # It looks when it starts.
+        c.workers[0].stop()
+        c.start_worker("w1")
+        wait_for("ann's older ones to go", lambda: [j for j in jobs_in(out) if j[0] == "9"] == ["9.3", "9.4", "9.5"])
+        wait_for("the log", lambda: "of 2 old jobs was removed" in c.workers[-1].text())
+
+
 def test_a_dist_forgets_ended_jobs():
     with Cluster(workers=1, dist=("--finished-keep", "10s")) as c:
         job = c.submit("--", "true")

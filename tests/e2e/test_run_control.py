@@ -55,6 +55,17 @@ def test_a_single_tasks_output_comes_at_once():
         assert p.communicate(timeout=BOUND) == (b"\nx\n", b"") and p.returncode == 0
 
 
+def test_a_single_tasks_lines_come_with_its_tag():
+    with tempfile.TemporaryDirectory() as d:
+        os.mkfifo(f"{d}/go")
+        p = subprocess.Popen([HAWK, "run", "--tag", "--input", "in", "--", "sh", "-c", f"echo x; read _ < {d}/go; printf y"],
+                             stdout=subprocess.PIPE)
+        assert select.select([p.stdout], [], [], BOUND)[0] and os.read(p.stdout.fileno(), 100) == b"in\tx\n"
+        with open(f"{d}/go", "w") as go:
+            go.write("\n")
+        assert p.communicate(timeout=BOUND)[0] == b"in\ty\n" and p.returncode == 0
+
+
 def test_lines_of_running_tasks_come_with_a_tag():
     with tempfile.TemporaryDirectory() as d:
         os.mkfifo(f"{d}/goa")

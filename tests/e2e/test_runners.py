@@ -1,3 +1,4 @@
+# timeout: 300
 """Tasks run as their users (worker.run_as: user), from outside: the daemons are an unprivileged user's, hawk-run-as starts the
 users' runners, and what a user does to his own harms his own tasks alone."""
 import glob
@@ -9,24 +10,22 @@ import subprocess
 import sys
 
 from hawktest import BOUND, HAWK, Daemon, alive, run_tests, wait_for
-from runastest import ANN, BOB, HAWK_USER, LAB, LOW, enter_machine, install_helper
+from runastest import ANN, BOB, CAT, HAWK_USER, LAB, LOW, enter_machine, install_helper, machine_program
 from userstest import UserCluster
 
 MACHINE = enter_machine()
 
 
 class RunAsCluster(UserCluster):
-    """Its daemons are the user hawk's."""
+    """Its daemons are the user hawk's. Runners are `program`."""
 
-    def __init__(self, *args, settings=(), **more):
+    def __init__(self, *args, settings=(), program="hawk-runner", **more):
         super().__init__(*args, **more)
         os.chmod(self.dir, 0o755)
         for part in ("run", "state", "out-w1", "central", "d1"):
             os.mkdir(f"{self.dir}/{part}", 0o755 if part == "run" else 0o700)
             os.chown(f"{self.dir}/{part}", HAWK_USER, HAWK_USER)
-        shutil.copy(HAWK, f"{self.dir}/hawk")
-        os.chmod(f"{self.dir}/hawk", 0o755)
-        self.helper = install_helper(self.dir, f"{self.dir}/hawk", *settings)
+        self.helper = install_helper(self.dir, machine_program(self.dir, program), *settings)
 
     def daemon(self, role, name, *flags):
         return Daemon(argv=["setpriv", f"--reuid={HAWK_USER}", f"--regid={HAWK_USER}", "--clear-groups", HAWK, role, "--local-users", "--listen",
@@ -52,13 +51,14 @@ class RunAsCluster(UserCluster):
         return w
 
     def tree(self, user):
-        """pids of the processes whose real user that is, in this cluster: keepers are hawk's."""
-        found = []
+        """pids of the processes whose real user that is, on this test's machine: keepers are hawk's."""
+        found, machine = [], os.readlink("/proc/self/ns/mnt")
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{pid}/status", encoding="utf-8") as f:
-                    if f"\nUid:\t{user}\t" in f.read() and alive(int(pid)):
-                        found.append(int(pid))
+                    his = f"\nUid:\t{user}\t" in f.read()
+                if his and os.readlink(f"/proc/{pid}/ns/mnt") == machine and alive(int(pid)):
+                    found.append(int(pid))
             except OSError:
                 continue
         return found
@@ -124,8 +124,17 @@ def test_whose_tasks_do_not_run():
             job = r.stdout.strip().splitlines()[0]
             assert r.returncode and why in c.as_user(uid, "job", job).stdout + r.stderr, (uid, r, c.as_user(uid, "job", job).stdout)
         c.submit_as(ANN, "--wait", "--", "true")
-    with RunAsCluster(workers=1, settings=("allow_root yes",)) as c:
+    with RunAsCluster(workers=1, settings=("allow_root yes",), program="hawk") as c:  # as configurations of earlier versions say
         assert c.cat(0, c.submit_as(0, "--wait", "--", "id", "-u")) == "0\n"
+
+
+def test_a_runner_loads_the_c_library_alone():
+    """A user's first task on a worker waits for it: the libraries of `hawk` take the loader longer than all else."""
+    with RunAsCluster(workers=1) as c:
+        c.up(ANN, "--", "sh", "-c", "echo up; exec sleep 1000")
+        with open(f"/proc/{c.runner(ANN)}/maps", encoding="utf-8") as f:
+            loaded = {os.path.basename(line.split()[5]).split(".")[0] for line in f if ".so" in line}
+        assert loaded <= {"libc", "ld-linux-x86-64", "ld-linux-aarch64"} or os.environ.get("SANITIZE"), loaded
 
 
 def test_neither_touches_the_others():
@@ -206,7 +215,7 @@ def test_another_agent_takes_the_runners_over():
         runners = {uid: c.runner(uid) for uid in jobs}
         c.workers.pop().kill()
         w = c.start_worker("w1")
-        assert "2 running tasks of an earlier agent taken over" in w.text(), w.text()
+        wait_for("both to be taken over", lambda: "2 running tasks of an earlier agent taken over" in w.text())
         assert all(map(alive, pids.values())) and {uid: c.runner(uid) for uid in jobs} == runners
         # Limits go on as well.
         for uid, job in jobs.items():
@@ -261,6 +270,57 @@ def test_without_a_helper_that_works_it_does_not_start():
         w = c.start_worker("w1", flags=("--run-as", "auto"))
         wait_for("its user to be known", lambda: [n["serves"] for n in c.json("nodes")["nodes"] if n["role"] == "worker"] == ["hawk"])
         assert "commands cannot run as their users here" in w.text()
+
+
+CALLS = """import hawk, os, sys
+
+def who(_):
+    return os.getuid(), os.environ["HAWK_WORKER"], os.getppid()
+
+if __name__ == "__main__":
+    with hawk.Executor() as ex:
+        before = set(ex.map(who, range(20)))
+        print(*before, flush=True)
+        sys.stdin.readline()
+        print(before == set(ex.map(who, range(20))))
+"""
+
+
+def calls_as(c, uid, home):
+    """A program of that user's that makes calls on the cluster."""
+    with open(f"{c.dir}/calls.py", "w", encoding="utf-8") as f:
+        f.write(CALLS)
+    if not os.path.exists(f"{c.dir}/python"):
+        shutil.copytree(f"{os.path.dirname(HAWK)}/python", f"{c.dir}/python")
+    return subprocess.Popen(["/usr/bin/python3", f"{c.dir}/calls.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home,
+                            user=uid, group=uid, extra_groups=[],
+                            env={"PATH": os.environ["PATH"], "HOME": home, "HAWK_DIST": c.dist_addrs[0], "PYTHONPATH": f"{c.dir}/python"})
+
+
+def test_calls_from_python_run_as_their_user():
+    """Two users' at the same time: residents of each, which serve their own user, and leave with their runner."""
+    with RunAsCluster(workers=1, slots=2, worker=("--run-as-idle", "300ms")) as c:
+        before = {*c.tree(ANN), *c.tree(BOB)}
+        programs = {uid: calls_as(c, uid, f"{MACHINE}/{name}") for uid, name in ((ANN, "ann"), (BOB, "bob"))}
+        first = {uid: p.stdout.readline() for uid, p in programs.items()}
+        # A runner without residents has left, and had work later: theirs stay longer than one without work does.
+        c.submit_as(CAT, "--wait", "--", "true")
+        wait_for("an idle runner to leave", lambda: not c.tree(CAT))
+        for uid, p in programs.items():
+            out, err = p.communicate("\n", timeout=2 * BOUND)
+            assert first[uid].startswith(f"({uid}, 'w1', ") and first[uid].count("(") == 1, (first[uid], err)
+            assert p.returncode == 0 and out == "True\n", (out, err)
+        log = c.workers[0].text()
+        assert all(f" of user {user}, 1 task at once" in log for user in ("ann", "bob")), log
+        wait_for("nothing of theirs to be left", lambda: not {*c.tree(ANN), *c.tree(BOB)} - before)
+
+
+def test_calls_from_python_need_a_socket_that_users_reach():
+    with RunAsCluster(workers=1, worker=("--executor-socket", "none")) as c:
+        assert "tasks find no socket where they could attach as executors" in wait_for(
+            "the log", lambda: "tasks find no socket" in c.workers[0].text() and c.workers[0].text())
+        out, err = (p := calls_as(c, ANN, f"{MACHINE}/ann")).communicate(timeout=2 * BOUND)
+        assert p.returncode and "set worker.executor_socket to a path in a directory that its users may enter" in err, (out, err)
 
 
 run_tests(sys.modules[__name__])

@@ -128,12 +128,13 @@ def test_units():
         print("systemd-analyze is not there: units are not verified")
         return
     with tempfile.TemporaryDirectory() as d:
-        build = os.path.dirname(HAWK)
-        subprocess.run(["make", "-C", ROOT, f"B={build}", "install-files", f"PREFIX={d}"], check=True, timeout=BOUND * 10,
-                       stdout=subprocess.DEVNULL)
+        build = os.path.relpath(os.path.dirname(HAWK), ROOT)
+        subprocess.run(["make", "-C", ROOT, f"B={build}", "install-files", f"PREFIX={d}", f"SYSCONFDIR={d}/etc"],
+                       check=True, timeout=BOUND * 10, stdout=subprocess.DEVNULL)
         units = f"{d}/lib/systemd/system"
         names = sorted(os.listdir(units))
-        assert names == ["hawk-central.service", "hawk-dist.service", "hawk-dist@.service", "hawk-worker.service"], names
+        assert names == ["hawk-central.service", "hawk-dist.service", "hawk-dist@.service", "hawk-login.service",
+                         "hawk-worker.service"], names
         os.rename(f"{units}/hawk-dist@.service", f"{units}/hawk-dist@two.service")
         for name in os.listdir(units):
             r = subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", f"{units}/{name}"],

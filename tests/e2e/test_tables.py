@@ -54,6 +54,12 @@ def test_tables_fit():
             narrow = shown(env, 60, "jobs")
             assert "1.1 " in narrow and "1.2 " in narrow and "quart...inal " in narrow, narrow
             assert "TASKS" in narrow and "FAILED" in narrow and "CLASS" not in narrow, narrow
+            # A name that was cut can be pasted back.
+            for columns in (80, 60):
+                cut = [line for line in shown(env, columns, "jobs").splitlines() if line.startswith("1.1 ")][0].split()[1]
+                assert "..." in cut and run_hawk(env, "jobs", "-q", "--name", cut).stdout == "1.1\n", cut
+                assert NAME in run_hawk(env, "history", "--name", cut).stdout
+            assert run_hawk(env, "jobs", "-q", "--name", "quart...report-of").stdout == ""
             jobs = json.loads(shown(env, 60, "jobs", "-o", "json"))["jobs"]
             assert jobs[1]["name"] == NAME and jobs[1]["user"]
         finally:

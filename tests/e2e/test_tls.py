@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 
-from tlstest import Roots, SecureCaller, TlsCluster, certificate_at, secure_channel
+from tlstest import EXPECTED, Roots, SecureCaller, TlsCluster, certificate_at, secure_channel
 
 import grpc
 
@@ -13,7 +13,6 @@ from grpctest import Caller, pb, refused
 from hawktest import BOUND, HAWK, Daemon, run_tests, wait_for
 from linktest import Link, wire
 DENIED, UNAVAILABLE = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAVAILABLE
-EXPECTED = {"central": "central.hawk", "dist": "dist.hawk", "worker": "worker.hawk"}
 
 
 def list_nodes(caller):
@@ -139,6 +138,25 @@ def test_a_node_is_what_its_certificate_says():
         assert c.hawk("submit", "--wait", "--array", "1-20", "--", "true").returncode == 0
         names = [n["name"] for n in c.json("nodes")["nodes"]]
         assert sorted(names) == ["central", "d1", "w1", "w2", "w9"], names
+
+
+def test_a_link_is_cut_that_shows_anothers_certificate():
+    with TlsCluster(workers=1) as c:
+        strange = Roots()
+        for roots in (c.ca, strange):
+            roots.issue("worker", "w9")
+        for pem, why in ((c.ca.read("w1.crt"), "somebody else, w1.worker.hawk"), (b"hello", "no node's certificate"),
+                         (strange.read("w9.crt"), "is not good")):
+            link = link_with(c, c.central_addr, "central", "w9", "worker", "w9")
+            link.send(certificate=wire.Certificate(pem=pem))
+            assert why in ends(link, DENIED)
+            wait_for("central to say so", lambda y=why: y in c.central.text())
+        # Its own, which is no newer, changes nothing.
+        link = link_with(c, c.central_addr, "central", "w9", "worker", "w9")
+        link.send(certificate=wire.Certificate(pem=c.ca.read("w9.crt")))
+        link.join(wire.ROLE_WORKER, "w9", slots=1)
+        link.hear("joined")
+        link.close()
 
 
 def test_nodes_make_no_calls_of_users():

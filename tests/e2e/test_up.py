@@ -23,6 +23,9 @@ def test_clients_find_it():
         job = json.loads(hawk("submit", "--output", "json", "--array", "1-9", "--", "echo", "{}").stdout)["job"]
         hawk("wait", job)
         assert hawk("cat", job, "stdout").stdout == "".join(f"{i}\n" for i in range(1, 10))
+        echoes = job
+        retried = hawk("submit", "--wait", "--retries", "1", "--", "sh", "-c",
+                       "echo try $HAWK_ATTEMPT >&2; test $HAWK_ATTEMPT = 2").stdout.strip()
         # Tasks know their worker by the name that users see.
         job = hawk("submit", "--wait", "--stdout", f"{d}/%w.%t", "--", "sh", "-c", "echo $HAWK_WORKER").stdout.strip()
         ran = json.loads(hawk("job", job, "--output", "json").stdout)["jobs"][0]["task_list"][0]["worker_name"]
@@ -59,6 +62,19 @@ def test_clients_find_it():
         up.ready()
         job = hawk("submit", "--wait", "--", "true").stdout.strip()
         assert before and job not in before, (job, before)
+        # What they left is found by their jobs' ids, the last try of each task.
+        r = hawk("cat", echoes)
+        assert r.stdout == "".join(f"{i}\n" for i in range(1, 10)) and "an earlier `hawk up`" in r.stderr, r
+        r = hawk("cat", "-o", "json", retried, "stderr")
+        assert [(o["task"], o["index"], o["data"]) for o in json.loads(r.stdout)["outputs"]] == [(0, None, "try 2\n")], r
+        assert "no job 1.999999 here" in hawk("cat", "1.999999", check=3).stderr
+        # By its task's number as well, as `hawk submit` counted.
+        assert hawk("cat", echoes, "9").stdout == "9\n" and hawk("cat", echoes, "1").stdout == "1\n"
+        assert hawk("cat", retried, "0", "stderr").stdout == "try 2\n"
+        for wrong in ("0", "10", "4294967296"):
+            assert f"no job {echoes} here" in hawk("cat", echoes, wrong, check=3).stderr, wrong
+        one = json.loads(hawk("cat", "-o", "json", echoes, "2").stdout)["outputs"]
+        assert [(o["task"], o["index"], o["data"]) for o in one] == [(None, 2, "2\n")], one
         assert up.stop() == 0, up.text()
         assert not [p for p in os.listdir(f"{d}/hawk") if p.endswith(".sock")]
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 
+from loadtest import Load, lines
 from hawktest import BOUND, HAWK, Cluster, Daemon, run_tests, wait_for
 
 FAST = ("--heartbeat", "100ms", "--suspect", "3s", "--long-lease", "15s", "--short-partition", "0%")
@@ -18,40 +19,6 @@ def speaks(version):
 
 def node(c, name):
     return next((n for n in c.json("nodes", dist=c.central_addr)["nodes"] if n["name"] == name), None)
-
-
-def lines(path):
-    with open(path) as f:
-        return f.read().split()
-
-
-class Load:
-    """Short jobs, submitted by several clients one after the other until stopped, each client with flags of its own; every
-    task that runs says so in a file."""
-
-    def __init__(self, c, *clients):
-        self.c, self.stopped, self.jobs, self.failed = c, threading.Event(), 0, []
-        self.lock = threading.Lock()
-        self.threads = [threading.Thread(target=self.run, args=(i, flags)) for i, flags in enumerate(clients)]
-        for t in self.threads:
-            t.start()
-
-    def run(self, who, flags):
-        i = 0
-        while not self.stopped.is_set():
-            i += 1
-            r = self.c.hawk("submit", *flags, "--class", "short", "--array", "1-4", "--", "sh", "-c",
-                            f"echo {who}.{i}.{{}} >> {self.c.dir}/ran; echo {who}.{i} $HAWK_JOB_ID >> {self.c.dir}/jobs",
-                            check=None)
-            with self.lock:
-                self.jobs += 1
-                if r.returncode:
-                    self.failed.append(r.stderr)
-
-    def stop(self):
-        self.stopped.set()
-        for t in self.threads:
-            t.join()
 
 
 def test_every_worker_and_dist_restarts_under_load():

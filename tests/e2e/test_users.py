@@ -331,6 +331,24 @@ def test_one_user_cannot_take_all_connections():
             s.close()
 
 
+def test_who_connects_too_fast_waits_alone():
+    """Beyond ten seconds' worth of connections a user waits for his turn; others do not."""
+    if not others_exist():
+        return
+    with UserCluster(workers=1, dist=["--connect-rate", "1"]) as c:
+        path = c.dist_addrs[0].removeprefix("unix:")
+        held = connected_as(BOB, path, 40)
+        wait_for("the dist to say so", lambda: "waits: its address connects more than 1 times a second "
+                                               "(cluster.connect_rate)" in c.dists[0].text())
+        assert f"of user {BOB} on this machine waits" in c.dists[0].text()
+        c.as_user(ANN, "submit", "--wait", "--", "true")
+        for _ in range(20):  # nor has the daemon's own user a limit
+            c.hawk("nodes")
+        for s in held:
+            s.close()
+        c.as_user(BOB, "submit", "--wait", "--", "true")
+
+
 def watch_again(caller, job):
     try:
         next(caller.stream("Watch", pb.WatchRequest(job=job), pb.Event))

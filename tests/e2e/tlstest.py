@@ -13,6 +13,9 @@ from grpctest import Caller
 from hawktest import BOUND, HAWK, Cluster
 
 
+EXPECTED = {"central": "central.hawk", "dist": "dist.hawk", "worker": "worker.hawk"}  # what a dialer of a role asks for
+
+
 class Roots:
     """A directory with the two roots, and the certificates that they have signed."""
 
@@ -45,6 +48,7 @@ class Roots:
 
 class TlsCluster(Cluster):
     """A cluster whose connections all have TLS; ann is its user."""
+    daemon_flags = ()  # of dists and workers
 
     def __init__(self, **more):
         self.ca = Roots()
@@ -53,11 +57,12 @@ class TlsCluster(Cluster):
         super().__init__(central=self.ca.files("c1"), **more)
 
     def start_dist(self, name, wait=True):
-        self.dist_flags = [*self.ca.files(self.ca.issue("dist", name))]
+        self.dist_flags = [*self.ca.files(self.ca.issue("dist", name)), *self.daemon_flags]
         return super().start_dist(name, wait)
 
     def start_worker(self, name, wait=True, slots=None, flags=()):
-        return super().start_worker(name, wait, slots, (*self.ca.files(self.ca.issue("worker", name)), "--run-as", "any", *flags))
+        return super().start_worker(name, wait, slots, (*self.ca.files(self.ca.issue("worker", name)), "--run-as", "any",
+                                                          *self.daemon_flags, *flags))
 
     def hawk(self, *args, env=None, **more):
         return super().hawk(*args, env={**self.ca.environment("ann"), **(env or {})}, **more)

@@ -90,11 +90,16 @@ def relay(listener, uid, path):
             threading.Thread(target=pump, args=(a, b), daemon=True).start()
 
 
-def caller_as(uid, addr):
-    """A gRPC client whose connection is that uid's."""
+def address_as(uid, addr):
+    """Whoever connects there is connected to the unix socket addr as that uid."""
     listener = socket.socket(socket.AF_UNIX)
     near = f"{tempfile.mkdtemp(prefix='hawk-relay-')}/s"
     listener.bind(near)
     listener.listen()
     threading.Thread(target=relay, args=(listener, uid, addr.removeprefix("unix:")), daemon=True).start()
-    return Caller(f"unix:{near}")
+    return f"unix:{near}"
+
+
+def caller_as(uid, addr):
+    """A gRPC client whose connection is that uid's."""
+    return Caller(address_as(uid, addr))

@@ -35,6 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (run_as_parse(text, size, &c, why)) {
         CHECK(c.hawk[0] == '/' && is_inside(c.hawk, text, size));
+        CHECK(!c.user_root || (c.user_root[0] == '/' && is_inside(c.user_root, text, size)));
         CHECK(c.callers_n >= 1 && c.callers_n <= RUN_AS_CALLERS);
         for (unsigned i = 0; i < c.callers_n; i++)
             CHECK(run_as_is_name(c.callers[i]));

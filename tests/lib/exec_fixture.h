@@ -39,6 +39,7 @@ struct result {
     int32_t pid, code;
     uint8_t outcome;
     int64_t run_us;
+    struct usage used;
     char why[1200], place[400];
 };
 
@@ -98,6 +99,7 @@ static inline void on_event(void *arg, const struct msg *m)
     r->code = m->exec_exited.code;
     r->outcome = m->exec_exited.outcome;
     r->run_us = m->exec_exited.run_us;
+    r->used = m->exec_exited.used;
     if (m->exec_exited.result)
         snprintf(r->why, sizeof r->why, "%s", m->exec_exited.result->data);
     if (m->exec_exited.place)

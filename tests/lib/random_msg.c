@@ -67,6 +67,7 @@ struct job_desc *random_desc(struct rng *r)
     d->first_index = (uint32_t)number(r, UINT32_MAX - 40);
     d->mem_bytes = (int64_t)number(r, INT64_MAX);
     d->pids = (uint32_t)number(r, UINT32_MAX);
+    d->signature = chance(r, 4) ? text(r, 60) : NULL;
     d->umask = chance(r, 2) ? JOB_UMASK_TOLD | (uint32_t)rng_below(r, 01000) : 0;
     d->ancestors.n = (uint32_t)rng_below(r, LIMIT_ANCESTORS + 1);
     for (uint32_t i = 0; i < d->ancestors.n; i++)
@@ -185,6 +186,7 @@ static uint8_t u8_max(const char *field)
     (int32_t)(strcmp(name, "err") == 0 ? -1 - (int64_t)number(r, 100)                                        \
                                        : (int64_t)number(r, UINT32_MAX) + INT32_MIN)
 #define RANDOM_i64(name) (int64_t) number(r, LIMIT_TIME_US)
+#define RANDOM_usage(name) usage_of((int64_t)number(r, INT64_MAX), (int64_t)number(r, INT64_MAX))
 #define RANDOM_policy(name) random_policy(r)
 #define RANDOM_blob(name) text(r, 200)
 #define RANDOM_desc(name) random_desc(r)
@@ -317,7 +319,7 @@ bool desc_equal(const struct job_desc *a, const struct job_desc *b, bool args)
            a->failure_retries == b->failure_retries && a->retry_on == b->retry_on &&
            a->retry_delay_us == b->retry_delay_us && blob_equal(a->retry_codes, b->retry_codes) &&
            blob_equal(a->app, b->app) && a->mem_bytes == b->mem_bytes && a->pids == b->pids &&
-           (args ? args_equal(&a->args, &b->args) : true);
+           blob_equal(a->signature, b->signature) && (args ? args_equal(&a->args, &b->args) : true);
 }
 
 static bool tasks_equal(const struct task_set *a, const struct task_set *b)
@@ -362,6 +364,7 @@ static bool policy_equal(const struct policy *a, const struct policy *b)
 #define EQUAL_app(x, y) ((x) == (y))
 #define EQUAL_i32(x, y) ((x) == (y))
 #define EQUAL_i64(x, y) ((x) == (y))
+#define EQUAL_usage(x, y) ((x).cpu_us.v == (y).cpu_us.v && (x).mem_peak_bytes.v == (y).mem_peak_bytes.v)
 #define EQUAL_policy(x, y) policy_equal(&(x), &(y))
 #define EQUAL_blob(x, y) blob_equal(x, y)
 #define EQUAL_desc(x, y) desc_equal(x, y, true)

@@ -169,6 +169,7 @@ static inline void write_task(struct fixture *f, uint64_t token, uint64_t seq, u
     m.journal_task.code = -1;
     m.journal_task.state = TASK_FAILED;
     m.journal_task.outcome = OUTCOME_SIGNALED;
+    m.journal_task.used = usage_of(100 * task, 200 * task);
     assert_int_equal(store_write(f->s, &m), 0);
 }
 

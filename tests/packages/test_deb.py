@@ -98,7 +98,7 @@ def check_upgrade(c, package):
     assert c.run("dpkg-query", "-W", "-f", "${Version}", "hawk").stdout == NEW
     assert c.read("/etc/hawk/hawk.yaml").endswith("# ours\n")
     wait_for("the cluster", lambda: c.run("hawk", "nodes", check=False).stdout.count(" up ") == 3, BOUND)
-    c.run("hawk", "submit", "--wait", "--cwd", "/tmp", "--", "true")
+    assert c.run("hawk", "submit", "--wait", "--cwd", "/tmp", "--", "true").stdout == "1.3\n", "job numbers go on"
     c.run("hawk", "wait", long)
     assert '"attempt": 1' in c.run("hawk", "job", "-o", "json", long).stdout
 
@@ -119,11 +119,11 @@ def check_removal(c):
     assert len(files) > 30, files
     c.run("dpkg", "-r", "hawk")
     left = [f for f in files if c.has(f)]
-    assert left == ["/etc/hawk/hawk.yaml"], left
+    assert sorted(left) == ["/etc/hawk/hawk.yaml", "/etc/hawk/run-as.conf"], left
     assert c.run("pgrep", "-u", "hawk", check=False).stdout == "", "the daemons have stopped"
     assert c.has("/var/lib/hawk/central/journal.db")
     c.run("dpkg", "-P", "hawk")
-    assert not c.has("/etc/hawk/hawk.yaml") and not c.has("/var/lib/hawk")
+    assert not c.has("/etc/hawk") and not c.has("/var/lib/hawk")
 
 
 def main(build):
@@ -149,6 +149,11 @@ def main(build):
             print("ok Python")
             check_removal(c)
             print("ok removed")
+        except BaseException:
+            for name in sorted(glob.glob(f"{c.at}/run/fake/*log")):
+                with open(name, encoding="utf-8") as f:
+                    print(f"--- {os.path.basename(name)}\n{f.read()[-4000:]}", file=sys.stderr)
+            raise
         finally:
             for unit in ("worker", "dist", "central"):
                 c.run("systemctl", "stop", f"hawk-{unit}", check=False)

@@ -27,6 +27,7 @@ static void forget_handles(struct msg *m)
 #define HANDLE_i32(p, name)
 #define HANDLE_i64(p, name)
 #define HANDLE_policy(p, name)
+#define HANDLE_usage(p, name)
 #define HANDLE_blob(p, name) (p)->name = NULL;
 #define HANDLE_choice(p, name) (p)->name = NULL;
 #define HANDLE_desc(p, name) (p)->name = NULL;
@@ -304,6 +305,7 @@ struct policy_choice *take_choice(struct input *in)
 #define MAKE_i32(name) make_i32(&k)
 #define MAKE_i64(name) make_time(&k)
 #define MAKE_policy(name) take_policy(k.in)
+#define MAKE_usage(name) usage_of(make_time(&k), make_time(&k))
 #define MAKE_blob(name) make_blob(&k)
 #define MAKE_desc(name) (take_bool(k.in) ? take_desc(k.in) : NULL)
 #define MAKE_spec(name) (take_bool(k.in) ? take_desc(k.in) : NULL)

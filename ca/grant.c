@@ -1,0 +1,74 @@
+/* See grant.h. */
+#include "ca/grant.h"
+
+#include "ca/file.h"
+#include "net/denied.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct denied *grant_denied(const char *dir)
+{
+    char path[PATH_MAX], why[PATH_MAX + 300], *text = NULL, *roots = NULL;
+    struct denied *d = NULL;
+
+    if (ca_path(path, dir, CA_ROOTS, why, sizeof why) && ca_read(path, &roots, why, sizeof why) == 0 &&
+        ca_path(path, dir, CA_DENIED, why, sizeof why) && ca_read(path, &text, why, sizeof why) == 0)
+        d = denied_read(text, roots, why, sizeof why);
+    free(text);
+    free(roots);
+    return d;
+}
+
+int grant_check(const struct users *u, const struct identity *who, char *why, size_t size)
+{
+    const struct identity *known = users_find(u, who->name), *other = users_find_uid(u, who->uid);
+
+    if (known && known->uid != who->uid)
+        snprintf(why, size, "%s has uid %u: another person needs another name", who->name,
+                 (unsigned)known->uid);
+    else if (other && strcmp(other->name, who->name) != 0)
+        snprintf(why, size, "uid %u is %s's already", (unsigned)who->uid, other->name);
+    else
+        return 0;
+    return HAWK_EINVALID;
+}
+
+/* Certificates are denied that were made until a second: one of that very second would be, too. */
+static void wait_until_good(const char *dir, struct identity *who)
+{
+    struct denied *d = grant_denied(dir);
+
+    for (who->made_s = time(NULL); d && denied_has(d, who); who->made_s = time(NULL))
+        usleep(50 * 1000);
+    denied_free(d);
+}
+
+int grant_credential(struct users *u, const struct identity *who, int64_t life_us, const char *dist,
+                     struct credential *c, char *why, size_t size)
+{
+    struct identity now = *who;
+    char path[PATH_MAX], *roots = NULL;
+    struct ca_root *root;
+    int err = ca_root_open(&root, u->dir, ROLE_NONE, why, size);
+
+    *c = (struct credential){0};
+    if (!err)
+        err = ca_path(path, u->dir, CA_ROOTS, why, size) ? ca_read(path, &roots, why, size) : HAWK_EIO;
+    if (!err) {
+        wait_until_good(u->dir, &now);
+        err = credential_make(c, root, &now, life_us, roots, dist);
+        if (err == HAWK_EINVALID)
+            snprintf(why, size,
+                     "'%s' cannot be in a certificate: a name has letters, digits, '-', '_' and '.'",
+                     who->name);
+    }
+    if (!err)
+        err = users_put(u, &c->who, why, size);
+    free(roots);
+    ca_root_free(root);
+    return err;
+}

@@ -1,0 +1,19 @@
+/* Gives people credentials, where the user root is kept: `hawk user add` does, and the login socket. */
+#ifndef HAWK_CA_GRANT_H
+#define HAWK_CA_GRANT_H
+
+#include "ca/credential.h"
+#include "ca/users.h"
+
+/* The list of revoked names; NULL: there is none that can be read. Free it with denied_free. */
+struct denied *grant_denied(const char *dir);
+/* Whether the list of users allows this one: a name stays with its uid, and a uid with its name. HAWK_EINVALID: why
+ * names the other. */
+HAWK_MUST_USE int grant_check(const struct users *u, const struct identity *who, char *why, size_t size);
+/* Makes a credential and writes its user into the list, which is open for change. It lives for life_us (microseconds),
+ * and names `dist` (addresses; may be empty). It waits up to a second where the user was revoked just now. Free *c
+ * with credential_free, also after an error. HAWK_EINVALID, HAWK_EIO, HAWK_ECORRUPT. */
+HAWK_MUST_USE int grant_credential(struct users *u, const struct identity *who, int64_t life_us,
+                                   const char *dist, struct credential *c, char *why, size_t size);
+
+#endif

@@ -1,0 +1,207 @@
+/* See signatures.h. */
+#include "daemon/signatures.h"
+
+#include "base/list.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "exec/exec.h"
+#include "net/submission.h"
+#include "store/nonces.h"
+
+#include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <uthash.h>
+
+#define OPENED_MAX 256u /* jobs that stay opened; the oldest is opened anew when another of its tasks comes */
+
+_Static_assert(NONCE_BYTES == SIGNED_NONCE, "a nonce is a nonce");
+
+struct opened {
+    UT_hash_handle hh;
+    struct list age;
+    job_id_t job;
+    struct submission submission; /* its desc has the signature; under another one the job is opened anew */
+};
+
+struct signatures {
+    const struct tls *tls;
+    struct nonces *nonces;
+    bool as_users;
+    uint64_t denied;       /* the list of revoked names, and ... */
+    uint32_t roots;        /* ... the roots by which these were opened */
+    struct opened *opened; /* by job */
+    struct list by_age;
+};
+
+int signatures_open(struct signatures **out, const struct tls *tls, const char *state_dir, bool as_users)
+{
+    struct signatures *s;
+    struct nonces *nonces;
+    char path[PATH_MAX], why[PATH_MAX + 200];
+
+    if (snprintf(path, sizeof path, "%s/nonces.db", state_dir) >= (int)sizeof path) {
+        log_error("%s: the path is too long", state_dir);
+        return HAWK_EIO;
+    }
+    int err = store_nonces_open(&nonces, path, why, sizeof why);
+    if (err) {
+        log_error("%s", why);
+        return err;
+    }
+    s = *out = xcalloc(1, sizeof *s);
+    s->tls = tls;
+    s->nonces = nonces;
+    s->as_users = as_users;
+    list_init(&s->by_age);
+    return 0;
+}
+
+static void forget(struct signatures *s, struct opened *o)
+{
+    HASH_DEL(s->opened, o); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
+    list_remove(&o->age);
+    submission_close(&o->submission);
+    free(o);
+}
+
+static void forget_all(struct signatures *s)
+{
+    while (!list_empty(&s->by_age))
+        forget(s, container_of(s->by_age.next, struct opened, age));
+}
+
+void signatures_free(struct signatures *s)
+{
+    if (!s)
+        return;
+    forget_all(s);
+    store_nonces_free(s->nonces);
+    free(s);
+}
+
+/* Whether the machine knows the user by the uid that his credential names. */
+static bool uid_fits(const struct signed_head *head, char *why)
+{
+    const struct passwd *pw;
+
+    if (head->uid == IDENTITY_NO_UID)
+        return true;
+    pw = getpwnam(head->user);
+    if (pw && pw->pw_uid == head->uid)
+        return true;
+    snprintf(why, EXEC_WHY_MAX, "user %.100s signed the job with uid %u, and %s", head->user, head->uid,
+             pw ? "has another on this machine" : "is unknown on this machine");
+    return false;
+}
+
+static void say_cannot_note(char *why)
+{
+    snprintf(why, EXEC_WHY_MAX,
+             "this worker cannot note which signed jobs it runs: its disk is full, or damaged");
+}
+
+/* One submission is one job. */
+static int note_use(struct signatures *s, const struct signed_head *head, job_id_t job, int64_t now_s,
+                    char *why)
+{
+    char id[JOB_ID_TEXT];
+    job_id_t other = {0};
+    int err =
+        store_nonces_use(s->nonces, head->nonce, job, head->not_after_s + SIGNED_CLOCKS_S, now_s, &other);
+
+    if (!err)
+        return 0;
+    if (err != HAWK_EEXISTS) {
+        say_cannot_note(why);
+        return HAWK_ECANNOT_START;
+    }
+    snprintf(why, EXEC_WHY_MAX, "its user signed this job as %s: submit it anew", job_id_format(id, other));
+    return HAWK_EDENIED;
+}
+
+static int open_job(struct signatures *s, const struct msg_exec_start *m,
+                    const struct signed_checker *checker, struct opened **out, char *why)
+{
+    struct opened *o = xcalloc(1, sizeof *o);
+    char text[SUBMISSION_WHY];
+    int err = submission_open(&o->submission, m->desc->signature, checker, text);
+
+    if (err)
+        snprintf(why, EXEC_WHY_MAX, "this worker runs signed jobs alone: %s", text);
+    else if (s->as_users && !uid_fits(&o->submission.head, why))
+        err = HAWK_EDENIED;
+    else
+        err = note_use(s, &o->submission.head, m->id.job, checker->now_s, why);
+    if (err) {
+        submission_close(&o->submission);
+        free(o);
+        return err;
+    }
+    if (HASH_COUNT(s->opened) >= OPENED_MAX)
+        forget(s, container_of(s->by_age.next, struct opened, age));
+    o->job = m->id.job;
+    o->submission.desc->signature = blob_ref(m->desc->signature); /* for its user's runner */
+    HASH_ADD(hh, s->opened, job, sizeof o->job, o);
+    list_push_tail(&s->by_age, &o->age);
+    *out = o;
+    return 0;
+}
+
+/* What was opened by an older list of revoked names, or other roots, is opened anew. */
+static void follow_tls(struct signatures *s)
+{
+    if (s->denied == tls_denied_version(s->tls) && s->roots == tls_material(s->tls))
+        return;
+    s->denied = tls_denied_version(s->tls);
+    s->roots = tls_material(s->tls);
+    forget_all(s);
+}
+
+/* The job, if it is opened, and what opened it still holds. */
+static struct opened *find_opened(struct signatures *s, const struct msg_exec_start *m, int64_t now_s)
+{
+    struct opened *o;
+
+    HASH_FIND(hh, s->opened, &m->id.job, sizeof m->id.job, o);
+    if (!o)
+        return NULL;
+    if (m->desc->signature && blob_eq(o->submission.desc->signature, m->desc->signature) &&
+        now_s <= o->submission.until_s)
+        return o;
+    forget(s, o);
+    return NULL;
+}
+
+int signatures_admit(struct signatures *s, const struct msg_exec_start *m, const struct blob *proof,
+                     struct job_desc **desc, char *why)
+{
+    struct signed_checker checker;
+    struct opened *o;
+    int err;
+
+    follow_tls(s);
+    tls_checker(s->tls, &checker);
+    o = find_opened(s, m, checker.now_s);
+    if (!o && (err = open_job(s, m, &checker, &o, why)) != 0)
+        return err;
+    if (submission_has(&o->submission, m->id.task, m->arg, proof)) {
+        *desc = o->submission.desc;
+        return 0;
+    }
+    snprintf(why, EXEC_WHY_MAX,
+             "this worker runs signed jobs alone: user %.100s did not sign this task's input",
+             o->submission.head.user);
+    return HAWK_EDENIED;
+}
+
+bool signatures_work(struct signatures *s, char *why)
+{
+    if (store_nonces_check(s->nonces) == 0)
+        return true;
+    say_cannot_note(why);
+    return false;
+}

@@ -1,0 +1,134 @@
+/* See signed_spec.h. */
+#include "daemon/signed_spec.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/mem.h"
+#include "base/units.h"
+#include "net/submission.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct reader {
+    struct signed_reader reader;
+    X509_STORE *roots;
+};
+
+struct opened {
+    struct signed_spec spec;
+    struct submission submission;
+};
+
+/* ---- The user root ---- */
+
+/* A text of at most TLS_FILE_MAX bytes. NULL: errno says why. */
+static char *read_text(int fd)
+{
+    char *text = xmalloc(TLS_FILE_MAX + 1);
+    size_t len = 0;
+    ssize_t n;
+
+    while ((n = read(fd, text + len, TLS_FILE_MAX + 1 - len)) > 0)
+        len += (size_t)n;
+    if (n == 0 && len <= TLS_FILE_MAX) {
+        text[len] = '\0';
+        return text;
+    }
+    if (n == 0)
+        errno = EFBIG;
+    free(text);
+    return NULL;
+}
+
+/* ---- Jobs ---- */
+
+static int64_t seconds_now(void) { return clock_us(CLOCK_REALTIME) / US_PER_S; }
+
+/* Whether this process is that user's, by the machine's own accounts. */
+static bool is_mine(const struct signed_head *head, char *why)
+{
+    const struct passwd *pw = getpwnam(head->user);
+    uid_t me = getuid();
+
+    if (pw && pw->pw_uid == me && (head->uid == IDENTITY_NO_UID || head->uid == me))
+        return true;
+    snprintf(why, SIGNED_SPEC_WHY, "user %.100s signed it, who is not uid %u %s", head->user, (unsigned)me,
+             pw && pw->pw_uid == me ? "in the cluster" : "on this machine");
+    return false;
+}
+
+static struct signed_spec *open_signed(const struct signed_reader *r, const struct blob *signature,
+                                       char why[SIGNED_SPEC_WHY])
+{
+    struct signed_checker checker = {.roots = container_of(r, struct reader, reader)->roots,
+                                     .now_s = seconds_now()};
+    struct submission s;
+    char text[SUBMISSION_WHY] = "it is no command";
+    bool good = submission_open(&s, signature, &checker, text) == 0;
+
+    if (!good || s.desc->kind != PAYLOAD_COMMAND || s.desc->argv.n == 0) {
+        snprintf(why, SIGNED_SPEC_WHY, "%s", text);
+        good = false;
+    }
+    if (!good || !is_mine(&s.head, why)) {
+        submission_close(&s);
+        return NULL;
+    }
+    struct opened *o = xcalloc(1, sizeof *o);
+    o->submission = s;
+    o->spec.d = s.desc;
+    return &o->spec;
+}
+
+static void close_signed(struct signed_spec *s)
+{
+    struct opened *o = container_of(s, struct opened, spec);
+
+    submission_close(&o->submission);
+    free(o);
+}
+
+static bool has_signed(const struct signed_spec *spec, uint32_t task, const struct blob *arg,
+                       const struct blob *proof, char why[SIGNED_SPEC_WHY])
+{
+    const struct submission *s = &container_of(spec, struct opened, spec)->submission;
+
+    if (seconds_now() > s->until_s) {
+        snprintf(why, SIGNED_SPEC_WHY, "its signature or its credential has expired: submit it anew");
+        return false;
+    }
+    if (submission_has(s, task, arg, proof))
+        return true;
+    snprintf(why, SIGNED_SPEC_WHY, "user %.100s did not sign this task's input", s->head.user);
+    return false;
+}
+
+/* ---- */
+
+const struct signed_reader *signed_reader_new(int fd, char why[SIGNED_SPEC_WHY])
+{
+    struct reader *r = NULL;
+    char *text = read_text(fd);
+    X509_STORE *roots = X509_STORE_new();
+
+    CHECK(roots);
+    if (!text) {
+        snprintf(why, SIGNED_SPEC_WHY, "the user root cannot be read: %s", strerror(errno));
+    } else if (!tls_add_roots(roots, text)) {
+        snprintf(why, SIGNED_SPEC_WHY, "user_root of hawk-run-as names a file without a certificate");
+    } else {
+        r = xcalloc(1, sizeof *r);
+        *r = (struct reader){{open_signed, close_signed, has_signed}, roots};
+    }
+    if (!r)
+        X509_STORE_free(roots);
+    free(text);
+    close(fd);
+    return r ? &r->reader : NULL;
+}

@@ -1,0 +1,60 @@
+/* Workers that have an end, as central tells (docs/protocol.md 13): a job is not probed for at one if its estimate does
+ * not fit into the time that is left there. Without an estimate it is probed for anywhere. */
+#include "dist/internal.h"
+
+#include "base/units.h"
+
+bool dist_ends_fit(const struct dist *d, const struct dist_job *job, const struct dist_node *n)
+{
+    return job->estimate_us <= 0 || n->ends_us == TIME_NEVER || job->estimate_us <= n->ends_us - d->now_us;
+}
+
+uint32_t dist_ends_short(const struct dist *d, const struct dist_job *job, const struct draw *pool)
+{
+    uint32_t slots = 0;
+
+    list_foreach(&d->ending, entry, next) {
+        const struct dist_node *n = container_of(entry, struct dist_node, ending);
+
+        if (!dist_ends_fit(d, job, n))
+            slots += draw_weight(pool, n->m.node.v);
+    }
+    return slots;
+}
+
+static void wake(struct dist *d, const struct dist_node *n, struct dist_pool pools[POOL_COUNT])
+{
+    for (int p = 0; p < POOL_COUNT; p++)
+        if (draw_weight(&pools[p].draw, n->m.node.v) > 0)
+            dist_probe_starved(d, &pools[p]);
+}
+
+/* It may have more time than before: jobs that found none look again. */
+static void set_end(struct dist *d, struct dist_node *n, int64_t at_us)
+{
+    n->ends_us = at_us;
+    list_remove(&n->ending);
+    if (at_us != TIME_NEVER)
+        list_push_tail(&d->ending, &n->ending);
+    wake(d, n, d->pool);
+    for (struct dist_app *a = d->apps; a; a = a->hh.next)
+        if (dist_node_serves(n, a))
+            wake(d, n, a->pool);
+    for (struct dist_served *s = d->served; s; s = s->hh.next)
+        wake(d, n, s->pool);
+}
+
+void dist_on_ends(struct dist *d, const struct msg *in)
+{
+    struct dist_node *n = dist_node_find(d, in->ends.node.v);
+
+    if (!n || n->m.state == MEMBER_GONE)
+        return;
+    set_end(d, n, in->ends.left_us < LIMIT_TIME_US ? d->now_us + in->ends.left_us : TIME_NEVER);
+}
+
+void dist_ends_forget(struct dist *d, struct dist_node *n)
+{
+    if (n->ends_us != TIME_NEVER)
+        set_end(d, n, TIME_NEVER);
+}

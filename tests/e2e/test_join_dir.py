@@ -1,0 +1,210 @@
+"""`hawk up --join-dir`: a cluster that a user starts on a home that machines share, and that workers and clients find
+there. One test has two machines, each a network namespace."""
+# seconds: 25
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import sys
+
+from hawktest import BOUND, HAWK, Daemon, alive, run_tests, user_environment, wait_for
+
+FILES = ["cluster", "dist", "lock", "roots.crt", "user.crt", "user.key", "worker.invitation"]
+
+
+class Home:
+    """A shared home: what `hawk up` and workers keep lies below it, and each test's processes are ended with it."""
+
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(prefix="hawk-home-")
+        self.dir = f"{self.path}/.hawk"
+        self.env = {**user_environment(self.path), "TMPDIR": self.path, "HAWK_LOGIN": "none"}
+        self.daemons = []
+        return self
+
+    def __exit__(self, kind, value, trace):
+        for d in self.daemons:
+            if kind:
+                print(f"--- {' '.join(d.args[1:4])}\n{d.text()[-4000:]}", file=sys.stderr)
+            if d.p.poll() is None:
+                d.kill()
+        wait_for("spawners of killed workers to end", lambda: not self.processes())
+        shutil.rmtree(self.path)
+
+    def processes(self):
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    if self.path.encode() in f.read() and int(pid) != os.getpid() and alive(int(pid)):
+                        found.append(int(pid))
+            except OSError:
+                continue
+        return found
+
+    def daemon(self, *args, argv=(), ready=True):
+        d = Daemon(env=self.env, argv=[*argv, HAWK, *map(str, args)])
+        self.daemons.append(d)
+        if ready:
+            d.ready()
+        return d
+
+    def up(self, *flags, **more):
+        return self.daemon("up", "--join-dir", self.dir, "--listen", "127.0.0.1", "--slots", "1", "--output-dir", f"{self.path}/out",
+                           "--set", "worker.agent_grace=1s", *flags, **more)
+
+    def worker(self, name, *flags, **more):
+        return self.daemon("worker", "--join-dir", self.dir, "--name", name, "--slots", "1", "--state-dir", f"{self.path}/{name}",
+                           "--output-dir", f"{self.path}/out-{name}", "--agent-grace", "1s", *flags, **more)
+
+    def refusal(self, start, *flags):
+        """What a daemon says that cannot start."""
+        d = start(*flags, ready=False)
+        assert d.wait() != 0, d.text()
+        return d.text()
+
+    def hawk(self, *args, check=0, argv=(), **env):
+        r = subprocess.run([*argv, HAWK, *args], capture_output=True, text=True, timeout=BOUND, env={**self.env, **env})
+        assert r.returncode == check, (args, r.returncode, r.stdout, r.stderr)
+        return r.stdout if check == 0 else r.stderr
+
+
+def test_workers_and_clients_find_it_by_the_directory():
+    with Home() as h:
+        up = h.up()
+        assert stat.S_IMODE(os.stat(h.dir).st_mode) == 0o700 and sorted(os.listdir(h.dir)) == FILES
+        for name in FILES:
+            assert stat.S_IMODE(os.stat(f"{h.dir}/{name}").st_mode) == 0o600, name
+        w = h.worker("n2")
+        nodes = h.hawk("nodes", "--join-dir", h.dir)
+        assert "n2" in nodes and f"up-{os.uname().nodename}"[:20] in nodes, nodes
+        # Two tasks that wait for each other run on both workers.
+        meet = 'touch $0.$HAWK_TASK_INDEX; until test -e $0.0 -a -e $0.1; do sleep 0.05; done; echo met'
+        h.hawk("submit", "--join-dir", h.dir, "--wait", "--array", "0-1", "--", "sh", "-c", meet, f"{h.path}/m")
+        assert h.hawk("cat", "last", HAWK_LOGIN=h.dir) == "met\nmet\n"
+        # This machine's clients find the socket, as that of any `hawk up`.
+        assert "done" in h.hawk("jobs", "--all")
+        # Nobody gets in without what is in the directory.
+        with open(f"{h.dir}/dist", encoding="ascii") as f:
+            dist = f.read().strip()
+        assert dist in h.hawk("jobs", "--dist", dist, check=3)
+        assert "say one" in h.hawk("jobs", "--dist", dist, "--join-dir", h.dir, check=2)
+        # Its end is everybody's.
+        assert up.stop() == 0 and w.wait() == 0, (up.text(), w.text())
+        assert os.listdir(h.dir) == [] and not [n for n in os.listdir(h.path) if n.startswith("hawk-up-")]
+        assert not h.processes()
+
+
+def test_hawk_down_ends_it():
+    with Home() as h:
+        up, w = h.up("--worker=no"), h.worker("n2")
+        h.hawk("submit", "--join-dir", h.dir, "--wait", "--", "true")
+        h.hawk("down", "--yes", "--join-dir", h.dir)
+        assert up.wait() == 0 and w.wait() == 0 and os.listdir(h.dir) == [], up.text()
+        assert "hawk: down:" not in up.text(), up.text()
+        assert "no cluster is up there" in h.hawk("jobs", "--join-dir", h.dir, check=3)
+
+
+def test_what_is_wrong_with_the_directory_is_said():
+    with Home() as h:
+        assert "no such directory" in h.refusal(lambda **m: h.worker("n2", **m))
+        os.mkdir(h.dir, 0o755)
+        assert "chmod go=" in h.refusal(h.up)
+        assert "chmod go=" in h.refusal(lambda **m: h.worker("n2", **m))
+        os.chmod(h.dir, 0o700)
+        assert "no cluster is up there" in h.refusal(lambda **m: h.worker("n2", **m))
+        assert "without up.join_dir" in h.refusal(lambda **m: h.daemon("up", "--listen", "127.0.0.1", **m))
+        assert "leave it out" in h.refusal(h.up, "--set", "central.listen=127.0.0.1:0")
+        assert "leave one out" in h.refusal(lambda **m: h.worker("n2", "--central", "127.0.0.1:1", **m))
+        if os.geteuid() == 0:
+            os.chown(h.dir, 61001, 61001)
+            assert "belongs to uid 61001" in h.refusal(h.up)
+            os.chown(h.dir, 0, 0)
+        up = h.up()
+        refusal = h.refusal(h.up)
+        assert "a cluster is up there already (process" in refusal and f"`hawk down --yes --join-dir {h.dir}`" in refusal, refusal
+        os.chmod(f"{h.dir}/cluster", 0o644)
+        assert "cluster: other users have access" in h.refusal(lambda **m: h.worker("n2", **m))
+        os.chmod(f"{h.dir}/cluster", 0o600)
+        # Whoever may write above it can swap it after a look at it, for one with an invitation of his own.
+        if os.geteuid() == 0:
+            os.chown(f"{h.dir}/worker.invitation", 61001, 61001)
+            assert "worker.invitation: it belongs to uid 61001" in h.refusal(lambda **m: h.worker("n2", **m))
+            os.chown(f"{h.dir}/worker.invitation", 0, 0)
+        # A file system may keep no locks.
+        os.remove(f"{h.dir}/lock")
+        assert "a cluster is up there already (process" in h.refusal(h.up)
+        with open(f"{h.dir}/cluster", "r+", encoding="ascii") as f:
+            good = f.read()
+            f.seek(0)
+            f.truncate()
+            f.write("hawk cluster 2\n")
+            f.flush()
+            assert "another version: remove it" in h.refusal(lambda **m: h.worker("n2", **m))
+            f.seek(0)
+            f.write(good)
+        assert up.stop() == 0 and os.listdir(h.dir) == [], (os.listdir(h.dir), up.text())
+
+
+def test_a_cluster_that_was_killed_leaves_a_directory_that_says_so():
+    with Home() as h:
+        up = h.up("--set", "central.long_lease=4s", "--set", "central.suspect=1s", "--set", "worker.kill_grace=1s")
+        w = h.worker("n2", "--kill-grace", "1s")
+        up.kill()
+        # Its daemons go with it, and a worker does not wait for ever.
+        assert w.wait() == 1 and "the cluster of" in w.text() and "is gone" in w.text(), w.text()
+        wait_for("its daemons to end", lambda: not h.processes())
+        assert "does not answer (process" in h.refusal(lambda **m: h.worker("n2", **m))
+        assert "cannot reach" in h.hawk("jobs", "--join-dir", h.dir, check=3)
+        up = h.up()
+        wait_for("it to say so", lambda: "replacing a cluster that does not answer any more" in up.text())
+        h.worker("n2")  # which was the other cluster's
+        h.hawk("submit", "--join-dir", h.dir, "--wait", "--", "true")
+        assert up.stop() == 0
+
+
+def test_without_central_it_ends():
+    with Home() as h:
+        up = h.up()
+        children = subprocess.run(["ps", "--ppid", str(up.p.pid), "-o", "pid=,args="], capture_output=True, text=True, check=True).stdout
+        central = next(line.split()[0] for line in children.splitlines() if "hawk central" in line)
+        os.kill(int(central), signal.SIGKILL)
+        assert up.wait() == 1 and os.listdir(h.dir) == [] and not h.processes(), up.text()
+
+
+def ip(*args, check=True):
+    return subprocess.run(["ip", *args], check=check, capture_output=True, text=True).returncode == 0
+
+
+def test_two_machines():
+    """node1 is found by its own address: nobody says one."""
+    nets = [f"hawk{os.getpid()}-{i}" for i in (1, 2)]
+    if os.geteuid() != 0 or not ip("netns", "add", nets[0], check=False):
+        print("skipped: no network namespaces can be made here")
+        return
+    try:
+        ip("netns", "add", nets[1])
+        ip("-n", nets[0], "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", nets[1])
+        for i, net in enumerate(nets, 1):
+            ip("-n", net, "link", "set", "lo", "up")
+            ip("-n", net, "addr", "add", f"10.0.0.{i}/24", "dev", "eth0")
+            ip("-n", net, "link", "set", "eth0", "up")
+        on = lambda i: ["ip", "netns", "exec", nets[i - 1], "unshare", "--uts", "sh", "-c", f'hostname node{i}; exec "$@"', "sh"]
+        with Home() as h:
+            up = h.daemon("up", "--join-dir", h.dir, "--slots", "1", "--output-dir", f"{h.path}/out", argv=on(1))
+            w = h.daemon("worker", "--join-dir", h.dir, "--slots", "1", "--state-dir", f"{h.path}/state", "--output-dir", f"{h.path}/out", argv=on(2))
+            wait_for("node1's address", lambda: "central is ready at 10.0.0.1:" in up.text())
+            wait_for("node2's address", lambda: "is ready at 10.0.0.2:" in w.text())
+            meet = 'touch $0.$HAWK_TASK_INDEX; until test -e $0.0 -a -e $0.1; do sleep 0.05; done; hostname'
+            for i in (1, 2):
+                h.hawk("submit", "--join-dir", h.dir, "--wait", "--array", "0-1", "--", "sh", "-c", meet, f"{h.path}/m{i}", argv=on(i))
+                assert sorted(h.hawk("cat", "last", "--join-dir", h.dir, argv=on(i)).split()) == ["node1", "node2"]
+            assert up.stop() == 0 and w.wait() == 0
+    finally:
+        for net in nets:
+            ip("netns", "del", net, check=False)
+
+
+run_tests(sys.modules[__name__])

@@ -1,0 +1,164 @@
+"""Signed submissions (cluster.require_signatures), from outside: what users sign runs; what a dist that was broken into makes
+up, changes, or gives out a second time does not."""
+import contextlib
+import os
+import sys
+import tempfile
+import time
+
+import pythontest as p
+from signedtest import DENIED, BrokenDist, Catcher, SignedCluster, api, not_run, proof_of, ran
+from tlstest import SecureCaller
+
+import hawk
+from grpctest import refused
+from hawktest import BOUND, SLOW, Daemon, run_tests, small_disk, wait_for
+
+
+def test_what_users_sign_runs():
+    with SignedCluster(workers=2) as c:
+        assert c.hawk("submit", "--wait", "--", "sh", "-c", f"touch {c.path('a')}").returncode == 0
+        assert c.has("a")
+        for tag in ("short", "long"):  # a dist's tasks, and central's
+            out = c.hawk("submit", "--wait", "--class", tag, "--input", "x y", "it's", "z", "w", "v", "--", "sh", "-c", f"echo {{}} >> {c.path(tag)}.{{#}}")
+            assert out.returncode == 0, out
+            texts = sorted(open(f"{c.path(tag)}.{i}", encoding="utf-8").read() for i in range(1, 6))
+            assert texts == ["it's\n", "v\n", "w\n", "x y\n", "z\n"], texts
+        assert c.hawk("exec", "--", "cat", input="through\n").stdout == "through\n"
+        assert c.hawk("submit", "--wait", "--retries", "1", "--", "sh", "-c", f"test -e {c.path('b')} || {{ touch {c.path('b')}; exit 1; }}").returncode == 0
+
+
+def test_a_job_that_runs_again_is_signed_again():
+    with SignedCluster(workers=1) as c:
+        job = c.submit("--input", "one", "two", "--", "sh", "-c", f"test {{}} = one || test -e {c.path('mended')}")
+        assert c.hawk("wait", job, check=None).returncode != 0
+        open(c.path("mended"), "w", encoding="ascii").close()
+        again = c.hawk("resubmit", "--failed", job).stdout.split()[-1]
+        assert c.hawk("wait", again).returncode == 0, again
+
+
+def test_signatures_are_their_users_alone():
+    """They hold the environment."""
+    with SignedCluster(workers=1) as c:
+        c.ca.issue("user", "op", "--scopes", "read,operate")
+        job = c.submit("--env", "SECRET=s3cret", "--", "sleep", "1000")
+        ann, operator = (SecureCaller(c.dist_addrs[0], c.ca, name) for name in ("ann", "op"))
+        request = api.GetJobRequest(job=job, spec=True, signature=True)
+        assert b"s3cret" in ann("GetJob", request, api.GetJobReply).signature
+        assert b"s3cret" not in operator("GetJob", request, api.GetJobReply).SerializeToString()
+        request.signature = False
+        assert b"s3cret" not in ann("GetJob", request, api.GetJobReply).SerializeToString()
+        c.hawk("cancel", job)
+
+
+def test_python_signs():
+    with SignedCluster(workers=1, slots=2) as c, p.environment(HAWK_DIST=c.dist_addrs[0], **c.ca.environment("ann")):
+        assert hawk.run(["echo", "hi"]).tasks()[0].output() == b"hi\n"
+        outputs = [task.output() for task in hawk.run(["echo"], inputs=["a", "b", "c"]).tasks()]
+        assert outputs == [b"a\n", b"b\n", b"c\n"], outputs
+        with hawk.Executor() as ex:
+            assert list(ex.map(p.square, range(20))) == [x * x for x in range(20)]
+
+
+def test_signatures_are_in_the_journal():
+    with SignedCluster(workers=0) as c:
+        job = c.submit("--input", "one", "two", "three", "--", "touch", f"{c.path('input')}-{{}}")
+        c.dists[0].kill()
+        c.dists.clear()
+        c.dist_addrs.clear()
+        c.start_dist("d1")
+        c.start_worker("w1")
+        assert c.hawk("wait", job).returncode == 0
+        assert sorted(n for n in os.listdir(c.dir) if n.startswith("input")) == ["input-one", "input-three", "input-two"]
+
+
+def test_what_nobody_signed_is_refused_by_the_dist():
+    with SignedCluster(workers=1) as c:
+        ann = SecureCaller(c.dist_addrs[0], c.ca, "ann")
+        job = api.JobSpec(name="unsigned", tasks=1, argv=[b"touch", c.path("a").encode()], detached=True)
+        why = refused(DENIED, lambda: ann("Submit", api.SubmitRequest(job=job), api.SubmitReply))
+        assert "this cluster takes signed jobs alone: it is not signed" in why, why
+        catcher = Catcher(c)
+        spec = catcher.catch(c, "--", "true")
+        spec.argv[:] = [b"touch", c.path("a").encode()]
+        why = refused(DENIED, lambda: ann("Submit", api.SubmitRequest(job=spec), api.SubmitReply))
+        assert "another job than the one that is submitted" in why, why
+        assert not c.has("a") and c.json("jobs")["jobs"] == []
+
+
+def test_a_broken_dist_runs_what_users_asked_for_alone():
+    with SignedCluster(workers=1) as c:
+        catcher = Catcher(c)
+        spec = catcher.catch(c, "--", "touch", c.path("signed"))
+        several = catcher.catch(c, "--input", "one", "two", "three", "--", "touch", f"{c.path('input')}-{{}}")
+        broken = BrokenDist(c)
+        made_up = api.JobSpec(name="forged", tasks=1, user="ann", argv=[b"touch", c.path("forged").encode()])
+        assert not_run(broken.give(made_up), "it is not signed")
+        changed = api.JobSpec.FromString(spec.SerializeToString())
+        changed.argv[:] = [b"touch", c.path("forged").encode()]
+        first = broken.next_job()
+        assert ran(broken.give(changed, job=first)), "the worker reads the command from what was signed"
+        assert c.has("signed") and not c.has("forged")
+        os.unlink(c.path("signed"))
+        assert not_run(broken.give(spec), f"its user signed this job as {broken.node}.{first & 0xff}: ")
+        assert not c.has("signed")
+        assert ran(broken.give(spec, job=first, attempt=2)), "another try of the same job"
+        signed = api.Signed.FromString(spec.signature)
+        for field in ("submission", "signature", "credential"):
+            bad = api.Signed.FromString(spec.signature)
+            data = bytearray(getattr(signed, field))
+            data[-1 if field != "credential" else len(data) // 2] ^= 1
+            setattr(bad, field, bytes(data))
+            forged = api.JobSpec.FromString(spec.SerializeToString())
+            forged.signature = bad.SerializeToString()
+            assert not_run(broken.give(forged), "this worker runs signed jobs alone: ")
+        job = broken.next_job()
+        assert not_run(broken.give(several, job=job, arg=b"four"), "did not sign this task's input")
+        assert not_run(broken.give(several, task=1, job=job, arg=b"one", proof=proof_of([b"one", b"two", b"three"], 0)), "did not sign this task's input")
+        assert not_run(broken.give(several, task=2, job=job, proof=b""), "did not sign this task's input")
+        assert ran(broken.give(several, task=2, job=job, attempt=2))
+        assert sorted(n for n in os.listdir(c.dir) if n.startswith("input")) == ["input-three"]
+        broken.close()
+        # The worker still knows after kill -9.
+        c.workers[0].kill()
+        c.workers.clear()
+        c.start_worker("w1")
+        broken = BrokenDist(c)
+        assert not_run(broken.give(spec), "its user signed this job as ")
+        broken.close()
+
+
+def test_no_task_starts_by_a_credential_that_has_expired():
+    with SignedCluster(workers=1) as c:
+        catcher, broken = Catcher(c), BrokenDist(c)
+        c.ca.issue("user", "ann", "--for", f"{10 * SLOW}s", "--scopes", "read,submit")
+        until = time.time() + 10 * SLOW
+        spec, job = catcher.catch(c, "--array", "0-1", "--", "true"), broken.next_job()
+        assert ran(broken.give(spec, job=job))
+        wait_for("ann's credential to expire", lambda: time.time() > until + 2, bound=2 * BOUND)
+        assert not_run(broken.give(spec, task=1, job=job), "the credential has expired")
+        broken.close()
+
+
+def test_a_worker_that_cannot_note_nonces_swallows_nothing():
+    with small_disk("size=4m") as full:
+        if not full:
+            return
+        with SignedCluster(workers=2) as c:
+            c.start_worker("full", flags=("--state-dir", f"{full}/state"), slots=4)
+            c.wait_nodes(3)
+            with open(f"{full}/filler", "wb", buffering=0) as f, contextlib.suppress(OSError):
+                while True:
+                    f.write(bytes(4096))
+            for flags in (("--class", "short", "--at-most-once"), ("--class", "long")):
+                for _ in range(3):  # it leaves service on the way, and does not come back
+                    assert c.hawk("submit", "--wait", *flags, "--array", "1-30", "--", "sleep", "0.02").returncode == 0
+
+
+def test_without_tls_signatures_cannot_be_required():
+    with tempfile.TemporaryDirectory() as d1:
+        d = Daemon("worker", "--name", "w", "--central", "127.0.0.1:1", "--require-signatures", "--state-dir", d1, "--output-dir", f"{d1}/out")
+        assert d.wait() != 0 and "users sign with the credentials" in d.text(), d.text()
+
+
+run_tests(sys.modules[__name__])

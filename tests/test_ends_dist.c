@@ -1,0 +1,100 @@
+/* Workers that have an end, at a dist: jobs whose estimate does not fit are not probed for there. */
+#include "tests/test_dist.h"
+
+#define S US_PER_S
+
+static void ends_in(struct talk *t, uint32_t worker, int64_t left_us)
+{
+    HEAR(t, CENTRAL, ENDS, ends, .node = {worker}, .left_us = left_us);
+}
+
+static struct job_desc *desc_for(uint32_t tasks, int64_t estimate_us)
+{
+    struct job_desc *d = desc_new(tasks, "");
+
+    d->estimate_us = estimate_us;
+    d->tag = TAG_SHORT;
+    return d;
+}
+
+static void probes_go_where_there_is_time(void **state)
+{
+    struct talk *t = talk_joined("sparrow", 3);
+
+    ends_in(t, 101, 5 * S);
+    ends_in(t, 102, 50 * S);
+    submit(t, desc_for(2, 20 * S));
+    says(t, "- SUBMITTED job=3.1");
+    says(t, "102 PROBE job=3.1 estimate_us=20000000 count=2");
+    says(t, "103 PROBE job=3.1 estimate_us=20000000 count=2");
+    submit(t, desc_for(1, 60 * S));
+    says(t, "- SUBMITTED job=3.2");
+    says(t, "103 PROBE job=3.2 estimate_us=60000000 count=2");
+    t->now += 40 * S;
+    submit(t, desc_for(1, 20 * S));
+    says(t, "- SUBMITTED job=3.3");
+    says(t, "103 PROBE job=3.3 estimate_us=20000000 count=2");
+    submit(t, desc_for(2, 0)); /* of which nothing is known: anywhere */
+    says(t, "- SUBMITTED job=3.4");
+    says(t, "101 PROBE job=3.4");
+    says(t, "102 PROBE job=3.4");
+    says(t, "103 PROBE job=3.4");
+    talk_end(t);
+}
+
+static void a_job_that_fits_nowhere_waits_for_a_worker_with_more_time(void **state)
+{
+    struct talk *t = talk_joined("sparrow", 2);
+
+    ends_in(t, 101, 5 * S);
+    ends_in(t, 102, 6 * S);
+    submit(t, desc_for(1, 20 * S));
+    says(t, "- SUBMITTED job=3.1");
+    silent(t);
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_TIME);
+    ends_in(t, 102, 10 * S); /* more, and not enough */
+    silent(t);
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_TIME);
+    HEAR(t, 103, PEER_UP, peer_up, .role = ROLE_WORKER);
+    worker_member(t, 103, 1, MEMBER_UP, true);
+    says(t, "103 PROBE job=3.1 estimate_us=20000000 count=2");
+    /* Its process is another one, and has no end. */
+    submit(t, desc_for(1, 500 * S));
+    says(t, "- SUBMITTED job=3.2");
+    says(t, "103 PROBE job=3.2");
+    ends_in(t, 103, 20 * S);
+    submit(t, desc_for(1, 500 * S));
+    says(t, "- SUBMITTED job=3.3");
+    assert_int_equal(block_of(t, 3), DIST_BLOCK_TIME);
+    ends_in(t, 101, LIMIT_TIME_US);
+    says(t, "101 PROBE job=3.3 estimate_us=500000000 count=2");
+    talk_end(t);
+}
+
+static void a_worker_that_has_less_time_than_thought_refuses(void **state)
+{
+    struct talk *t = talk_joined("sparrow", 1);
+
+    ends_in(t, 101, 20 * S);
+    submit(t, desc_for(1, 20 * S));
+    says(t, "- SUBMITTED job=3.1");
+    says(t, "101 PROBE job=3.1 estimate_us=20000000 count=2");
+    HEAR(t, 101, PROBE_REFUSED, probe_refused, .job = J(1), .count = 2, .err = HAWK_ENO_TIME);
+    silent(t);
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_REFUSED);
+    wait_timer(t, S);
+    silent(t);
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_TIME);
+    talk_end(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(probes_go_where_there_is_time),
+        cmocka_unit_test(a_job_that_fits_nowhere_waits_for_a_worker_with_more_time),
+        cmocka_unit_test(a_worker_that_has_less_time_than_thought_refuses),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

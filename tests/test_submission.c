@@ -1,0 +1,140 @@
+/* A signed job with arguments (net/submission.h): its hash tree is made where signatures are required, once all else
+ * of the job is good, and nowhere else on a dist. */
+#include "tests/test_tls.h"
+
+#include "net/codec.h"
+#include "net/submission.h"
+
+#include <time.h>
+
+#define TASKS 5u
+
+static struct tls *ann;
+
+static int make_ann(void **state)
+{
+    struct tls_files files;
+
+    make_roots(state);
+    issue("user", "ann");
+    files = files_of(dir, "ann");
+    ann = tls_new(&files, why);
+    assert_non_null(ann);
+    return 0;
+}
+
+static int free_ann(void **state)
+{
+    tls_free(ann);
+    return remove_roots(state);
+}
+
+/* As a dist gets it. */
+static struct job_desc *sent(const struct job_desc *d)
+{
+    struct codec_buf b = {0};
+    struct job_desc *got = NULL;
+
+    codec_desc_encode(&b, d, true);
+    assert_int_equal(codec_desc_decode(b.data, b.len, true, &got, why, sizeof why), 0);
+    codec_buf_free(&b);
+    blob_drop(got->user);
+    got->user = blob_str("ann");
+    return got;
+}
+
+static struct job_desc *signed_job(void)
+{
+    struct job_desc *d = job_desc_new(), *got;
+    char text[16];
+
+    d->tasks = TASKS;
+    d->flags |= JOB_EACH_ARG;
+    strings_add(&d->argv, "/bin/true");
+    for (unsigned i = 0; i < TASKS; i++) {
+        snprintf(text, sizeof text, "input %u", i);
+        task_args_add(&d->args, text, strlen(text));
+    }
+    assert_int_equal(submission_sign(&d, 1, ann, (int64_t)time(NULL)), 0);
+    got = sent(d);
+    job_desc_drop(d);
+    return got;
+}
+
+static int check(struct job_desc *d)
+{
+    struct signed_checker checker;
+
+    tls_checker(ann, &checker);
+    return submission_check(d, &checker, why);
+}
+
+static void where_no_signature_is_required_nothing_is_hashed(void **state)
+{
+    struct job_desc *d = signed_job();
+
+    assert_non_null(d->signature);
+    assert_null(d->tree);
+    assert_null(job_desc_proof(d, 0));
+    job_desc_drop(d);
+}
+
+static void a_good_job_gets_its_tree_and_proofs(void **state)
+{
+    struct job_desc *d = signed_job();
+    struct signed_checker checker;
+    struct submission s;
+
+    assert_int_equal(check(d), 0);
+    assert_non_null(d->tree);
+    tls_checker(ann, &checker);
+    assert_int_equal(submission_open(&s, d->signature, &checker, why), 0);
+    for (uint32_t i = 0; i < TASKS; i++) {
+        struct blob *arg = job_desc_arg(d, i), *proof = job_desc_proof(d, i);
+
+        assert_true(submission_has(&s, i, arg, proof));
+        assert_false(submission_has(&s, (i + 1) % TASKS, arg, proof));
+        blob_drop(arg);
+        blob_drop(proof);
+    }
+    submission_close(&s);
+    job_desc_drop(d);
+}
+
+static void what_is_not_his_is_not_hashed(void **state)
+{
+    struct job_desc *d = signed_job();
+    struct blob *forged = blob_new(d->signature->data, d->signature->len - 1);
+
+    blob_drop(d->user);
+    d->user = blob_str("bob");
+    assert_int_equal(check(d), HAWK_EDENIED);
+    assert_null(d->tree);
+    blob_drop(d->signature);
+    d->signature = forged;
+    assert_int_equal(check(d), HAWK_EDENIED);
+    assert_null(d->tree);
+    job_desc_drop(d);
+}
+
+static void another_input_is_another_job(void **state)
+{
+    struct job_desc *d = signed_job();
+
+    d->args.data[0] = 'I';
+    assert_int_equal(check(d), HAWK_EDENIED);
+    assert_string_equal(why, "what its user signed is another job than the one that is submitted");
+    job_desc_drop(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(where_no_signature_is_required_nothing_is_hashed),
+        cmocka_unit_test(a_good_job_gets_its_tree_and_proofs),
+        cmocka_unit_test(what_is_not_his_is_not_hashed),
+        cmocka_unit_test(another_input_is_another_job),
+    };
+
+    return cmocka_run_group_tests(tests, make_ann, free_ann);
+}

@@ -1,0 +1,116 @@
+/* A peer that shows a renewed certificate on an open connection (net/tls): for the same node and key alone. */
+#include "tests/test_tls.h"
+
+#include "ca/file.h"
+#include "ca/kept.h"
+
+#include <openssl/pem.h>
+
+static struct tls *ours; /* central's */
+
+static int open_ours(void **state)
+{
+    struct tls_files f;
+
+    assert_int_equal(make_roots(state), 0);
+    f = files_of(dir, "c1");
+    ours = tls_new(&f, why);
+    assert_non_null(ours);
+    return 0;
+}
+
+static int close_ours(void **state)
+{
+    tls_free(ours);
+    return remove_roots(state);
+}
+
+/* A certificate of the roots in `from`, for the key that is kept in DIR/at. The caller frees it. */
+static char *signed_for(const char *from, const char *at, const char *role, const char *name, int64_t life_us)
+{
+    struct identity who = somebody(role, name);
+    struct ca_root *root;
+    char path[PATH_MAX], *pem;
+    uint64_t number;
+    uint8_t *der;
+    size_t len;
+
+    assert_true(ca_path(path, dir, at, why, sizeof why));
+    assert_int_equal(kept_request(path, &der, &len, why, sizeof why), 0);
+    assert_int_equal(ca_root_open(&root, from, who.role, why, sizeof why), 0);
+    assert_int_equal(ca_sign_request(root, &who, der, len, life_us, &pem, &number), 0);
+    ca_root_free(root);
+    free(der);
+    return pem;
+}
+
+/* Whom a certificate is for, as the connection's handshake has shown. */
+static struct identity known_by(const char *pem)
+{
+    BIO *in = BIO_new_mem_buf(pem, -1);
+    X509 *certificate = PEM_read_bio_X509(in, NULL, NULL, NULL);
+    struct identity who;
+
+    assert_non_null(certificate);
+    assert_true(tls_certificate_names(certificate, &who));
+    X509_free(certificate);
+    BIO_free(in);
+    return who;
+}
+
+static void show(char *pem, struct identity *who, int err, const char *reason)
+{
+    struct identity before = *who;
+
+    why[0] = '\0';
+    assert_int_equal(tls_take_renewed(ours, pem, who, why), err);
+    if (err) {
+        if (!strstr(why, reason))
+            fail_msg("%s", why);
+        assert_memory_equal(&before, who, sizeof before);
+    }
+    free(pem);
+}
+
+static void a_renewed_one_is_taken_for_the_same_node_and_key(void **state)
+{
+    char *first = signed_for(dir, "k1", "worker", "w9", DAYS);
+    struct identity who = known_by(first);
+    const int64_t until_s = who.until_s;
+
+    show(signed_for(dir, "k1", "worker", "w9", 2 * DAYS), &who, 0, "");
+    assert_int_equal(who.until_s - until_s, DAYS / US_PER_S);
+    assert_string_equal(who.name, "w9");
+    /* The older one again, or one for another key, changes nothing. */
+    show(first, &who, HAWK_ESTALE, "no newer");
+    show(signed_for(dir, "k2", "worker", "w9", 3 * DAYS), &who, HAWK_ESTALE, "another key");
+}
+
+static void anything_else_is_refused(void **state)
+{
+    char *first = signed_for(dir, "k1", "worker", "w9", DAYS), *pem;
+    struct identity who = known_by(first);
+
+    show(signed_for(dir, "k1", "worker", "w8", 2 * DAYS), &who, HAWK_EDENIED,
+         "somebody else, w8.worker.hawk");
+    show(signed_for(dir, "k1", "dist", "w9", 2 * DAYS), &who, HAWK_EDENIED, "somebody else, w9.dist.hawk");
+    show(signed_for(dir, "k1", "user", "w9", 2 * DAYS), &who, HAWK_EDENIED, "somebody else, w9.user.hawk");
+    show(signed_for(strange, "k1", "worker", "w9", 2 * DAYS), &who, HAWK_EDENIED, "is not good");
+    show(strdup("hello"), &who, HAWK_EDENIED, "no node's certificate");
+    show(strdup(""), &who, HAWK_EDENIED, "no node's certificate");
+    pem = calloc(1, TLS_SHOWN_MAX + 2);
+    assert_non_null(pem);
+    memset(pem, ' ', TLS_SHOWN_MAX + 1);
+    show(pem, &who, HAWK_EDENIED, "more than 16384 bytes");
+    free(first);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_renewed_one_is_taken_for_the_same_node_and_key),
+        cmocka_unit_test(anything_else_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, open_ours, close_ours);
+}
