@@ -22,6 +22,12 @@ BOUND = 30 * SLOW
 LOOPBACK = f"127.{1 + os.getpid() % 250}.{1 + os.getpid() // 250 % 250}.1"
 
 
+def dropped(uid):
+    """The start of a command that is to run as that uid; none: as ours. Not subprocess's user=: its fork() hangs now and
+    then where gRPC has threads, and nothing ends it."""
+    return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"] if uid else []
+
+
 def wait_for(what, probe, bound=BOUND):
     """Calls probe until it returns something true, and returns that."""
     end = time.monotonic() + bound

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 
-from hawktest import BOUND, HAWK, Daemon, run_tests, wait_for
+from hawktest import BOUND, HAWK, Daemon, dropped, run_tests, wait_for
 from tlstest import Roots, TlsCluster
 from userstest import ANN, BOB, others_exist
 
@@ -205,9 +205,8 @@ def test_the_key_is_nowhere_else():
 
 def with_accounts(passwd, *args, uid=None):
     """Runs a command where the system's accounts are those of a file."""
-    drop = ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups") if uid else ()
-    return subprocess.run(["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/passwd; exec "$@"', passwd, *drop, *args],
-                          capture_output=True, text=True, timeout=BOUND, cwd="/",
+    return subprocess.run(["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/passwd; exec "$@"', passwd, *dropped(uid),
+                           *args], capture_output=True, text=True, timeout=BOUND, cwd="/",
                           env={k: v for k, v in os.environ.items() if not k.startswith(("HAWK_", "XDG_", "HOME"))})
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 
-from hawktest import BOUND, HAWK, alive, run_tests, wait_for
+from hawktest import BOUND, HAWK, alive, dropped, run_tests, wait_for
 from tlstest import Roots, TlsCluster
 from userstest import ANN, BOB
 
@@ -47,9 +47,8 @@ class Machine:
         self.tmp.cleanup()
 
     def command(self, uid, *args):
-        drop = ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups") if uid else ()
-        return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/passwd; exec "$@"', f"{self.dir}/passwd", *drop,
-                HAWK, *args]
+        return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/passwd; exec "$@"', f"{self.dir}/passwd",
+                *dropped(uid), HAWK, *args]
 
     def env(self, uid):
         name = {ANN: "ann", BOB: "bob", EVE: "eve", 999: "system", NOBODY: "nobody", 0: "root"}[uid]
@@ -129,9 +128,8 @@ for _ in range(50):
     assert given or "a moment ago" in said, said
 print(given, time.monotonic() - began)
 """
-        drop = ("setpriv", f"--reuid={ANN}", f"--regid={ANN}", "--clear-groups")
-        given, took = subprocess.run([*drop, sys.executable, "-c", script, m.socket], capture_output=True, text=True, check=True,
-                                     timeout=BOUND).stdout.split()
+        given, took = subprocess.run([*dropped(ANN), sys.executable, "-c", script, m.socket], capture_output=True, text=True,
+                                     check=True, timeout=BOUND).stdout.split()
         assert int(given) <= 1 + float(took), (given, took)
         wait_for("it to expire", lambda: m.run(ANN, "login", check=None).returncode == 1)
         m.log_in(ANN)
@@ -142,7 +140,7 @@ def test_no_credential_of_a_strangers_socket():
     with Machine(Roots()) as m:
         path = f"{m.dir}/bob/login.sock"
         os.chmod(f"{m.dir}/bob", 0o711)
-        p = subprocess.Popen(["setpriv", f"--reuid={BOB}", f"--regid={BOB}", "--clear-groups", sys.executable, "-c",
+        p = subprocess.Popen([*dropped(BOB), sys.executable, "-c",
                               "import os, socket, sys\ns = socket.socket(socket.AF_UNIX)\nos.umask(0)\ns.bind(sys.argv[1])\n"
                               "s.listen()\nwhile True:\n    s.accept()[0].sendall(b'error: he was here\\n')", path])
         try:

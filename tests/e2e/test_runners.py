@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 
-from hawktest import BOUND, HAWK, Daemon, alive, run_tests, wait_for
+from hawktest import BOUND, HAWK, Daemon, alive, dropped, run_tests, wait_for
 from runastest import ANN, BOB, CAT, HAWK_USER, LAB, LOW, enter_machine, install_helper, machine_program
 from userstest import UserCluster
 
@@ -28,7 +28,7 @@ class RunAsCluster(UserCluster):
         self.helper = install_helper(self.dir, machine_program(self.dir, program), *settings)
 
     def daemon(self, role, name, *flags):
-        return Daemon(argv=["setpriv", f"--reuid={HAWK_USER}", f"--regid={HAWK_USER}", "--clear-groups", HAWK, role, "--local-users", "--listen",
+        return Daemon(argv=[*dropped(HAWK_USER), HAWK, role, "--local-users", "--listen",
                             f"unix:{self.dir}/run/{name}.sock", *map(str, flags)], env={"HOME": "/nonexistent"})
 
     def start_central(self, listen):
@@ -178,7 +178,7 @@ def test_who_kills_his_runner_ends_his_own_tasks():
         with open(escaped, encoding="ascii") as f:
             stray = int(f.read())
         runner = c.runner(ANN)
-        subprocess.run(["kill", "-9", str(runner)], user=ANN, group=ANN, extra_groups=[], check=True)
+        subprocess.run([*dropped(ANN), "kill", "-9", str(runner)], check=True)
         wait_for("all of his to be gone", lambda: not alive(stray) and not alive(runner))
         wait_for("its loss to be known", lambda: "the runner of user ann has ended" in c.workers[0].text())
         # Where it goes on, if it does, that is by another runner.
@@ -292,8 +292,7 @@ def calls_as(c, uid, home):
         f.write(CALLS)
     if not os.path.exists(f"{c.dir}/python"):
         shutil.copytree(f"{os.path.dirname(HAWK)}/python", f"{c.dir}/python")
-    return subprocess.Popen(["/usr/bin/python3", f"{c.dir}/calls.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home,
-                            user=uid, group=uid, extra_groups=[],
+    return subprocess.Popen([*dropped(uid), "/usr/bin/python3", f"{c.dir}/calls.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home,
                             env={"PATH": os.environ["PATH"], "HOME": home, "HAWK_DIST": c.dist_addrs[0], "PYTHONPATH": f"{c.dir}/python"})
 
 

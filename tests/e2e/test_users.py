@@ -9,7 +9,7 @@ import tempfile
 import grpc
 
 from grpctest import pb, refused
-from hawktest import BOUND, HAWK, Daemon, run_tests, wait_for
+from hawktest import BOUND, HAWK, Daemon, dropped, run_tests, wait_for
 from linktest import Link
 from tlstest import SecureCaller, TlsCluster
 from userstest import ANN, BOB, UserCluster, caller_as, connected_as, others_exist
@@ -86,12 +86,11 @@ def test_the_local_default_of_clients_is_a_dists_socket():
             os.chown(d, uid, uid)
 
         def start(*args):
-            drop = ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups") if uid else ()
-            daemons.append(Daemon(argv=[*drop, HAWK, *args], env=env))
+            daemons.append(Daemon(argv=[*dropped(uid), HAWK, *args], env=env))
             return daemons[-1].ready()
 
         def hawk(*args, check=0):
-            r = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND, env=env, cwd="/", user=uid, group=uid)
+            r = subprocess.run([*dropped(uid), HAWK, *args], capture_output=True, text=True, timeout=BOUND, env=env, cwd="/")
             assert r.returncode == check, r
             return r
 
@@ -121,12 +120,12 @@ def test_a_socket_that_another_user_has_put_there_is_nobodys():
         # Root's is taken, as the service's is; and BOB's own hawk up is no trap for ANN.
         for uid, code, why in ((BOB, 3, "no cluster found"), (0, 0, "")):
             os.chown(f"{d}/hawk", uid, uid)
-            up = Daemon(argv=["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", HAWK, "up", "--local-users",
-                              "--slots", "1", "--socket", f"{d}/hawk/up.sock", "--output-dir", f"{d}/hawk/out-{uid}"], env=env)
+            up = Daemon(argv=[*dropped(uid), HAWK, "up", "--local-users", "--slots", "1", "--socket", f"{d}/hawk/up.sock",
+                              "--output-dir", f"{d}/hawk/out-{uid}"], env=env)
             try:
                 up.ready()
-                r = subprocess.run([HAWK, "nodes"], capture_output=True, text=True, timeout=BOUND, env=env, cwd="/", user=ANN,
-                                   group=ANN, extra_groups=[])
+                r = subprocess.run([*dropped(ANN), HAWK, "nodes"], capture_output=True, text=True, timeout=BOUND, env=env,
+                                   cwd="/")
                 assert r.returncode == code and why in r.stderr, r
             finally:
                 up.stop()

@@ -7,7 +7,7 @@ import tempfile
 import threading
 
 from grpctest import Caller
-from hawktest import BOUND, HAWK, Cluster, Daemon
+from hawktest import BOUND, HAWK, Cluster, Daemon, dropped
 
 # Without an entry in the system's database, so their names are these numbers.
 ANN, BOB = 61001, 61002
@@ -49,8 +49,7 @@ class UserCluster(Cluster):
     # check: the exit code; None: any
     def as_user(self, uid, *args, check=0, dist=None, env=None):
         env = {**os.environ, "HAWK_DIST": dist or self.dist_addrs[0], "HOME": "/nonexistent", **(env or {})}
-        r = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND, env=env, user=uid, group=uid,
-                           extra_groups=[], cwd="/")
+        r = subprocess.run([*dropped(uid), HAWK, *args], capture_output=True, text=True, timeout=BOUND, env=env, cwd="/")
         assert check is None or r.returncode == check, (uid, args, r.returncode, r.stdout, r.stderr)
         return r
 
@@ -68,8 +67,8 @@ def connected_as(uid, path, n):
     """n connections to a unix socket that a process of that uid made."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        subprocess.run([sys.executable, "-c", CONNECT, path, str(theirs.fileno()), str(n)], check=True, timeout=BOUND,
-                       cwd="/", pass_fds=[theirs.fileno()], user=uid, group=uid, extra_groups=[])
+        subprocess.run([*dropped(uid), sys.executable, "-c", CONNECT, path, str(theirs.fileno()), str(n)], check=True,
+                       timeout=BOUND, cwd="/", pass_fds=[theirs.fileno()])
         return [socket.socket(fileno=fd) for fd in socket.recv_fds(ours, 1, n)[1]]
 
 
