@@ -27,9 +27,10 @@ static void close_batch(struct link *k, size_t n)
 static grpc_byte_buffer *seal_batch(struct link *k)
 {
     grpc_byte_buffer *b = net_message(k->buf.data, k->buf.len);
+    bool outgrown = k->buf.cap > LINK_LARGE_BYTES && k->buf.len < k->buf.cap / 4;
 
     k->buf.len = 0;
-    if (k->buf.cap > 2 * LINK_BATCH_BYTES)
+    if (k->buf.cap > 2 * LINK_BATCH_BYTES || outgrown)
         codec_buf_free(&k->buf);
     return b;
 }

@@ -26,6 +26,8 @@ struct hosted {
     struct hosted_counts counts;
     struct links *links;
     struct one *v;
+    struct members *list; /* central's newest for workers, and its version */
+    uint64_t list_version;
     struct out queue; /* events of the one that is being stepped, which its own output brought about */
 };
 
@@ -139,6 +141,19 @@ static void on_up_own(void *arg, struct link *k)
     on_up(w->all, k);
 }
 
+/* All workers keep the same list: with a copy for each, 10,000 workers would fill a machine. */
+static void share_list(struct hosted *h, struct msg *m)
+{
+    if (!m->members.list)
+        return;
+    if (!h->list || h->list_version != m->members.version) {
+        members_drop(h->list);
+        h->list = members_ref(m->members.list);
+        h->list_version = m->members.version;
+    }
+    m->members.list = h->list;
+}
+
 static void on_msg(void *arg, struct link *k, const struct msg *m)
 {
     struct hosted *h = arg;
@@ -146,9 +161,11 @@ static void on_msg(void *arg, struct link *k, const struct msg *m)
     struct msg from = *m;
 
     h->counts.in += !link_is_dialled(k);
-    h->counts.lists += m->type == MSG_MEMBERS;
     from.peer = link_is_dialled(k) ? NODE_CENTRAL.v : link_peer_node(k).v;
-    if (m->type == MSG_JOINED) {
+    if (m->type == MSG_MEMBERS) {
+        h->counts.lists++;
+        share_list(h, &from);
+    } else if (m->type == MSG_JOINED) {
         h->counts.joined++;
         if (w->server)
             links_set_node(w->links, m->joined.node);
