@@ -403,6 +403,11 @@ int64_t bus_next_time(struct bus *b)
 }
 
 int64_t bus_now(const struct bus *b) { return b->now_us; }
+void bus_check(const struct bus *b, uint32_t ep)
+{
+    if (endpoint(b, ep)->peers)
+        peers_check(endpoint(b, ep)->peers);
+}
 bool bus_runs(const struct bus *b, uint32_t ep) { return endpoint(b, ep)->obj != NULL; }
 enum role bus_role_of(const struct bus *b, uint32_t ep) { return endpoint(b, ep)->role; }
 uint32_t bus_endpoint(const struct bus *b, node_id_t node)

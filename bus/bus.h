@@ -98,6 +98,8 @@ bool bus_run_one(struct bus *b, int64_t t_us);
 /* Returns when the next step is due. TIME_NEVER: nothing will happen unless the shell posts something. */
 int64_t bus_next_time(struct bus *b);
 int64_t bus_now(const struct bus *b);
+/* Aborts if the rules of ep's connections break an invariant (peers_check). O(its connections). */
+void bus_check(const struct bus *b, uint32_t ep);
 
 bool bus_runs(const struct bus *b, uint32_t ep);
 enum role bus_role_of(const struct bus *b, uint32_t ep);

@@ -115,7 +115,7 @@ static void look_at_taker(const struct central *c, const struct node *n, const s
     t->fit |= ends_fit(c, n, estimate_us);
 }
 
-bool ends_set_apart(struct central *c, struct long_job *j)
+bool ends_try_set_apart(struct central *c, struct long_job *j)
 {
     int64_t estimate_us = ends_estimate(c, j);
     struct takers t = {0};

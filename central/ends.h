@@ -35,9 +35,9 @@ int64_t ends_estimate(struct central *c, const struct long_job *j);
 bool ends_fit(const struct central *c, const struct node *n, int64_t estimate_us);
 /* Of the eligible workers where j's tasks fit, the one with the least waiting time; NULL: none. */
 struct waiting_worker *ends_best(struct central *c, const struct long_job *j);
-/* Some worker would take a task of j now, and it fits at none that would: j waits apart from now on. False: that is not
- * so. */
-bool ends_set_apart(struct central *c, struct long_job *j);
+/* Sets j apart, to wait there from now on, if some worker would take a task of j now but none of those has the time for
+ * it. Returns whether it did. */
+bool ends_try_set_apart(struct central *c, struct long_job *j);
 /* n may take tasks now that it did not take before: jobs that fit there get a turn again. */
 void ends_look(struct central *c, const struct node *n);
 /* The history knows more of the jobs of a name: those that wait apart get a turn again, and may fit now. */

@@ -68,7 +68,7 @@ void kept_resize_all(struct central *c);
 /* Computes all sizes again if the cluster has more than twice, or less than half, of the slots that they count. */
 void kept_follow(struct central *c);
 
-/* A step begins. */
+/* A step begins: no job's turn has come in it yet. */
 void kept_serve_none(struct central *c);
 /* A task of j, whose turn it is, goes to a worker. */
 void kept_serve(struct central *c, const struct long_job *j);

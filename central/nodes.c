@@ -301,7 +301,7 @@ static bool join_is_valid(struct central *c, const struct link *l, const struct 
 }
 
 /* Takes over what a node's JOIN says of its process. */
-static void take_over(struct central *c, struct node *n, struct link *l, const struct msg_join *j)
+static void take_join(struct central *c, struct node *n, struct link *l, const struct msg_join *j)
 {
     bool another = n->incarnation != j->incarnation || n->joins == 0;
     /* An agent that took over a spawner has its incarnation and tasks, but has never joined. */
@@ -471,7 +471,7 @@ static void join_known(struct central *c, struct link *l, struct node *n, const 
         central_node_report(c, n, CHANGE_REPLACED);
         central_tasks_worker_replaced(c, n, n->suspect_us + c->cfg.long_lease_us);
     }
-    take_over(c, n, l, j);
+    take_join(c, n, l, j);
     if (n->state == NODE_JOINING)
         return;
     if (n->journalled) {

@@ -36,7 +36,7 @@ static void place_for_app(struct central *c, struct central_app *a)
     while ((t = kept_first(&a->kept))) {
         struct node *n = first_that_fits(c, &ranked, t->job);
 
-        if (!n && ends_set_apart(c, t->job))
+        if (!n && ends_try_set_apart(c, t->job))
             continue;
         if (!n || !may_send(c, t))
             break;
@@ -83,7 +83,7 @@ static void place_for_users(struct central *c)
 
         while ((t = kept_first_of(&c->kept, n->user))) {
             to = best_for_user(c, t->job);
-            if (!to && ends_set_apart(c, t->job))
+            if (!to && ends_try_set_apart(c, t->job))
                 continue;
             if (!to || !may_send(c, t))
                 break;
@@ -112,7 +112,7 @@ void central_tasks_place(struct central *c)
     while ((t = kept_first(&c->kept))) {
         struct waiting_worker *w = central_starts_best(c, t->job);
 
-        if (!w && ends_set_apart(c, t->job))
+        if (!w && ends_try_set_apart(c, t->job))
             continue;
         /* The task waits for another worker than the one that asks. Tasks behind it need not wait. */
         if (!w && t->job->starts.n > 0 && waiting_best(&c->waiting, c->now_us) && passed < PASSED_OVER_MAX) {

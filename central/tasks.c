@@ -423,7 +423,7 @@ static bool retry(struct central *c, struct long_task *t, const struct msg_task_
 }
 
 /* Accepts the first completion of a task, whatever its try (protocol 3.11). */
-static void accept_completion(struct central *c, struct node *n, struct long_task *t,
+static void record_completion(struct central *c, struct node *n, struct long_task *t,
                               const struct msg_task_finished *m)
 {
     struct try_id current = central_task_try(t);
@@ -490,7 +490,7 @@ void central_on_task_finished(struct central *c, const struct msg *in)
     if (m->id.attempt == 0 || (m->id.attempt > t->attempt && !t->unsure) || retry(c, t, m))
         send_finish_ack(c, n, &m->id);
     else
-        accept_completion(c, n, t, m);
+        record_completion(c, n, t, m);
 }
 
 void central_on_task_returned(struct central *c, const struct msg *in)

@@ -26,8 +26,8 @@
 /* Missing heartbeats show a silent node long before its pings do. Pings at the usual rate would cost as much as the
  * heartbeats. If late pings broke the streams of a whole cluster, all nodes would come back at once. */
 #define KEEPALIVE_MS 10000
-/* A client notices within half a second that its dist is dead. A client that was itself stopped for a while notices
- * later. */
+/* central_config.ended_kept_us: a client whose dist died asks another dist how its job ended. A client notices the
+ * death within half a second, but later if it was itself stopped for a while. */
 #define ENDED_KEPT_US (60 * US_PER_S)
 
 struct central_daemon {
@@ -46,9 +46,9 @@ struct central_daemon {
     bool stopping;  /* this process stops */
     bool take_down; /* the centrals that stand by are to stop, too */
     /* What the log said last. */
-    uint32_t reserved, policy, note;  /* the last: of api_partition_note */
+    uint32_t reserved, policy, note;  /* note: of api_partition_note() */
     int64_t cutoff_us, policy_set_us; /* TIME_NEVER: nothing is set */
-    bool young;
+    bool young;                       /* that this central goes on for one that lost its state */
     struct leader_view seen;
 };
 
@@ -402,7 +402,7 @@ static void stand_by(struct central_daemon *d, const struct leader_view *v)
         log_warn("stands by: %s; trying again", v->trouble);
 }
 
-static void take_over(struct central_daemon *d, const struct leader_view *v)
+static void become_active(struct central_daemon *d, const struct leader_view *v)
 {
     int64_t from = loop_now(d->process.loop);
     char took[32];
@@ -447,7 +447,7 @@ static void look_at_election(void *arg)
         d->stopping = true;
         process_exit(&d->process, 0);
     } else if (v.leads && !d->role)
-        take_over(d, &v);
+        become_active(d, &v);
     else if (!v.leads)
         stand_by(d, &v);
     d->seen = v;

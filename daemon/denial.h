@@ -8,7 +8,7 @@
 
 struct denial;
 
-/* Reads PATH/denied, and where ca is not NULL the newer one of CA/denied; both are looked at again when they change.
+/* Reads `denied` in dir, and where ca is not NULL that in ca, if it is newer; looks at both again when they change.
  * NULL if p has no TLS. changed: a newer list is in force. */
 struct denial *denial_new(struct process *p, const char *dir, const char *ca, void (*changed)(void *arg),
                           void *arg);

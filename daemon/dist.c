@@ -152,6 +152,36 @@ static int open_socket(struct process *p)
     return err;
 }
 
+/* Makes the role; its ids are those that the journal has. */
+static void make_role(struct dist_daemon *d, const char *addr, node_id_t node, uint64_t cluster)
+{
+    const struct config *c = &d->process.config;
+    struct dist_config dc;
+
+    dist_config_init(&dc);
+    dc.name = blob_str(c->dist.name);
+    dc.addr = blob_str(addr);
+    dc.incarnation = entropy();
+    dc.node = node;
+    dc.cluster = cluster;
+    dc.seq_block = SEQ_BLOCK;
+    dc.jobs_unfinished_max = c->dist.jobs_max;
+    dc.tasks_unfinished_max = c->dist.tasks_max;
+    dc.finished_kept = c->dist.finished_kept;
+    dc.finished_keep_us = c->dist.finished_keep;
+    dc.unfinished_bytes_max = c->dist.memory_max;
+    dc.finished_tasks_kept = c->dist.finished_tasks;
+    dc.finished_bytes_kept = c->dist.finished_memory;
+    dc.client_grace_us = c->dist.client_grace;
+    dc.nested_grace_us = c->worker.pause_longest + c->dist.client_grace;
+    dc.journal = true;
+    dc.life = (uint16_t)store_epoch(journal_store(d->journal));
+    dist_init(&d->role, &dc, entropy());
+    d->role_made = true;
+    blob_drop(dc.name);
+    blob_drop(dc.addr);
+}
+
 static int dist_daemon_start(struct dist_daemon *d)
 {
     struct process *p = &d->process;
@@ -179,29 +209,7 @@ static int dist_daemon_start(struct dist_daemon *d)
     err = open_socket(p);
     if (err)
         return err;
-    struct dist_config dc;
-    dist_config_init(&dc);
-    dc.name = blob_str(c->dist.name);
-    dc.addr = blob_str(addr);
-    dc.incarnation = entropy();
-    dc.node = (node_id_t){(uint32_t)node};
-    dc.cluster = cluster;
-    dc.seq_block = SEQ_BLOCK;
-    dc.jobs_unfinished_max = c->dist.jobs_max;
-    dc.tasks_unfinished_max = c->dist.tasks_max;
-    dc.finished_kept = c->dist.finished_kept;
-    dc.finished_keep_us = c->dist.finished_keep;
-    dc.unfinished_bytes_max = c->dist.memory_max;
-    dc.finished_tasks_kept = c->dist.finished_tasks;
-    dc.finished_bytes_kept = c->dist.finished_memory;
-    dc.client_grace_us = c->dist.client_grace;
-    dc.nested_grace_us = c->worker.pause_longest + c->dist.client_grace;
-    dc.journal = true;
-    dc.life = (uint16_t)store_epoch(journal_store(d->journal));
-    dist_init(&d->role, &dc, entropy());
-    d->role_made = true;
-    blob_drop(dc.name);
-    blob_drop(dc.addr);
+    make_role(d, addr, (node_id_t){(uint32_t)node}, cluster);
     struct node_config nc = {.role = ROLE_DIST,
                              .name = p->name,
                              .token = p->node_token,

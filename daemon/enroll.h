@@ -22,7 +22,8 @@ struct renewal;
 struct renewal *renewal_new(struct process *p, const char *(*central)(void *arg), void *arg);
 void renewal_free(struct renewal *r); /* NULL is fine */
 
-/* Makes central's own certificate, with p->root, in p->kept. */
+/* Makes central's own certificate, with p->root, in p->kept. HAWK_EINVALID, HAWK_EIO or HAWK_ECORRUPT, and why (`size`
+ * bytes). */
 HAWK_MUST_USE int enroll_central(struct process *p, char *why, size_t size);
 
 #endif

@@ -2,6 +2,7 @@
 #include "daemon/output_dir.h"
 
 #include "base/ids.h"
+#include "daemon/job_dir.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,8 +23,6 @@ static int open_dir(int at, const char *name)
     return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-static bool is_dot(const char *name) { return strcmp(name, ".") == 0 || strcmp(name, "..") == 0; }
-
 static DIR *list_dir(int fd)
 {
     int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -33,28 +32,13 @@ static DIR *list_dir(int fd)
     return dir;
 }
 
-/* Removes the output of one job's tasks, and their directory. */
-static void remove_job(int at, const char *name)
-{
-    int fd = open_dir(at, name);
-    DIR *dir = fd >= 0 ? list_dir(fd) : NULL;
-    for (struct dirent *e; dir && (e = readdir(dir));)
-        if (!is_dot(e->d_name))
-            unlinkat(fd, e->d_name, 0);
-    if (dir)
-        closedir(dir);
-    if (fd >= 0)
-        close(fd);
-    unlinkat(at, name, AT_REMOVEDIR);
-}
-
 static void remove_jobs(int fd)
 {
     DIR *dir = list_dir(fd);
     job_id_t job;
     for (struct dirent *e; dir && (e = readdir(dir));)
         if (job_id_parse(e->d_name, &job) == 0)
-            remove_job(fd, e->d_name);
+            job_dir_remove(fd, e->d_name);
     if (dir)
         closedir(dir);
 }

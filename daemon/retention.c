@@ -6,9 +6,9 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/units.h"
+#include "daemon/job_dir.h"
 #include "exec/exec.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -58,13 +58,6 @@ static uint32_t user_of(const struct retention *r, job_id_t job, struct user_tot
     return i;
 }
 
-static int open_dir(int at, const char *name)
-{
-    return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-static bool is_dot(const char *name) { return strcmp(name, ".") == 0 || strcmp(name, "..") == 0; }
-
 /* Whether some task has the file open for its output. */
 static bool is_locked(int at, const char *name)
 {
@@ -78,26 +71,23 @@ static bool is_locked(int at, const char *name)
 /* Looks at a job's directory. */
 static void look_at_job(int at, const char *name, int64_t now_us, struct found *f)
 {
-    int fd = open_dir(at, name);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    DIR *dir = job_dir_open(at, name);
     struct stat st;
     int64_t newest_us = 0;
-    if (dir && fstat(fd, &st) == 0)
+    if (dir && fstat(dirfd(dir), &st) == 0)
         newest_us = st.st_mtim.tv_sec * US_PER_S;
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        if (is_dot(e->d_name) || fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+    for (struct dirent *e; dir && (e = job_dir_next(dir));) {
+        if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
             continue;
         f->job.bytes += (uint64_t)st.st_blocks * 512;
         if (st.st_mtim.tv_sec * US_PER_S > newest_us)
             newest_us = st.st_mtim.tv_sec * US_PER_S;
-        f->in_use = f->in_use || is_locked(fd, e->d_name);
+        f->in_use = f->in_use || is_locked(dirfd(dir), e->d_name);
     }
     f->job.age_us = now_us > newest_us ? now_us - newest_us : 0;
     f->in_use = f->in_use || !dir || f->job.age_us < RETENTION_YOUNG_US;
     if (dir)
         closedir(dir);
-    else if (fd >= 0)
-        close(fd);
 }
 
 static int by_age(const void *a, const void *b)
@@ -106,27 +96,13 @@ static int by_age(const void *a, const void *b)
     return x->job.age_us < y->job.age_us ? 1 : x->job.age_us > y->job.age_us ? -1 : 0;
 }
 
-/* Removes the files of a job's directory, and the directory. */
-static void remove_job(int at, job_id_t job)
-{
-    char name[JOB_ID_TEXT];
-    int fd = open_dir(at, job_id_format(name, job));
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    for (struct dirent *e; dir && (e = readdir(dir));)
-        if (!is_dot(e->d_name))
-            unlinkat(fd, e->d_name, 0);
-    if (dir)
-        closedir(dir);
-    else if (fd >= 0)
-        close(fd);
-    unlinkat(at, name, AT_REMOVEDIR);
-}
-
 static void take(const struct retention *r, int at, const struct retention_job *job,
                  struct retention_result *result)
 {
+    char name[JOB_ID_TEXT];
+
     if (!r->dry_run)
-        remove_job(at, job->job);
+        job_dir_remove(at, job_id_format(name, job->job));
     vec_grow(result->gone, result->gone_n, result->cap);
     result->gone[result->gone_n++] = *job;
     result->bytes += job->bytes;

@@ -24,8 +24,8 @@ void runner_take_over(struct runner *r);
 void runner_set_apps(struct runner *r, struct apps *a);
 /* Commands run as their users signed them, and no others. Borrowed. */
 void runner_set_signatures(struct runner *r, struct signatures *s);
-/* EXEC_START, EXEC_PROOF, EXEC_KILL, EXEC_FORGET or EXEC_LEASE; worker: whose it is where several share the runner,
- * NULL: the config's. */
+/* Does what the role wants of the executor: any EXEC_ message to it. worker: whose it is where several share the
+ * runner, NULL: the config's. */
 void runner_effect(struct runner *r, const struct msg *m, const char *worker);
 /* Runs whose end has not been reported. */
 uint32_t runner_running(const struct runner *r);

@@ -467,6 +467,28 @@ static void find_users_socket(struct worker_daemon *d)
     }
 }
 
+/* What the configuration says of the executor. */
+static void configure_exec(struct worker_daemon *d, const char *state_dir, struct exec_config *ec)
+{
+    const struct config *c = &d->process.config;
+    const char *executors;
+
+    exec_config_init(ec, c->worker.name, c->worker.output_dir);
+    ec->group_reads = *c->worker.output_group;
+    ec->output_free_min = c->worker.output_free_min;
+    ec->kill_grace_us = c->worker.kill_grace;
+    ec->orphan_grace_us = c->worker.agent_grace;
+    ec->freezer = freezer_wish(d);
+    ec->pause_free_mem = c->worker.pause_free_mem;
+    ec->state_dir = state_dir;
+    ec->serves = run_as_serves(&d->run_as);
+    ec->as_users = d->run_as.mode == RUN_AS_USER;
+    ec->incarnation = entropy();
+    find_users_socket(d);
+    executors = ec->as_users ? d->users_executors : d->executors;
+    ec->executors = *executors ? executors : NULL;
+}
+
 /* The spawner is forked before gRPC starts its threads. */
 static int worker_daemon_start(struct worker_daemon *d)
 {
@@ -489,20 +511,7 @@ static int worker_daemon_start(struct worker_daemon *d)
         err = signatures_open(&d->signatures, roots, state_dir, d->run_as.mode == RUN_AS_USER);
     if (err)
         return err;
-    exec_config_init(&ec, c->worker.name, c->worker.output_dir);
-    ec.group_reads = *c->worker.output_group;
-    ec.output_free_min = c->worker.output_free_min;
-    ec.kill_grace_us = c->worker.kill_grace;
-    ec.orphan_grace_us = c->worker.agent_grace;
-    ec.freezer = freezer_wish(d);
-    ec.pause_free_mem = c->worker.pause_free_mem;
-    ec.state_dir = state_dir;
-    ec.serves = run_as_serves(&d->run_as);
-    ec.as_users = d->run_as.mode == RUN_AS_USER;
-    ec.incarnation = entropy();
-    find_users_socket(d);
-    const char *executors = ec.as_users ? d->users_executors : d->executors;
-    ec.executors = *executors ? executors : NULL;
+    configure_exec(d, state_dir, &ec);
     err = start_exec(d, &ec);
     if (err)
         return err;

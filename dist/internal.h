@@ -129,7 +129,7 @@ void dist_job_journalled(struct dist *d, struct dist_job *job, int err);
 
 /* ---- numbers.c: job numbers (docs/protocol.md 11.8) ---- */
 /* 0: the next number may be given out. HAWK_ENOT_REGISTERED: not yet; HAWK_EIO: the journal cannot be
- * written; HAWK_ELIMIT. */
+ * written; HAWK_ELIMIT: all numbers were given out. */
 int dist_numbers_error(const struct dist *d);
 job_id_t dist_numbers_next(struct dist *d);
 void dist_numbers_joined(struct dist *d);

@@ -345,7 +345,7 @@ static void supersede(struct dist *d, struct dist_job *job)
 }
 
 /* Launches the tasks that central does not have; those that must not run twice may be in doubt. */
-static void resume(struct dist *d, struct dist_job *job, const struct resubmit *r)
+static void place_moved_job(struct dist *d, struct dist_job *job, const struct resubmit *r)
 {
     bool whole = job->class == CLASS_LONG && job->why != WHY_PROMOTED; /* central has all of it, or nothing */
     bool central = whole && (job->policy_flags & POLICY_CENTRAL_LONG);
@@ -378,7 +378,7 @@ static void resume(struct dist *d, struct dist_job *job, const struct resubmit *
     dist_job_touch(d, job);
 }
 
-static void on_resubmit(struct dist *d, const struct msg *m)
+static void take_moved_job(struct dist *d, const struct msg *m)
 {
     const struct resubmit *r = m->submit.resubmit;
     struct dist_job *job = dist_job_find(d, r->job);
@@ -425,9 +425,23 @@ static void on_resubmit(struct dist *d, const struct msg *m)
     dist_tasks_restore(d, job, r);
     attend(d, job, &m->submit);
     dist_count(d, COUNTER_jobs_moved, 1);
-    resume(d, job, r);
+    place_moved_job(d, job, r);
     if (job->state == JOB_WAITING && job->first_wait_us >= 0 && dist_job_unfinished_tasks(job) > 0)
         dist_job_set_state(d, job, JOB_RUNNING);
+}
+
+/* Why no new job of that description is accepted, or 0. */
+static int new_job_error(struct dist *d, const struct job_desc *desc)
+{
+    int err = submit_error(d, desc);
+
+    if (!err && dist_after_missing(d, desc))
+        err = HAWK_ENOT_FOUND;
+    if (!err)
+        err = dist_numbers_error(d);
+    if (!err && dist_nobody_serves(d, desc))
+        err = HAWK_EWRONG_USER;
+    return err;
 }
 
 void dist_on_submit(struct dist *d, const struct msg *m)
@@ -435,13 +449,13 @@ void dist_on_submit(struct dist *d, const struct msg *m)
     struct job_desc *desc = m->submit.desc;
     const struct resubmit *again =
         m->submit.resubmit; /* without a job: a new job, with tasks that have ended */
-    int err = submit_error(d, desc);
     bool journal = (desc->flags & JOB_DETACHED) && d->cfg.journal;
     struct dist_job *job = NULL;
     bool is_long;
+    int err;
 
     if (again && !job_eq(again->job, JOB_NONE)) {
-        on_resubmit(d, m);
+        take_moved_job(d, m);
         return;
     }
     if (m->submit.key)
@@ -454,12 +468,7 @@ void dist_on_submit(struct dist *d, const struct msg *m)
         answer_again_for(d, job, &m->submit);
         return;
     }
-    if (!err && dist_after_missing(d, desc))
-        err = HAWK_ENOT_FOUND;
-    if (!err)
-        err = dist_numbers_error(d);
-    if (!err && dist_nobody_serves(d, desc))
-        err = HAWK_EWRONG_USER;
+    err = new_job_error(d, desc);
     if (err) {
         dist_submit_refused(d, m->submit.client, err);
         return;

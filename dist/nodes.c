@@ -279,7 +279,7 @@ void dist_on_beat(struct dist *d, const struct msg *m)
 /* ---- Central's messages ---- */
 
 /* Takes over a member's entry. Returns whether it has just become suspect. */
-static bool take_over(struct dist *d, const struct member *m, struct dist_node **node)
+static bool take_member(struct dist *d, const struct member *m, struct dist_node **node)
 {
     struct dist_node *n = *node = node_get(d, m->node.v);
     bool suspect = m->state == MEMBER_SUSPECT && n->m.state != MEMBER_SUSPECT && n->m.state != MEMBER_GONE;
@@ -349,7 +349,7 @@ void dist_on_members(struct dist *d, const struct msg *in)
             if ((n = dist_node_find(d, known)))
                 unlist(d, n, false);
         known = id + 1;
-        if (take_over(d, &list->v[i], &n))
+        if (take_member(d, &list->v[i], &n))
             lose_all(d, n, LOSS_RESERVATIONS);
         ask_suspect(d, n);
     }
@@ -384,7 +384,7 @@ void dist_on_member(struct dist *d, const struct msg *in)
             unlist(d, n, true);
         return;
     }
-    if (!take_over(d, &entry, &n))
+    if (!take_member(d, &entry, &n))
         return;
     lose_all(d, n, n->knows_beats ? LOSS_RESERVATIONS : LOSS_RETRIABLE);
     ask_suspect(d, n);

@@ -481,7 +481,7 @@ void dist_on_task_request(struct dist *d, const struct msg *m)
     uint32_t request = m->task_request.request;
     struct dist_job *job = dist_job_find(d, m->task_request.job);
     struct dist_place *p;
-    bool unwanted; /* there */
+    bool unwanted; /* at this worker */
 
     /* Serial numbers: they may wrap on a long-lived stream. */
     if (n->requested && (int32_t)(request - n->last_request) <= 0) {
@@ -544,7 +544,7 @@ struct dist_job *dist_task_own_job(const struct dist *d, const struct try_id *id
 }
 
 /* A task that was not launched in this life takes over a try of an earlier life. */
-static void take_over(struct dist *d, struct dist_job *job, const struct try_id *id, uint32_t worker)
+static void adopt_try(struct dist *d, struct dist_job *job, const struct try_id *id, uint32_t worker)
 {
     struct dist_task *t = &job->tasks[id->task];
 
@@ -570,7 +570,7 @@ static struct dist_job *adopt(struct dist *d, struct dist_node *n, const struct 
 
     if (!job)
         return NULL;
-    take_over(d, job, id, n->m.node.v);
+    adopt_try(d, job, id, n->m.node.v);
     t = &job->tasks[id->task];
     latest = dist_task_try(job, id->task);
     /* A task with an outcome has ended, or is to run again after this try failed (retries.c). */
@@ -662,7 +662,7 @@ static void accept_finished(struct dist *d, struct dist_job *job, struct dist_no
         else
             dist_task_return(d, job, f->id.task);
     } else {
-        take_over(d, job, &f->id, m->peer);
+        adopt_try(d, job, &f->id, m->peer);
         if (dist_task_retry(d, job, f)) {
             dist_starts_began(d, job, f->id.task, m->peer);
             return;

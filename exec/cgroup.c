@@ -303,5 +303,5 @@ static void clear(const char *base, pid_t owner, bool end)
         closedir(d);
 }
 
-void cgroup_clear(const char *base, pid_t owner) { clear(base, owner, false); }
-void cgroup_end_all(const char *base, pid_t owner) { clear(base, owner, true); }
+void cgroup_empty_all(const char *base, pid_t owner) { clear(base, owner, false); }
+void cgroup_kill_all(const char *base, pid_t owner) { clear(base, owner, true); }

@@ -1,5 +1,5 @@
-/* The cgroups in which tasks are frozen: directories below the cgroup of this process. The functions find out
- * from the files in a directory whether it is of version 1 or 2. */
+/* The cgroups in which tasks are frozen, and those that limit them: directories below the cgroup of this process. The
+ * functions find out from the files in a directory whether it is of version 1 or 2. */
 #ifndef HAWK_EXEC_CGROUP_H
 #define HAWK_EXEC_CGROUP_H
 
@@ -32,9 +32,10 @@ void cgroup_signal(const char *path, int sig);
 void cgroup_kill(const char *path);
 /* Removes the cgroup with those below it. False: it has processes. */
 bool cgroup_remove(const char *path);
-/* Thaws, empties and removes the cgroups of a spawner that is gone; owner 0: of all such spawners. */
-void cgroup_clear(const char *base, pid_t owner);
+/* Thaws the processes in the cgroups of a spawner that is gone, moves them out, and removes the cgroups; owner 0: of
+ * all such spawners. */
+void cgroup_empty_all(const char *base, pid_t owner);
 /* The same, but kills the processes. */
-void cgroup_end_all(const char *base, pid_t owner);
+void cgroup_kill_all(const char *base, pid_t owner);
 
 #endif

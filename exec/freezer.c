@@ -252,7 +252,7 @@ void freezer_leftovers(pid_t owner)
 
     for (int version = 1; version <= 2; version++)
         if (cgroup_own(version, "freezer", base) == 0)
-            cgroup_clear(base, owner);
+            cgroup_empty_all(base, owner);
 }
 
 /* ---- Finding a method that works ---- */

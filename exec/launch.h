@@ -73,8 +73,8 @@ struct task {
 };
 
 /* Whether the task may start, by what its user signed; files: enum run_file. False: why says more. */
-bool spec_admits(const struct spec *s, const struct task *t, uint32_t files, const struct blob *proof,
-                 char why[LAUNCH_WHY_MAX]);
+bool spec_is_signed_for(const struct spec *s, const struct task *t, uint32_t files, const struct blob *proof,
+                        char why[LAUNCH_WHY_MAX]);
 
 struct launched {
     pid_t pid;       /* 0: it did not start */
@@ -93,7 +93,8 @@ void command_prepare(struct spec *s);
 void command_release(struct spec *s);
 /* How many variables a task may have of its own, besides RUN_ENTRIES. */
 uint32_t command_variables(const struct job_desc *d);
-/* Fills in the task's own argument. An error, and why: the task cannot be started, but l->cwd is set. */
+/* Fills in the task's own argument. HAWK_EINVALID or HAWK_ETOO_LARGE, and why: the task cannot be started, but l->cwd
+ * is set. */
 HAWK_MUST_USE int command_fill(struct launcher *l, struct spec *s, const struct task *t,
                                char why[TEMPLATE_WHY_MAX]);
 

@@ -89,9 +89,9 @@ void limits_leftovers(pid_t owner)
 
     for (int kind = 0; kind < LIMIT_KINDS; kind++)
         if (find_base(1, (enum limit)kind, base))
-            cgroup_end_all(base, owner);
+            cgroup_kill_all(base, owner);
     if (find_base(2, LIMIT_MEMORY, base))
-        cgroup_end_all(base, owner);
+        cgroup_kill_all(base, owner);
 }
 
 /* ---- One task ---- */

@@ -39,7 +39,7 @@ void residents_take(struct spawner *s, struct record *rec)
     r->outcome = OUTCOME_EXITED;
     r->code = 0;
     r->run_us = run_time(r);
-    run_ended(s, r);
+    run_report_end(s, r);
 }
 
 void residents_take_evict(struct spawner *s, struct record *rec)

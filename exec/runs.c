@@ -99,7 +99,7 @@ void runs_forget(struct spawner *s, uint32_t run)
     run_free(r);
 }
 
-void run_ended(struct spawner *s, struct run *r)
+void run_report_end(struct spawner *s, struct run *r)
 {
     report_exit(s, r);
     if (s->listen_fd < 0) {
@@ -147,7 +147,7 @@ void runs_sweep_soon(struct spawner *s)
         s->sweep_us = at;
 }
 
-void run_end(struct spawner *s, struct run *r)
+void run_complete(struct spawner *s, struct run *r)
 {
     enum outcome outcome = WIFSIGNALED(r->status) ? OUTCOME_SIGNALED : OUTCOME_EXITED;
 
@@ -165,7 +165,7 @@ void run_end(struct spawner *s, struct run *r)
     freezer_end(&s->freezer, &r->frozen, monotonic_us() + s->config.kill_grace_us);
     limits_end(&s->limits, &r->limited);
     mark_output(s, r);
-    run_ended(s, r);
+    run_report_end(s, r);
     look_for_full_disk(s);
     runs_sweep_soon(s);
 }
@@ -187,7 +187,7 @@ static void leader_ended(struct spawner *s, struct run *r, int status)
     s->leaders_gone++;
     HASH_DELETE(by_pid, s->by_pid, r);
     if (group_is_gone(s, r))
-        run_end(s, r);
+        run_complete(s, r);
     else
         run_set_timer(s, r, monotonic_us() + GROUP_DIES_US);
 }
@@ -254,7 +254,7 @@ void runs_reap(struct spawner *s)
         return;
     HASH_ITER(by_run, s->by_run, r, next) {
         if (r->leader_gone && group_is_gone(s, r))
-            run_end(s, r);
+            run_complete(s, r);
     }
 }
 

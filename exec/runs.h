@@ -87,9 +87,9 @@ void run_set_timer(struct spawner *s, struct run *r, int64_t at_us);
 void run_kill(struct spawner *s, struct run *r, enum outcome reason, bool force);
 /* Reports the end of a run that is in no table any more, and keeps the end if a later agent may ask for
  * it. */
-void run_ended(struct spawner *s, struct run *r);
+void run_report_end(struct spawner *s, struct run *r);
 /* Ends a run: its leader is reaped, and the rest of its group is gone or hangs in the kernel. */
-void run_end(struct spawner *s, struct run *r);
+void run_complete(struct spawner *s, struct run *r);
 void run_free(struct run *r);
 /* Its run time, without pauses. */
 int64_t run_time(const struct run *r);

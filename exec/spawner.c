@@ -131,7 +131,7 @@ static void start_run(struct spawner *s, struct run *r, struct spec *spec, const
         r->code = launched.code;
         r->why = xstrdup(launched.why);
         r->place = *launched.place ? xstrdup(launched.place) : NULL;
-        run_ended(s, r);
+        run_report_end(s, r);
         return;
     }
     r->pid = launched.pid;
@@ -187,13 +187,13 @@ static void take_run(struct spawner *s, struct record *rec)
     } else if (s->stopping) {
         close_files(&task);
         r->outcome = OUTCOME_CANCELLED;
-        run_ended(s, r);
-    } else if (!spec_admits(spec, &task, files, proof, why)) {
+        run_report_end(s, r);
+    } else if (!spec_is_signed_for(spec, &task, files, proof, why)) {
         close_files(&task);
         r->outcome = OUTCOME_NOT_STARTED;
         r->code = LAUNCH_CANNOT;
         r->why = xstrdup(why);
-        run_ended(s, r);
+        run_report_end(s, r);
     } else {
         start_run(s, r, spec, &task);
     }
@@ -471,7 +471,7 @@ static void run_timers(struct spawner *s)
 
         heap_remove(&s->timers, n);
         if (r->leader_gone) {
-            run_end(s, r);
+            run_complete(s, r);
             continue;
         }
         run_kill(s, r, OUTCOME_TIME_LIMIT, r->reason != OUTCOME_NONE);

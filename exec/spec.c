@@ -233,8 +233,8 @@ static bool has_files(const struct job_desc *d, uint32_t files)
     return true;
 }
 
-bool spec_admits(const struct spec *s, const struct task *t, uint32_t files, const struct blob *proof,
-                 char why[LAUNCH_WHY_MAX])
+bool spec_is_signed_for(const struct spec *s, const struct task *t, uint32_t files, const struct blob *proof,
+                        char why[LAUNCH_WHY_MAX])
 {
     char text[SIGNED_SPEC_WHY] = "its output files did not come with it";
 

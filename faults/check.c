@@ -75,11 +75,20 @@ static void note_returned(struct cluster *c, const struct msg_task_finished *m)
         c->jobs[i]->returned |= job_eq(c->jobs[i]->id, m->id.job);
 }
 
+/* Whether a request for a task of the job may come without a reservation that its dist knows of. A PROBE_CANCEL may
+ * cross the request of a job that has ended, is being cancelled, or is withdrawn by promotion. For other jobs the dist
+ * may probe anew after it had cancelled, so that a PROBE_CANCEL of before crosses the request, or a RES_MOVED. */
+static bool may_lack_reservation(const struct cluster_job *j, const struct job_view *v)
+{
+    bool withdrawn = job_state_final(v->state) || j->cancelled || node_eq(v->owner, NODE_CENTRAL) ||
+                     v->desc->tag == TAG_AUTO || v->overstays || v->waiting == 0;
+    bool probes_anew = j->returned || j->was_held || v->desc->failure_retries > 0 || v->desc->after.n > 0;
+
+    return withdrawn || probes_anew;
+}
+
 /* Checks that the dist knows of a reservation at the worker that sends TASK_REQUEST: steals and cancellations
- * move counts (DESIGN 3.2). Exempt are jobs that have ended or that promotion may withdraw: there the request
- * may cross a PROBE_CANCEL. Exempt are also jobs of which a worker gave a task back, or may fail
- * and run again, that are held or whose tasks wait for tasks: the dist probes for them anew, and a PROBE_CANCEL of
- * before may cross a RES_MOVED or the request. */
+ * move counts (DESIGN 3.2). */
 static void expect_reservation(struct cluster *c, uint32_t ep, uint32_t from,
                                const struct msg_task_request *m)
 {
@@ -93,10 +102,7 @@ static void expect_reservation(struct cluster *c, uint32_t ep, uint32_t from,
     if (!j)
         return;
     dist_job_view(&d->d, j, bus_now(c->bus), &v);
-    if (job_state_final(v.state) || node_eq(v.owner, NODE_CENTRAL) || v.desc->tag == TAG_AUTO ||
-        c->jobs[v.desc->shell - 1]->cancelled || c->jobs[v.desc->shell - 1]->returned ||
-        v.desc->failure_retries > 0 || v.waiting == 0 || v.desc->after.n > 0 ||
-        c->jobs[v.desc->shell - 1]->was_held || v.overstays) /* it may have been cancelled meanwhile */
+    if (may_lack_reservation(c->jobs[v.desc->shell - 1], &v))
         return;
     while (dist_next_reservation(&d->d, j, &cursor, &r))
         if (node_eq(r.worker, worker_node(&w->w)) && r.count > 0)
@@ -443,6 +449,7 @@ void cluster_on_stepped(void *arg, uint32_t ep, int64_t now_us)
     struct cluster_dist *d = cluster_dist_of(c, ep);
 
     c->steps++;
+    bus_check(c->bus, ep);
     if (c->config.stuck_us_max)
         check_stuck(c, now_us);
     if (ep == c->central_ep) {

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "net/guard.h"
 #include "net/listen.h"
-#include "net/probe.h"
+#include "net/selftest.h"
 #include "net/tls.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ struct listener {
     int fd;
     char addr[ADDR_TEXT];
     struct loop_fd *watch;
-    struct probe probe;
+    struct selftest selftest;
 };
 
 /* ---- Connections ---- */
@@ -431,7 +431,7 @@ static void new_conn(struct listener *l, int fd, const union sockaddr_any *sa, s
     c->front = f;
     c->fd = fd;
     list_init(&c->in_address);
-    c->own = probe_is(&l->probe, sa, len);
+    c->own = selftest_is(&l->selftest, sa, len);
     address_net(sa, c->net, &c->exempt);
     listen_peer_text(fd, sa, c->peer, sizeof c->peer);
     c->local_socket = sa->sa.sa_family == AF_UNIX;
@@ -440,7 +440,7 @@ static void new_conn(struct listener *l, int fd, const union sockaddr_any *sa, s
         address_of_uid(c->uid, c->net);
         c->exempt = false;
     }
-    /* Our own probe speaks plain HTTP/2: its address cannot be another's while it is open. */
+    /* Our own self-test speaks plain HTTP/2: its address cannot be another's while it is open. */
     c->tls = f->config.tls && !c->own && !c->local_socket;
     if (!front_must_wait(c))
         front_take_in(c);
@@ -502,7 +502,7 @@ static void give_up_probing(struct front *f)
         f->config.dead(f->config.arg);
 }
 
-static void on_probe_dead(void *arg, struct probe *p)
+static void on_selftest_dead(void *arg, struct selftest *p)
 {
     struct listener *l = arg;
 
@@ -516,7 +516,7 @@ static void on_probe_dead(void *arg, struct probe *p)
 }
 
 /* gRPC has answered, so the guard must have seen the frames. */
-static void on_probe_answered(void *arg, struct probe *p)
+static void on_selftest_answered(void *arg, struct selftest *p)
 {
     struct listener *l = arg;
     struct front *f = l->front;
@@ -591,11 +591,11 @@ void front_start(struct front *f, grpc_server *server)
     for (unsigned i = 0; i < f->listeners_n; i++) {
         struct listener *l = f->listeners[i];
         l->watch = loop_fd_add(f->loop, l->fd, LOOP_READ, on_accept, l);
-        l->probe.addr = l->addr;
-        l->probe.answered = on_probe_answered;
-        l->probe.dead = on_probe_dead;
-        l->probe.arg = l;
-        probe_start(&l->probe, f->loop);
+        l->selftest.addr = l->addr;
+        l->selftest.answered = on_selftest_answered;
+        l->selftest.dead = on_selftest_dead;
+        l->selftest.arg = l;
+        selftest_start(&l->selftest, f->loop);
     }
 }
 
@@ -625,7 +625,7 @@ static void close_waiting(struct front *f)
 void front_stop(struct front *f)
 {
     for (unsigned i = 0; i < f->listeners_n; i++) {
-        probe_stop(&f->listeners[i]->probe);
+        selftest_stop(&f->listeners[i]->selftest);
         loop_fd_remove(f->listeners[i]->watch);
         listen_close(f->listeners[i]->addr, f->listeners[i]->fd);
         free(f->listeners[i]);

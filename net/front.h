@@ -92,7 +92,8 @@ struct front_conn {
 };
 
 struct front *front_new(struct loop *l, const struct front_config *c);
-/* A numeric address, or "unix:/path"; as listen_open. */
+/* Listens at a numeric address, or "unix:/path", and writes the address that it has to bound (ADDR_TEXT bytes).
+ * HAWK_EEXISTS (in use) or HAWK_EIO, and why (`size` bytes). */
 HAWK_MUST_USE int front_listen(struct front *f, const char *addr, char *bound, char *why, size_t size);
 /* The server must have been started. */
 void front_start(struct front *f, grpc_server *server);

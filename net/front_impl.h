@@ -29,7 +29,7 @@ struct front {
     struct list leaving;               /* connections that are cut once their last answer has left */
     struct list closing;               /* gRPC has let go */
     uint32_t conns_n;                  /* of all lists but the last, without those that were cut */
-    uint32_t unproven_n, unproven_max; /* connections in gRPC; without our own probes */
+    uint32_t unproven_n, unproven_max; /* connections in gRPC; without our own self-tests */
     uint32_t waiting_n;
     struct front_conn **by_fd;
     uint32_t by_fd_n;

@@ -31,8 +31,8 @@ struct guards *guards_new(int fd);
 void guards_free(struct guards *gs);
 
 /* Guards a connected socket from now on. strict: see frames_strict. tls: the client must speak TLS, and show a
- * certificate; it becomes the guard's (SSL_CTX_free). NULL: the client speaks plain HTTP/2. Returns NULL if the
- * socket's number is beyond GUARD_FDS_MAX. */
+ * certificate; it becomes the guard's (SSL_CTX_free), also if there is no guard. NULL: the client speaks plain HTTP/2.
+ * Returns NULL if the socket's number is beyond GUARD_FDS_MAX. */
 #define GUARD_FDS_MAX (1 << 20)
 struct guard *guard_add(struct guards *gs, int fd, bool strict, SSL_CTX *tls, void *owner);
 /* The connection speaks no TLS after all. Before gRPC has the descriptor. */

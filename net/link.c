@@ -76,7 +76,7 @@ static void on_received(void *arg, bool ok)
         receive_batch(k);
     else
         ask_end(k);
-    if (!more && !k->what && k->state != LINK_BROKEN) {
+    if (!more && !link_is_dialled(k) && k->state != LINK_BROKEN) {
         /* The dialling side has closed in order, or has gone. The call is over only when we end it, too. */
         if (k->state == LINK_UP)
             k->state = LINK_BROKEN;
@@ -162,7 +162,7 @@ static void ask_end(struct link *k)
 {
     grpc_op op = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
 
-    if (k->what) {
+    if (link_is_dialled(k)) {
         op.op = GRPC_OP_RECV_STATUS_ON_CLIENT;
         op.data.recv_status_on_client.trailing_metadata = &k->trailing;
         op.data.recv_status_on_client.status = &k->status;
@@ -191,7 +191,7 @@ static void link_free(struct link *k)
     list_remove(&k->soon);
     list_remove(&k->node);
     ls->empty = list_empty(&ls->all);
-    if (!k->what)
+    if (!link_is_dialled(k))
         ls->accepted_now--;
     link_drop_pending(k);
     codec_buf_free(&k->buf);
@@ -251,7 +251,7 @@ static void set_reason(struct link *k)
 {
     if (k->err)
         return;
-    if (!k->what && k->cancelled) {
+    if (!link_is_dialled(k) && k->cancelled) {
         k->err = HAWK_EUNAVAILABLE;
         snprintf(k->error, sizeof k->error, "the connection was lost");
         return;
@@ -267,7 +267,7 @@ static void set_reason(struct link *k)
     bool hung_up = reason && (strstr(reason, "closed") || strstr(reason, "Endpoint read"));
     reason = reason ? reason : text[0] ? text : hawk_strerror(k->err);
     snprintf(k->error, sizeof k->error, "%s%s", reason,
-             hung_up && k->what && !k->ls->tls ? " (does it want TLS?)" : "");
+             hung_up && link_is_dialled(k) && !k->ls->tls ? " (does it want TLS?)" : "");
     free(text);
 }
 
@@ -278,14 +278,48 @@ static bool to_victim(const struct link *k) { return k->ls->role == ROLE_WORKER 
 /* Whether to try at once without TLS: nobody answered with it. */
 static bool goes_without_tls(struct link *k)
 {
-    k->plain = k->state == LINK_OPENING && k->what && k->certified && k->err == HAWK_EUNAVAILABLE &&
-               tls_is_optional(k->ls->tls);
+    k->plain = k->state == LINK_OPENING && link_is_dialled(k) && k->certified &&
+               k->err == HAWK_EUNAVAILABLE && tls_is_optional(k->ls->tls);
     return k->plain;
+}
+
+/* Whether the stream ended because the peer was not heard of in time; gRPC says so of a ping only in words. */
+static bool peer_was_silent(const struct link *k)
+{
+    return k->err == HAWK_ETIMEOUT || strstr(k->error, "keepalive");
+}
+
+/* The link dials again, at another address if there is one, unless links have somebody who decides (link_fns.failed);
+ * k may be gone then. */
+static void dial_again(struct link *k, bool was_up)
+{
+    struct links *ls = k->ls;
+    int64_t up_us = was_up ? loop_now(ls->loop) - k->up_us : 0;
+
+    if (up_us > BACKOFF_MAX_US)
+        k->delay_us = 0;
+    if (up_us > LINK_PATIENCE_US)
+        k->patience = 0;
+    else if (k->patience < LINK_PATIENCE_MAX && k->next == 0 && peer_was_silent(k)) /* once per round */
+        k->patience++;
+    if (!k->complained && !to_victim(k))
+        log_warn("%s at %s %s: %s; trying again", k->what, k->addr, was_up ? "was lost" : "cannot be reached",
+                 k->error);
+    k->complained = true;
+    k->unwelcome = k->err == HAWK_EINVALID;
+    k->state = LINK_IDLE;
+    if (!ls->fns.failed)
+        retry_later(k);
+    else
+        next_addr(k); /* link_addr shows the address that is tried next */
+    if (ls->fns.failed && !was_up)
+        ls->fns.failed(ls->arg, k);
 }
 
 static void stream_over(struct link *k)
 {
     struct links *ls = k->ls;
+    bool accepted = !link_is_dialled(k);
     bool was_up = k->state == LINK_UP || k->state == LINK_BROKEN;
 
     loop_timer_clear(ls->loop, &k->timer);
@@ -299,32 +333,9 @@ static void stream_over(struct link *k)
         dial_now(k);
         return;
     }
-    if (k->what) {
-        int64_t up_us = was_up ? loop_now(ls->loop) - k->up_us : 0;
-
-        if (up_us > BACKOFF_MAX_US)
-            k->delay_us = 0;
-        if (up_us > LINK_PATIENCE_US)
-            k->patience = 0;
-        else if (k->patience < LINK_PATIENCE_MAX && k->next == 0 && /* once per round */
-                 (k->err == HAWK_ETIMEOUT || strstr(k->error, "keepalive")))
-            k->patience++;
-        if (!k->complained && !to_victim(k))
-            log_warn("%s at %s %s: %s; trying again", k->what, k->addr,
-                     was_up ? "was lost" : "cannot be reached", k->error);
-        k->complained = true;
-        k->unwelcome = k->err == HAWK_EINVALID;
-        k->state = LINK_IDLE;
-        if (!ls->fns.failed)
-            retry_later(k);
-        else
-            next_addr(k); /* link_addr shows the address that is tried next */
-        if (ls->fns.failed && !was_up)
-            ls->fns.failed(ls->arg, k); /* k may be gone then */
-    }
+    if (!accepted)
+        dial_again(k, was_up);
     if (was_up) {
-        bool accepted = !k->what;
-
         k->state = LINK_IDLE;
         ls->fns.lost(ls->arg, k, k->err, k->error);
         if (accepted)
@@ -430,7 +441,7 @@ struct link *link_dial_node(struct links *ls, const char *addr, const char *what
 
 void link_redial(struct link *k, uint32_t place)
 {
-    CHECK(k->what && k->state == LINK_IDLE);
+    CHECK(link_is_dialled(k) && k->state == LINK_IDLE);
     k->next = 0;
     for (uint32_t i = 0; i <= place; i++)
         next_addr(k);
@@ -446,12 +457,12 @@ static grpc_status_code refusal_status(int err)
                                  : GRPC_STATUS_INVALID_ARGUMENT;
 }
 
-const char *links_refuse(struct links *ls, const grpc_metadata_array *md, const struct identity *who,
-                         grpc_status_code *status)
+const char *links_why_not(struct links *ls, const grpc_metadata_array *md, const struct identity *who,
+                          grpc_status_code *status)
 {
-    struct link probe = {0};
+    struct link hello = {0};
     int err;
-    const char *why = link_why_not(ls, md, who, &probe, &err);
+    const char *why = link_why_not(ls, md, who, &hello, &err);
 
     if (why) {
         *status = refusal_status(err);
@@ -462,7 +473,7 @@ const char *links_refuse(struct links *ls, const grpc_metadata_array *md, const 
         return "this daemon has as many links as its limit allows";
     }
     if (!link_meant_for(ls, md)) {
-        log_debug("%s wants another node than this, which has its address", probe.name);
+        log_debug("%s wants another node than this, which has its address", hello.name);
         *status = GRPC_STATUS_FAILED_PRECONDITION;
         return "another node listens here by now";
     }
@@ -515,7 +526,7 @@ void link_close(struct link *k)
     k->state = LINK_CLOSING;
     if (!k->call) {
         /* An accepted link has no stream only while `lost` runs, and is gone after that. */
-        if (k->what)
+        if (link_is_dialled(k))
             link_free(k);
         return;
     }

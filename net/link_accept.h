@@ -11,9 +11,9 @@
 struct identity;
 /* Why a call cannot become a link (a text until the next call, and *status), or NULL. who: whom the certificate of its
  * connection is for; NULL: it needs none. */
-const char *links_refuse(struct links *ls, const grpc_metadata_array *md, const struct identity *who,
-                         grpc_status_code *status);
-/* Makes a link of a call that links_refuse did not refuse, with this `who`, and takes the call over. */
+const char *links_why_not(struct links *ls, const grpc_metadata_array *md, const struct identity *who,
+                          grpc_status_code *status);
+/* Makes a link of a call that links_why_not did not refuse, with this `who`, and takes the call over. */
 void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *metadata,
                   const struct identity *who);
 

@@ -89,8 +89,9 @@ const char *link_why_not(struct links *ls, const grpc_metadata_array *md, const 
 
     *err = HAWK_EMALFORMED;
     if (!link_parse_hello(ls, md, k))
-        return k->what ? "what listens there is no Hawk daemon"
-                       : "a link's metadata must have hawk-version, hawk-role, hawk-node and hawk-name";
+        return link_is_dialled(k)
+                   ? "what listens there is no Hawk daemon"
+                   : "a link's metadata must have hawk-version, hawk-role, hawk-node and hawk-name";
     *err = HAWK_EVERSION;
     if (k->version < PROTOCOL_VERSION_MIN)
         return "it speaks a version of the protocol that is too old for this hawk: upgrade it first";
@@ -173,7 +174,7 @@ void links_each_renewed(struct links *ls, void (*fn)(void *arg, const char *peer
     list_foreach(&ls->all, n, next) {
         struct link *k = container_of(n, struct link, node);
 
-        if (k->renewed && !k->what && k->state == LINK_UP)
+        if (k->renewed && !link_is_dialled(k) && k->state == LINK_UP)
             fn(arg, k->addr, &k->who);
         k->renewed = false;
     }
@@ -185,7 +186,8 @@ void links_check_peers(struct links *ls)
         struct link *k = container_of(n, struct link, node);
         const char *why;
 
-        if (k->state != LINK_UP || !k->what || !k->certified || !(why = tls_why_not(ls->tls, &k->who)))
+        if (k->state != LINK_UP || !link_is_dialled(k) || !k->certified ||
+            !(why = tls_why_not(ls->tls, &k->who)))
             continue;
         log_warn("%s at %s: %s; the link is closed", k->what, k->addr, why);
         link_break(k, HAWK_EDENIED, why);

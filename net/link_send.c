@@ -60,7 +60,7 @@ static void half_close(struct link *k)
 {
     grpc_op op = {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
 
-    if (!k->what) {
+    if (!link_is_dialled(k)) {
         op.op = GRPC_OP_SEND_STATUS_FROM_SERVER;
         op.data.send_status_from_server.status = GRPC_STATUS_OK;
     }

@@ -218,7 +218,7 @@ static void dispatch_link(struct server *s, const struct asked *a)
 {
     grpc_status_code status;
     const struct identity *who = a->conn ? front_peer(a->conn) : NULL;
-    const char *why = links_refuse(s->links, a->metadata, who, &status);
+    const char *why = links_why_not(s->links, a->metadata, who, &status);
 
     if (why) {
         refuse_call(s, a, status, why);

@@ -91,7 +91,7 @@ void peers_copy(struct peers_out *out, enum peers_what what, enum peers_side sid
 
 struct victim *peers_victim_find(const struct peers *p, uint32_t id);
 void peers_victim_opened(struct peers *p, struct victim *v, struct peers_out *out);
-void peers_victim_drop(struct peers *p, struct victim *v, struct peers_out *out);
+void peers_victim_lose(struct peers *p, struct victim *v, struct peers_out *out);
 void peers_victims_listed(struct peers *p, struct peers_out *out); /* p->members is a new one */
 void peers_victims_hinted(struct peers *p, const struct msg_steal_hint *m);
 void peers_victims_send(struct peers *p, int64_t now_us, const struct msg *m, struct peers_out *out);

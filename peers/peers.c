@@ -483,7 +483,7 @@ void peers_ended(struct peers *p, int64_t now_us, uint32_t peer, enum peers_side
     } else {
         v = peers_victim_find(p, peer);
         CHECK(v);
-        peers_victim_drop(p, v, out); /* the thief dials again when it next asks */
+        peers_victim_lose(p, v, out); /* the thief dials again when it next asks */
     }
 }
 

@@ -70,7 +70,7 @@ static struct blob *address_of(const struct peers *p, uint32_t id, bool *listed)
     return *listed && m->state != MEMBER_GONE && m->addr && m->addr->len ? m->addr : NULL;
 }
 
-void peers_victim_drop(struct peers *p, struct victim *v, struct peers_out *out)
+void peers_victim_lose(struct peers *p, struct victim *v, struct peers_out *out)
 {
     uint32_t id = v->id;
 
@@ -89,7 +89,7 @@ void peers_victims_listed(struct peers *p, struct peers_out *out)
         struct blob *addr = address_of(p, v->id, &listed);
 
         if (listed && (!addr || strcmp(addr->data, v->addr->data) != 0))
-            peers_victim_drop(p, v, out);
+            peers_victim_lose(p, v, out);
     }
 }
 
@@ -109,7 +109,7 @@ static void hold_request(struct victim *v, const struct msg *m)
 
 /* Makes room for another victim. The thief waits for no answer from the oldest one: otherwise that would be the
  * one used last. */
-static void drop_oldest_victim(struct peers *p, struct peers_out *out)
+static void evict_oldest_victim(struct peers *p, struct peers_out *out)
 {
     struct victim *oldest = victim_of(p->lru.next);
 
@@ -123,7 +123,7 @@ static void dial_victim(struct peers *p, int64_t now_us, const struct msg *m, st
     struct victim *v = xcalloc(1, sizeof *v);
 
     if (p->victims == p->victims_max)
-        drop_oldest_victim(p, out);
+        evict_oldest_victim(p, out);
     v->id = m->peer;
     v->addr = blob_ref(addr);
     v->open_by_us = now_us + PEERS_VICTIM_OPEN_US;
@@ -185,7 +185,7 @@ void peers_victims_timer(struct peers *p, int64_t now_us, struct peers_out *out)
         return;
     list_foreach(&p->lru, l, next)
         if (!victim_of(l)->open && victim_of(l)->open_by_us <= now_us)
-            peers_victim_drop(p, victim_of(l), out);
+            peers_victim_lose(p, victim_of(l), out);
 }
 
 void peers_victims_check(const struct peers *p)

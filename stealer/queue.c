@@ -14,7 +14,7 @@ void steal_queue_init(struct steal_queue *q)
     list_init(&q->fifo);
     list_init(&q->shorts);
     list_init(&q->longs);
-    q->turn = 1;
+    q->long_turn = 1;
 }
 
 void steal_entry_init(struct steal_entry *e, bool is_long, bool bound, uint32_t count)
@@ -150,8 +150,8 @@ void steal_queue_put_back(struct steal_queue *q, struct steal_entry *e)
 static void next_turn(struct steal_queue *q)
 {
     q->overtaken = 0;
-    if (++q->turn == 0)
-        q->turn = 1;
+    if (++q->long_turn == 0)
+        q->long_turn = 1;
 }
 
 void steal_queue_remove(struct steal_queue *q, struct steal_entry *e)
@@ -223,19 +223,19 @@ uint16_t steal_queue_served(struct steal_queue *q, struct steal_entry *e)
 {
     if (e->is_long) {
         next_turn(q);
-        return q->turn;
+        return q->long_turn;
     }
     if (q->turns && !e->bound)
         turns_take(q->turns, &e->turn);
     if (q->short_first == 0 || e->bound || q->n_long == 0 || !came_after_long(q, e))
         return 0;
     q->overtaken++;
-    return q->turn;
+    return q->long_turn;
 }
 
 void steal_queue_in_vain(struct steal_queue *q, bool is_long, uint16_t turn)
 {
-    if (turn != q->turn || q->n_long == 0)
+    if (turn != q->long_turn || q->n_long == 0)
         return;
     if (!is_long)
         q->overtaken = q->overtaken > 0 ? q->overtaken - 1 : 0;
@@ -373,7 +373,7 @@ void steal_queue_check(const struct steal_queue *q)
     CHECK(last < q->tail_order);
     CHECK(n == q->n);
     CHECK(n_long == q->n_long);
-    CHECK(q->turn != 0);
+    CHECK(q->long_turn != 0);
     CHECK(n_long > 0 || q->overtaken == 0);
     check_kind(&q->longs, n_long);
     check_kind(&q->shorts, n_short);

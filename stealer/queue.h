@@ -55,7 +55,7 @@ struct steal_queue {
     uint16_t short_first;
     /* Short reservations that have overtaken it, including requests without an answer yet. */
     uint16_t overtaken;
-    uint16_t turn; /* number of the long entry's turn, never 0; no request waits for 65,535 turns */
+    uint16_t long_turn; /* number of the long entry's turn, never 0; no request waits for 65,535 turns */
 };
 
 void steal_queue_init(struct steal_queue *q);

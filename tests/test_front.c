@@ -1,11 +1,11 @@
-/* net/front and net/probe: who gets in, how long a connection may stay, and when a daemon finds itself deaf.
+/* net/front and net/selftest: who gets in, how long a connection may stay, and when a daemon finds itself deaf.
  * A stand-in for gRPC serves the connections, accept4 gives 127.0.0.N the address 10.0.0.N, and the clock can
  * be put forward. */
 #include "net/frames.h"
 #include "net/front.h"
 #include "net/guard.h"
 #include "net/listen.h"
-#include "net/probe.h"
+#include "net/selftest.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 #define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
-#define STEP_US (400 * US_PER_MS) /* less than what a probe takes for a pause of the process */
+#define STEP_US (400 * US_PER_MS) /* less than what a self-test takes for a pause of the process */
 
 static int64_t ahead_us; /* of the real clock */
 
@@ -257,7 +257,7 @@ static void a_deaf_listener_is_noticed(void **state)
     for (int i = 0; i < 1000 && dead_n == 0; i++)
         pass(STEP_US);
     assert_int_equal(dead_n, 1);
-    assert_true(served_n >= PROBE_ATTEMPTS);
+    assert_true(served_n >= SELFTEST_ATTEMPTS);
 }
 
 static void a_pause_of_the_process_is_none(void **state)
@@ -342,7 +342,7 @@ static void an_idle_connection_wakes_nobody(void **state)
     for (int64_t over = loop_now(loop) + US_PER_S; loop_now(loop) < over;)
         loop_once(loop, over);
     loop_hook_remove(&hook);
-    assert_true(turns < 9); /* a probe's at most */
+    assert_true(turns < 9); /* a self-test's at most */
     close(fd);
 }
 
@@ -533,7 +533,7 @@ static void a_crowd_of_unproven_connections_makes_room(void **state)
 
     (void)state;
     begin_with(0, MOST, 0);
-    until(loop, served_closed == 1); /* the probe's */
+    until(loop, served_closed == 1); /* the self-test's */
     for (int i = 0; i < MOST; i++)
         assert_true(enters(1, &fd[i]));
     pass(FRONT_YOUNG_US);
@@ -560,7 +560,7 @@ static void who_has_left_is_not_taken_in(void **state)
 
     (void)state;
     begin(0);
-    until(loop, served_closed == 1); /* the probe's */
+    until(loop, served_closed == 1); /* the self-test's */
     for (int i = 0; i < 10; i++)
         close(client(1, true));
     assert_true(enters(1, &fd));

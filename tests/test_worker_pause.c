@@ -1,4 +1,4 @@
-/* A worker that pauses long tasks for short ones (POLICY_PAUSE, DESIGN 3.13). */
+/* A worker that pauses long tasks for short ones (POLICY_PAUSE). */
 #include "tests/test_worker_pause.h"
 
 /* The only slot runs a long task of job 1, and the worker requests a task of job 2, which is short. Returns the

@@ -1,4 +1,4 @@
-/* Workers that pause long tasks for short ones (POLICY_PAUSE, DESIGN 3.13), and what their tests say often. */
+/* Workers that pause long tasks for short ones (POLICY_PAUSE), and what their tests say often. */
 #ifndef HAWK_TESTS_TEST_WORKER_PAUSE_H
 #define HAWK_TESTS_TEST_WORKER_PAUSE_H
 

@@ -23,6 +23,23 @@ bool worker_serves(const struct worker *w, uint64_t app, uint32_t user)
     return app == 0 || find_app(w, app, user) < w->n_apps;
 }
 
+/* Whether it runs that user's commands. For an application worker_serves() says it. */
+static bool serves_user(const struct worker *w, uint64_t app, uint32_t user)
+{
+    return !w->serves || app || w->serves == user;
+}
+
+int worker_why_not(const struct worker *w, uint64_t app, uint32_t user, int64_t estimate_us)
+{
+    if (refuses_work(w))
+        return refusal(w);
+    if (!worker_serves(w, app, user))
+        return HAWK_ENO_EXECUTOR;
+    if (!serves_user(w, app, user))
+        return HAWK_EWRONG_USER;
+    return worker_has_time(w, estimate_us) ? 0 : HAWK_ENO_TIME;
+}
+
 static void tell_app(const struct worker *w, struct blob *name, struct blob *user, bool on)
 {
     struct msg_app *m;

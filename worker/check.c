@@ -34,7 +34,7 @@ static void check_lane(const struct worker *w, const struct lane *l)
         paused += s->state == SLOT_PAUSED;
         n_free += s->state == SLOT_FREE;
         n_long += s->is_long;
-        overtaking += s->job && !s->is_long && s->turn == l->queue.turn;
+        overtaking += s->job && !s->is_long && s->long_turn == l->queue.long_turn;
         ahead += s->state == SLOT_AHEAD;
         given += s->state == SLOT_GIVEN;
         freezing += s->freezing;

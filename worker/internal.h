@@ -141,7 +141,7 @@ struct slot {
     struct task *task;  /* BUSY, GIVEN, PAUSED */
     int64_t arrived_us; /* when its reservation arrived */
     uint32_t request;   /* its number on the owner's stream */
-    uint16_t turn;      /* turn of the queue, from steal_queue_served() */
+    uint16_t long_turn; /* turn of the queue, from steal_queue_served() */
     uint8_t state;
     bool is_long : 1;  /* the class of its request or task is long, or the task outlived the cutoff */
     bool stolen : 1;   /* its reservation was stolen */
@@ -391,13 +391,11 @@ void worker_on_out_of_service(struct worker *w, const struct msg *in);
 void worker_on_exec_checked(struct worker *w, const struct msg *in);
 
 /* ---- apps.c ---- */
+/* Why this worker takes no work of that application, user and estimate (0: not known): HAWK_ESHUTDOWN, HAWK_EDRAINING,
+ * HAWK_ENO_EXECUTOR, HAWK_EWRONG_USER or HAWK_ENO_TIME. 0: it takes it. */
+int worker_why_not(const struct worker *w, uint64_t app, uint32_t user, int64_t estimate_us);
 /* Whether an executor takes that user's tasks for app; true also for no application. */
 bool worker_serves(const struct worker *w, uint64_t app, uint32_t user);
-/* Whether it runs that user's commands. For an application worker_serves() says it. */
-static inline bool worker_serves_user(const struct worker *w, uint64_t app, uint32_t user)
-{
-    return !w->serves || app || w->serves == user;
-}
 void worker_serves_tell(const struct worker *w); /* tells central whose commands it runs */
 /* Whether a task of that estimate would end before the worker does; 0: not known, and then nobody asks. */
 static inline bool worker_has_time(const struct worker *w, int64_t estimate_us)

@@ -296,7 +296,7 @@ static void end_request(struct slot *s)
     s->job->n_requests--;
     s->job = NULL;
     s->request = 0;
-    s->turn = 0;
+    s->long_turn = 0;
     s->stolen = false;
 }
 
@@ -310,7 +310,7 @@ void worker_slot_request(struct worker *w, struct slot *s, struct entry *e)
     s->request = ++j->owner->last_request;
     s->arrived_us = r->arrived_us;
     s->stolen = r->stolen;
-    s->turn = steal_queue_served(&s->lane->queue, &e->q);
+    s->long_turn = steal_queue_served(&s->lane->queue, &e->q);
     j->n_requests++;
     worker_slot_mark_long(w, s, e->q.is_long);
 }
@@ -354,7 +354,7 @@ void worker_slot_free(struct worker *w, struct slot *s)
     bool used = in_use(s->state);
 
     if (j) {
-        steal_queue_in_vain(&s->lane->queue, s->is_long, s->turn);
+        steal_queue_in_vain(&s->lane->queue, s->is_long, s->long_turn);
         end_request(s);
     }
     if (s->task)
@@ -435,14 +435,14 @@ struct task *worker_task_new(struct worker *w, struct job *j, const struct try_i
 }
 
 /* Adds t to the counts of its state (by: 1), or subtracts it (-1). */
-static void task_tally(struct worker *w, struct task *t, uint32_t by)
+static void task_tally(struct worker *w, struct task *t, int by)
 {
     if (t->state == T_NEW)
         return;
     if (t->state == T_QUEUED)
         w->n_queued_tasks += by;
     if (t->state == T_DONE) {
-        uint64_t bytes = t->result ? (uint64_t)t->result->len * (uint64_t)(int64_t)(int32_t)by : 0;
+        uint64_t bytes = t->result ? (uint64_t)((int64_t)t->result->len * by) : 0;
 
         w->n_unacked += by;
         t->job->owner->n_unacked += by;
@@ -462,9 +462,9 @@ void worker_task_set_state(struct worker *w, struct task *t, enum worker_task_st
     CHECK(s != T_RUNNING || t->state == T_STARTING);
     CHECK((s >= T_GIVEN && s <= T_RUNNING) == (t->slot != NULL));
     CHECK((s == T_QUEUED) == (t->entry != NULL));
-    task_tally(w, t, -1u);
+    task_tally(w, t, -1);
     t->state = (uint8_t)s;
-    task_tally(w, t, 1u);
+    task_tally(w, t, 1);
     list_remove(&t->promo_link);
     if (s == T_RUNNING && t->promotable)
         list_push_tail(&w->promotable, &t->promo_link);
@@ -476,7 +476,7 @@ void worker_task_free(struct worker *w, struct task *t)
 
     CHECK(!t->entry);
     CHECK(!t->slot);
-    task_tally(w, t, -1u);
+    task_tally(w, t, -1);
     list_remove(&t->promo_link);
     list_remove(&t->link);
     worker_table_remove(&w->tasks, &t->hash);

@@ -1,4 +1,4 @@
-/* Pausing (DESIGN 3.13): a short task that would wait takes the slot of a running long task, which is paused
+/* Pausing (docs/protocol.md 4.5): a short task that would wait takes the slot of a running long task, which is paused
  * meanwhile.
  *
  * A lane asks ahead for a task under three conditions. No slot is free. Its next entry is a short reservation
@@ -21,7 +21,7 @@
 
 /* After the executor refused a pause, none is tried for this time; it doubles with each refusal in a row. */
 #define PAUSE_REFUSED_US US_PER_S
-#define PAUSE_REFUSED_DOUBLINGS 6 /* at most so often */
+#define PAUSE_REFUSED_DOUBLINGS 6 /* the time doubles at most 6 times */
 #define PATIENCE_PARTS 40         /* patience is this fraction of the short task's estimate, within bounds */
 #define PATIENCE_MIN_US (5 * US_PER_MS)
 #define PATIENCE_BLIND_PARTS 10 /* without an estimate: this fraction of pause.after_us */
@@ -153,7 +153,7 @@ static bool ask_ahead(struct worker *w, struct lane *l)
         l->n_long <= l->n_ahead + l->n_freezing || list_empty(&l->unused) || l->n_active > l->n_slots)
         return false;
     r = reservation_of(container_of(next, struct entry, q));
-    if (!worker_entry_has_time(w, &r->e)) { /* as serve_entry() would, later */
+    if (!worker_entry_has_time(w, &r->e)) { /* serve_entry() would give it back later */
         worker_entry_give_back(w, container_of(next, struct entry, q), HAWK_ENO_TIME);
         return true;
     }

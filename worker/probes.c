@@ -99,30 +99,22 @@ void worker_on_probe(struct worker *w, const struct msg *in)
     struct owner *o = dist_of(w, in);
     struct job *j;
     uint32_t fits;
-    int err = HAWK_ELIMIT;
+    int err = worker_why_not(w, m->app, m->user, m->estimate_us);
 
     if (!o || m->count == 0)
         return;
-    if (refuses_work(w))
-        err = refusal(w);
-    else if (!worker_serves(w, m->app, m->user))
-        err = HAWK_ENO_EXECUTOR;
-    else if (!worker_serves_user(w, m->app, m->user))
-        err = HAWK_EWRONG_USER;
-    else if (!worker_has_time(w, m->estimate_us))
-        err = HAWK_ENO_TIME;
-    else if (avoids(w, m))
+    if (!err && avoids(w, m))
         err = HAWK_EBUSY;
     j = worker_job_get(w, o, m->job);
-    if (err == HAWK_ELIMIT && !worker_job_is_for(j, m->app))
+    if (!err && !worker_job_is_for(j, m->app))
         err = HAWK_EINVALID;
-    fits = err == HAWK_ELIMIT ? room_for_dist(w, o, m->count) : 0;
+    fits = err ? 0 : room_for_dist(w, o, m->count);
     if (list_empty(&j->reservations))
         j->app = m->app;
     if (fits > 0)
         queue_reservations(w, j, m, fits);
     if (fits < m->count)
-        worker_refuse_probes(w, j, m->count - fits, err);
+        worker_refuse_probes(w, j, m->count - fits, err ? err : HAWK_ELIMIT);
     worker_job_release(w, j);
 }
 

@@ -71,6 +71,31 @@ static struct reservation *split_off(struct worker *w, struct reservation *r, ui
     return part;
 }
 
+/* A theft takes `items` items from a queue, one after the other. */
+struct theft {
+    struct lane *lane;
+    const struct msg_steal_request *m;
+    struct reservation *next; /* has the next item */
+    uint32_t max;             /* reservations that may be taken yet */
+    uint16_t items;
+};
+
+static struct theft theft_begin(struct lane *l, const struct msg_steal_request *m, uint32_t max)
+{
+    return (struct theft){l, m, first_loot(l, m), max, loot_items(l, max, m)};
+}
+
+/* Takes the next item out of the queue. */
+static struct reservation *theft_take(struct worker *w, struct theft *t)
+{
+    struct reservation *from = t->next, *item;
+
+    t->next = next_loot(t->lane, from, t->m);
+    item = split_off(w, from, t->max);
+    t->max -= item->e.q.count;
+    return item;
+}
+
 /* Says whose the next items are, where that changes. Output: at most 1 message. */
 static void send_user(const struct worker *w, const struct reservation *r, uint32_t *user)
 {
@@ -106,9 +131,8 @@ static void give_loot(struct worker *w, struct lane *l, node_id_t thief, const s
                       uint32_t max)
 {
     struct loot *r = xcalloc(1, sizeof *r);
-    uint16_t items = loot_items(l, max, m);
-    int64_t place = steal_queue_reserve_head(&l->queue, items);
-    struct reservation *from = first_loot(l, m);
+    struct theft t = theft_begin(l, m, max);
+    int64_t place = steal_queue_reserve_head(&l->queue, t.items);
     uint32_t user = 0;
 
     r->thief = thief;
@@ -117,18 +141,15 @@ static void give_loot(struct worker *w, struct lane *l, node_id_t thief, const s
     list_init(&r->items);
     list_push_tail(&w->loot, &r->link);
     w->n_loot++;
-    for (uint16_t i = 0; i < items; i++) {
-        struct reservation *next = next_loot(l, from, m);
-        struct reservation *item = split_off(w, from, max);
+    for (uint16_t i = 0; i < t.items; i++) {
+        struct reservation *item = theft_take(w, &t);
 
-        max -= item->e.q.count;
         item->e.q.order = place + i;
         item->index = i;
         item->loot = r;
         list_push_tail(&r->items, &item->loot_link);
         send_user(w, item, &user);
-        send_loot(w, item, items);
-        from = next;
+        send_loot(w, item, t.items);
     }
 }
 
@@ -154,10 +175,11 @@ void worker_on_steal_request(struct worker *w, const struct msg *in)
 static void put_back(struct worker *w, struct reservation *r)
 {
     struct entry *e = &r->e;
+    int err = worker_why_not(w, e->job->app, e->q.user, e->job->estimate_us);
 
     worker_leave_loot(w, r);
-    if (refuses_work(w) || !worker_serves(w, e->job->app, e->q.user)) {
-        worker_entry_refuse(w, e, refuses_work(w) ? refusal(w) : HAWK_ENO_EXECUTOR);
+    if (err) {
+        worker_entry_refuse(w, e, err);
         return;
     }
     steal_queue_put_back(&e->lane->queue, &e->q);
@@ -260,16 +282,15 @@ void worker_on_steal_hint(struct worker *w, const struct msg *in)
     thief_hint(&w->thief, &env, in->steal_hint.victim);
 }
 
-/* How many reservations of an item this thief accepts. It needs a stream to the dist, an executor if the job
- * needs one, time for it before this worker ends, and room. If the reservations would be stuck in this worker's queue
+/* How many reservations of an item this thief accepts. It must take such work, have a stream to the dist, and have
+ * room. If the reservations would be stuck in this worker's queue
  * again (long work may have come since it asked), it accepts none: they are as well off at the victim. */
 static uint32_t acceptable(struct worker *w, const struct owner *dist, const struct msg_steal_loot *m)
 {
     const struct job *j;
 
-    if (!worker_serves(w, m->app, w->loot_user) || !worker_serves_user(w, m->app, w->loot_user) ||
-        !worker_has_time(w, m->estimate_us) || !dist || dist->state != OWNER_UP || owner_is_central(dist) ||
-        refuses_work(w))
+    if (worker_why_not(w, m->app, w->loot_user, m->estimate_us) || !dist || dist->state != OWNER_UP ||
+        owner_is_central(dist))
         return 0;
     j = worker_job_find(w, dist, m->job);
     if (j && !worker_job_is_for(j, m->app))
@@ -352,25 +373,19 @@ bool worker_steal_from_sibling(struct worker *w)
 {
     const struct msg_steal_request any = {.apps = UINT64_MAX};
     uint32_t max = worker_policy(w)->steal_max;
-    struct lane *from, *to;
-    uint16_t items;
-    struct reservation *r;
+    struct lane *to;
+    struct theft t;
 
     if (w->n_lanes == 1 || w->n_stuck == 0 || w->n_free == 0 || !policy_has(worker_policy(w), POLICY_STEAL))
         return false;
-    from = stuck_lane(w, &any);
+    t = theft_begin(stuck_lane(w, &any), &any, max);
     to = free_lane(w);
-    items = loot_items(from, max, &any);
-    r = first_loot(from, &any);
-    for (uint16_t i = 0; i < items; i++) {
-        struct reservation *next = next_loot(from, r, &any);
-        struct reservation *item = split_off(w, r, max);
+    for (uint16_t i = 0; i < t.items; i++) {
+        struct reservation *item = theft_take(w, &t);
 
-        max -= item->e.q.count;
         worker_count_reservations(w, item->e.job,
                                   -(int64_t)item->e.q.count); /* worker_entry_push() counts it again */
         worker_entry_push(w, to, &item->e);
-        r = next;
     }
-    return items > 0;
+    return t.items > 0;
 }

@@ -271,11 +271,9 @@ void worker_on_task_enqueue(struct worker *w, const struct msg *in)
     w->parked.long_asked -= w->parked.long_asked > 0;
     if (!o || o->state != OWNER_UP || worker_task_find(w, o, &m->id))
         return;
-    if ((policy_has(worker_policy(w), POLICY_LATE_LONG) && w->n_free == 0) || refuses_work(w) ||
-        !w->general || !m->desc || worker_lease_is_over(w) ||
-        !worker_serves(w, job_desc_app(m->desc), job_desc_user(m->desc)) ||
-        !worker_serves_user(w, job_desc_app(m->desc), job_desc_user(m->desc)) ||
-        !worker_has_time(w, m->desc->estimate_us)) {
+    if ((policy_has(worker_policy(w), POLICY_LATE_LONG) && w->n_free == 0) || !w->general || !m->desc ||
+        worker_lease_is_over(w) ||
+        worker_why_not(w, job_desc_app(m->desc), job_desc_user(m->desc), m->desc->estimate_us)) {
         out_add(w->out, MSG_TASK_RETURNED, o->node.v)->task_returned.id = m->id;
         return;
     }

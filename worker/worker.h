@@ -53,7 +53,7 @@ struct worker_config {
     uint64_t incarnation; /* a random number of this process */
     int64_t ends_us;      /* all its tasks must have ended by then; TIME_NEVER: it has no end */
     int64_t orphan_us;    /* the tasks of a dist without a stream are killed after this time */
-    struct worker_pausing pause; /* POLICY_PAUSE, DESIGN 3.13 */
+    struct worker_pausing pause; /* POLICY_PAUSE */
 };
 
 /* The value of paused_max for one paused task per slot. */
@@ -173,8 +173,6 @@ int64_t worker_next_timeout(const struct worker *w);
 void worker_check(const struct worker *w);
 /* Whether there are no reservations, tasks, requests, loot or unacknowledged completions. */
 bool worker_quiet(const struct worker *w);
-/* Whether it runs commands of one user alone. */
-static inline bool worker_serves_one(const struct worker *w) { return w->serves != 0; }
 
 /* ---- For shells: status pages, metrics, executors ---- */
 

@@ -1,18 +1,18 @@
 /* Asks a listener of this process as a client would: connects, sends HTTP/2's preface, and waits until the
  * server has acknowledged the SETTINGS. It never blocks, and makes one attempt at a time. Private to net/. */
-#ifndef HAWK_NET_PROBE_H
-#define HAWK_NET_PROBE_H
+#ifndef HAWK_NET_SELFTEST_H
+#define HAWK_NET_SELFTEST_H
 
 #include "net/listen.h"
 #include "net/loop.h"
 
 #include <stdbool.h>
 
-#define PROBE_EVERY_US (5 * US_PER_S)
-#define PROBE_ANSWER_US (5 * US_PER_S) /* how long one attempt waits */
-#define PROBE_ATTEMPTS 3u              /* attempts in a row without an answer: the listener is dead */
+#define SELFTEST_EVERY_US (5 * US_PER_S)
+#define SELFTEST_ANSWER_US (5 * US_PER_S) /* how long one attempt waits */
+#define SELFTEST_ATTEMPTS 3u              /* attempts in a row without an answer: the listener is dead */
 
-struct probe {
+struct selftest {
     struct loop *loop;
     const char *addr; /* the listener's */
     int fd;           /* -1: none under way */
@@ -28,16 +28,16 @@ struct probe {
     int64_t began_us;
     char why[128]; /* the last attempt failed */
     /* answered: the listener did, so it reads and writes; the attempt's connection still stands. dead:
-     * PROBE_ATTEMPTS failed. */
-    void (*answered)(void *arg, struct probe *p);
-    void (*dead)(void *arg, struct probe *p);
+     * SELFTEST_ATTEMPTS failed. */
+    void (*answered)(void *arg, struct selftest *p);
+    void (*dead)(void *arg, struct selftest *p);
     void *arg;
 };
 
 /* The caller sets p's addr, callbacks and arg. The first attempt begins at once. */
-void probe_start(struct probe *p, struct loop *l);
-void probe_stop(struct probe *p);
-/* Whether a connection that was accepted from `peer` is this probe's. */
-bool probe_is(const struct probe *p, const union sockaddr_any *peer, socklen_t len);
+void selftest_start(struct selftest *p, struct loop *l);
+void selftest_stop(struct selftest *p);
+/* Whether a connection that was accepted from `peer` is this self-test's. */
+bool selftest_is(const struct selftest *p, const union sockaddr_any *peer, socklen_t len);
 
 #endif

@@ -1,7 +1,7 @@
-/* See probe.h. The probe counts attempts and not seconds, since a process that was stopped, or a machine
+/* See selftest.h. The self-test counts attempts and not seconds, since a process that was stopped, or a machine
  * that slept, had no chance to answer. An attempt during which the loop did not turn for LATE_US says
  * nothing, and is made again. */
-#include "net/probe.h"
+#include "net/selftest.h"
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -22,13 +22,13 @@
 static const char hello[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
 #define HELLO_BYTES sizeof hello /* the last zero is the ninth byte of an empty SETTINGS frame */
 
-static void set_timer(struct probe *p, int64_t in_us)
+static void set_timer(struct selftest *p, int64_t in_us)
 {
     p->due_us = loop_now(p->loop) + in_us;
     loop_timer_set(p->loop, &p->timer, p->due_us);
 }
 
-static void attempt_end(struct probe *p)
+static void attempt_end(struct selftest *p)
 {
     loop_fd_remove(p->watch);
     p->watch = NULL;
@@ -36,18 +36,18 @@ static void attempt_end(struct probe *p)
         close(p->fd);
     p->fd = -1;
     p->own_len = 0;
-    set_timer(p, PROBE_EVERY_US);
+    set_timer(p, SELFTEST_EVERY_US);
 }
 
-static void attempt_failed(struct probe *p, const char *what, int err)
+static void attempt_failed(struct selftest *p, const char *what, int err)
 {
     snprintf(p->why, sizeof p->why, "%s%s%s", what, err ? ": " : "", err ? strerror(err) : "");
     attempt_end(p);
-    if (++p->failed >= PROBE_ATTEMPTS)
+    if (++p->failed >= SELFTEST_ATTEMPTS)
         p->dead(p->arg, p);
 }
 
-static void attempt_answered(struct probe *p)
+static void attempt_answered(struct selftest *p)
 {
     if (p->failed > 0)
         log_info("%s answers again", p->addr);
@@ -56,7 +56,7 @@ static void attempt_answered(struct probe *p)
     attempt_end(p);
 }
 
-static bool all_acknowledged(const struct probe *p)
+static bool all_acknowledged(const struct selftest *p)
 {
     for (uint32_t at = 0; at + FRAME_HEAD <= p->answer_n;) {
         const uint8_t *h = p->answer + at;
@@ -69,7 +69,7 @@ static bool all_acknowledged(const struct probe *p)
 
 static void on_ready(void *arg, unsigned events)
 {
-    struct probe *p = arg;
+    struct selftest *p = arg;
     int err = 0;
     socklen_t len = sizeof err;
 
@@ -98,7 +98,7 @@ static void on_ready(void *arg, unsigned events)
 }
 
 /* The address at which a listener for every address is reached. */
-static int probe_target(const struct probe *p, union sockaddr_any *sa, socklen_t *len)
+static int listener_address(const struct selftest *p, union sockaddr_any *sa, socklen_t *len)
 {
     int err = listen_sockaddr(p->addr, sa, len);
     struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)sa;
@@ -113,21 +113,21 @@ static int probe_target(const struct probe *p, union sockaddr_any *sa, socklen_t
     return 0;
 }
 
-static void no_descriptor(struct probe *p, int err)
+static void no_descriptor(struct selftest *p, int err)
 {
     if (!p->starved)
         log_warn("%s cannot be asked whether it answers: %s", p->addr, strerror(err));
     p->starved = true;
-    set_timer(p, PROBE_EVERY_US);
+    set_timer(p, SELFTEST_EVERY_US);
 }
 
-static void attempt_probe(struct probe *p)
+static void attempt_begin(struct selftest *p)
 {
     union sockaddr_any to;
     struct sockaddr any_name = {.sa_family = AF_UNIX};
     socklen_t len;
 
-    if (probe_target(p, &to, &len) != 0)
+    if (listener_address(p, &to, &len) != 0)
         return;
     p->fd = socket(to.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (p->fd < 0) {
@@ -138,7 +138,7 @@ static void attempt_probe(struct probe *p)
     p->answer_n = 0;
     p->began_us = loop_now(p->loop);
     memset(&p->own, 0, sizeof p->own);
-    /* A unix socket gets a name, so that the listener can tell that it is the probe's. */
+    /* A unix socket gets a name, so that the listener can tell that it is the self-test's. */
     if (to.sa.sa_family == AF_UNIX && bind(p->fd, &any_name, sizeof any_name.sa_family) != 0) {
         attempt_failed(p, "cannot name a socket", errno);
         return;
@@ -156,30 +156,30 @@ static void attempt_probe(struct probe *p)
 
 static void on_timer(void *arg)
 {
-    struct probe *p = arg;
+    struct selftest *p = arg;
     int64_t now = loop_now(p->loop);
 
     if (p->fd < 0) {
-        attempt_probe(p);
+        attempt_begin(p);
     } else if (now - p->due_us > LATE_US) {
         attempt_end(p);
-        attempt_probe(p);
-    } else if (now - p->began_us >= PROBE_ANSWER_US) {
+        attempt_begin(p);
+    } else if (now - p->began_us >= SELFTEST_ANSWER_US) {
         attempt_failed(p, "no answer", 0);
     } else {
         set_timer(p, STEP_US);
     }
 }
 
-void probe_start(struct probe *p, struct loop *l)
+void selftest_start(struct selftest *p, struct loop *l)
 {
     p->loop = l;
     p->fd = -1;
     loop_timer_init(&p->timer, on_timer, p);
-    attempt_probe(p);
+    attempt_begin(p);
 }
 
-void probe_stop(struct probe *p)
+void selftest_stop(struct selftest *p)
 {
     if (!p->loop)
         return;
@@ -187,7 +187,7 @@ void probe_stop(struct probe *p)
     loop_timer_clear(p->loop, &p->timer);
 }
 
-bool probe_is(const struct probe *p, const union sockaddr_any *peer, socklen_t len)
+bool selftest_is(const struct selftest *p, const union sockaddr_any *peer, socklen_t len)
 {
     return p->own_len > 0 && len == p->own_len && memcmp(&p->own, peer, len) == 0;
 }
