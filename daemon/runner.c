@@ -5,8 +5,8 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "exec/freezer.h"
 #include "exec/limits.h"
+#include "exec/procs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -366,7 +366,7 @@ static int begin_pause(struct runner *r, uint32_t run)
         return err;
     if (!r->apps || !apps_has(r->apps, run))
         return exec_pause(r->exec, loop_now(r->loop), run);
-    if (memory_available() < r->config.pause_free_mem) /* the spawner looks for runs that it has */
+    if (procs_memory_available() < r->config.pause_free_mem) /* the spawner looks for runs that it has */
         return HAWK_EBUSY;
     return apps_pause(r->apps, loop_now(r->loop), run);
 }

@@ -44,7 +44,7 @@ static bool says(const char *dir, const char *file, const char *word)
     size_t len;
 
     snprintf(path, sizeof path, "%s/%s", dir, file);
-    text = read_file(path, PROCESSES_MAX, &len);
+    text = procs_read(path, PROCESSES_MAX, &len);
     bool found = text && strstr(text, word);
     free(text);
     return found;
@@ -64,7 +64,7 @@ uint64_t cgroup_number(const char *path, const char *file, const char *word)
     size_t len;
 
     snprintf(name, sizeof name, "%s/%s", path, file);
-    text = read_file(name, PROCESSES_MAX, &len);
+    text = procs_read(name, PROCESSES_MAX, &len);
     const char *at = text ? strstr(text, word) : NULL;
     uint64_t n = at ? strtoull(at + strlen(word), NULL, 10) : 0;
     free(text);
@@ -78,7 +78,7 @@ static bool is_ours(const char *dir)
     struct pids l = {0};
 
     cgroup_processes(dir, &l);
-    bool ours = has_pid(&l, getpid());
+    bool ours = pids_have(&l, getpid());
     pids_free(&l);
     return ours;
 }
@@ -103,7 +103,7 @@ int cgroup_own(int version, const char *controller, char base[EXEC_PATH_MAX])
     bool only2 = statfs(MOUNT, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
     char mount[sizeof MOUNT + 32];
     size_t len;
-    char *text = read_file("/proc/self/cgroup", PROCESSES_MAX, &len), *save = NULL;
+    char *text = procs_read("/proc/self/cgroup", PROCESSES_MAX, &len), *save = NULL;
     int err = HAWK_EUNSUPPORTED;
 
     snprintf(mount, sizeof mount, MOUNT "%s%s", version == 2 && only2 ? "" : "/",
@@ -165,8 +165,8 @@ static void list(const char *dir, const char *file, struct pids *l)
     size_t len;
 
     snprintf(path, sizeof path, "%s/%s", dir, file);
-    text = read_file(path, PROCESSES_MAX, &len);
-    add_pids(l, text);
+    text = procs_read(path, PROCESSES_MAX, &len);
+    pids_add_list(l, text);
     free(text);
 }
 
@@ -179,9 +179,9 @@ bool cgroup_waits(const char *path)
 
     list(path, "tasks", &l);
     for (uint32_t i = 0; all && i < l.n; i++) {
-        struct process p;
+        struct proc p;
 
-        all = !look_at(l.v[i], &p) || p.dead || p.stopped || p.waits;
+        all = !procs_look(l.v[i], &p) || p.dead || p.stopped || p.waits;
     }
     pids_free(&l);
     return all;
@@ -274,7 +274,7 @@ static bool is_foreign(const char *path)
     struct pids l = {0};
 
     cgroup_processes(path, &l);
-    bool foreign = has_pid(&l, 0);
+    bool foreign = pids_have(&l, 0);
     pids_free(&l);
     return foreign;
 }

@@ -72,13 +72,13 @@ static void add_roots(const struct freezer *f, const struct frozen_task *t, bool
 
     vec_grow(l->v, l->n, l->cap);
     l->v[l->n++] = t->leader;
-    add_children(&own, getpid());
+    pids_add_children(&own, getpid());
     for (uint32_t i = 0; i < own.n; i++) {
         pid_t pid = own.v[i];
-        struct process p;
+        struct proc p;
         bool ours = false;
 
-        if (pid == t->leader || (f->is_leader && f->is_leader(f->arg, pid)) || !look_at(pid, &p) || p.dead)
+        if (pid == t->leader || (f->is_leader && f->is_leader(f->arg, pid)) || !procs_look(pid, &p) || p.dead)
             continue;
         if (p.group != t->leader && !(strays && run_number_of(pid, f->owner, &ours) == t->number && ours))
             continue;
@@ -92,7 +92,7 @@ static void add_tree(const struct freezer *f, const struct frozen_task *t, bool 
 {
     add_roots(f, t, strays, l);
     for (uint32_t i = 0; i < l->n; i++)
-        add_children(l, l->v[i]);
+        pids_add_children(l, l->v[i]);
 }
 
 /* Moves all processes of t into its group. A process that one in the group starts is in the group, too, so
@@ -110,7 +110,7 @@ static int move_in(const struct freezer *f, const struct frozen_task *t)
         add_tree(f, t, true, &all);
         moved = false;
         for (uint32_t i = 0; i < all.n; i++) {
-            if (has_pid(&inside, all.v[i]))
+            if (pids_have(&inside, all.v[i]))
                 continue;
             if (cgroup_enter(group, all.v[i]) == 0)
                 moved = true;
@@ -153,9 +153,9 @@ static bool group_stopped(const struct freezer *f, const struct frozen_task *t)
 
     add_tree(f, t, false, &all);
     for (uint32_t i = 0; stopped && i < all.n; i++) {
-        struct process p;
+        struct proc p;
 
-        if (look_at(all.v[i], &p) && p.group == t->leader)
+        if (procs_look(all.v[i], &p) && p.group == t->leader)
             stopped = p.dead || p.stopped || p.waits;
     }
     pids_free(&all);
@@ -326,15 +326,4 @@ enum exec_freezer exec_freezer_noted(const char *state_dir)
     char name[NOTE_MAX];
 
     return note_read(state_dir, "freezer", name) ? exec_freezer_of(name) : EXEC_FREEZER_AUTO;
-}
-
-uint64_t memory_available(void)
-{
-    size_t len;
-    char *text = read_file("/proc/meminfo", 4096, &len);
-    const char *at = text ? strstr(text, "MemAvailable:") : NULL;
-    uint64_t kib = at ? strtoull(at + strlen("MemAvailable:"), NULL, 10) : UINT64_MAX;
-
-    free(text);
-    return kib > UINT64_MAX / 1024 ? UINT64_MAX : kib * 1024;
 }

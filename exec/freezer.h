@@ -57,7 +57,4 @@ void freezer_free(struct freezer *f);
  * all such spawners. */
 void freezer_leftovers(pid_t owner);
 
-/* Bytes that programs can get without swapping; UINT64_MAX: the kernel does not say. */
-uint64_t memory_available(void);
-
 #endif

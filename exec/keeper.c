@@ -28,9 +28,9 @@
 /* When the process started: with its number that names it for good. 0: there is none. */
 static int64_t start_of(pid_t pid)
 {
-    struct process p;
+    struct proc p;
 
-    return look_at(pid, &p) ? p.start_us : 0;
+    return procs_look(pid, &p) ? p.start_us : 0;
 }
 
 /* ---- Where later agents find it ---- */

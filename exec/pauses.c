@@ -114,7 +114,7 @@ void pauses_take(struct spawner *s, struct record *rec)
         answer_pause(s, r, 0);
     else if (s->freezer.method == EXEC_FREEZER_OFF)
         answer_pause(s, r, HAWK_EUNSUPPORTED);
-    else if (r->reason != OUTCOME_NONE || memory_available() < s->config.pause_free_mem)
+    else if (r->reason != OUTCOME_NONE || procs_memory_available() < s->config.pause_free_mem)
         answer_pause(s, r, HAWK_EBUSY);
     else if (freeze(s, r) == 0)
         (void)pauses_look(s);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-char *read_file(const char *path, size_t max, size_t *len)
+char *procs_read(const char *path, size_t max, size_t *len)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     size_t cap = 4096, n = 0;
@@ -38,7 +38,7 @@ char *read_file(const char *path, size_t max, size_t *len)
 /* Fields of /proc/PID/stat, numbered as in proc(5). The second field, a name, may contain anything. */
 enum { STAT_STATE = 3, STAT_PARENT = 4, STAT_GROUP = 5, STAT_START = 22 };
 
-bool look_at(pid_t pid, struct process *p)
+bool procs_look(pid_t pid, struct proc *p)
 {
     unsigned long long field[STAT_START + 1] = {0};
     char path[64], state = 'X';
@@ -47,7 +47,7 @@ bool look_at(pid_t pid, struct process *p)
     int n = STAT_STATE;
 
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    text = read_file(path, SIZE_MAX, &len);
+    text = procs_read(path, SIZE_MAX, &len);
     at = text ? strrchr(text, ')') : NULL;
     if (at && at[1] == ' ' && at[2]) {
         state = at[2];
@@ -57,18 +57,18 @@ bool look_at(pid_t pid, struct process *p)
     free(text);
     if (n < STAT_START)
         return false;
-    *p = (struct process){.pid = pid,
-                          .parent = (pid_t)field[STAT_PARENT],
-                          .group = (pid_t)field[STAT_GROUP],
-                          .dead = state == 'Z' || state == 'X',
-                          .stopped = state == 'T' || state == 't',
-                          .waits = state == 'D'};
+    *p = (struct proc){.pid = pid,
+                       .parent = (pid_t)field[STAT_PARENT],
+                       .group = (pid_t)field[STAT_GROUP],
+                       .dead = state == 'Z' || state == 'X',
+                       .stopped = state == 'T' || state == 't',
+                       .waits = state == 'D'};
     p->start_us =
         (int64_t)((double)(field[STAT_START] + 1) * (double)US_PER_S / (double)sysconf(_SC_CLK_TCK));
     return true;
 }
 
-void add_pids(struct pids *l, const char *list)
+void pids_add_list(struct pids *l, const char *list)
 {
     char *end;
 
@@ -82,7 +82,7 @@ void add_pids(struct pids *l, const char *list)
     }
 }
 
-void add_children(struct pids *l, pid_t pid)
+void pids_add_children(struct pids *l, pid_t pid)
 {
     char path[96];
     struct dirent *e;
@@ -96,15 +96,15 @@ void add_children(struct pids *l, pid_t pid)
         if (e->d_name[0] == '.')
             continue;
         snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)pid, e->d_name);
-        char *list = read_file(path, SIZE_MAX, &len);
-        add_pids(l, list);
+        char *list = procs_read(path, SIZE_MAX, &len);
+        pids_add_list(l, list);
         free(list);
     }
     if (d)
         closedir(d);
 }
 
-bool has_pid(const struct pids *l, pid_t pid)
+bool pids_have(const struct pids *l, pid_t pid)
 {
     for (uint32_t i = 0; i < l->n; i++)
         if (l->v[i] == pid)
@@ -116,4 +116,15 @@ void pids_free(struct pids *l)
 {
     free(l->v);
     *l = (struct pids){0};
+}
+
+uint64_t procs_memory_available(void)
+{
+    size_t len;
+    char *text = procs_read("/proc/meminfo", 4096, &len);
+    const char *at = text ? strstr(text, "MemAvailable:") : NULL;
+    uint64_t kib = at ? strtoull(at + strlen("MemAvailable:"), NULL, 10) : UINT64_MAX;
+
+    free(text);
+    return kib > UINT64_MAX / 1024 ? UINT64_MAX : kib * 1024;
 }

@@ -9,7 +9,7 @@
 
 #define PIDS_MAX 65536u /* in a struct pids; the next look finds the rest */
 
-struct process {
+struct proc {
     pid_t pid, parent, group;
     int64_t start_us; /* it began at this time or earlier (CLOCK_BOOTTIME) */
     bool dead;        /* a zombie */
@@ -23,14 +23,16 @@ struct pids {
 };
 
 /* The content of a file of /proc, at most max bytes, with a NUL behind it. NULL: it cannot be read. */
-char *read_file(const char *path, size_t max, size_t *len);
+char *procs_read(const char *path, size_t max, size_t *len);
 /* False: there is no such process. */
-bool look_at(pid_t pid, struct process *p);
+bool procs_look(pid_t pid, struct proc *p);
 /* Adds the pids in a text, which are separated by spaces. */
-void add_pids(struct pids *l, const char *list);
+void pids_add_list(struct pids *l, const char *list);
 /* Adds the children of all threads of pid. */
-void add_children(struct pids *l, pid_t pid);
-bool has_pid(const struct pids *l, pid_t pid);
+void pids_add_children(struct pids *l, pid_t pid);
+bool pids_have(const struct pids *l, pid_t pid);
 void pids_free(struct pids *l);
+/* Bytes that programs can get without swapping; UINT64_MAX: the kernel does not say. */
+uint64_t procs_memory_available(void);
 
 #endif

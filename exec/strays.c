@@ -32,7 +32,7 @@ static char *list_children(void)
     size_t len;
 
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-    return read_file(path, SIZE_MAX, &len);
+    return procs_read(path, SIZE_MAX, &len);
 }
 
 uint64_t run_number_of(pid_t pid, pid_t spawner, bool *ours)
@@ -43,7 +43,7 @@ uint64_t run_number_of(pid_t pid, pid_t spawner, bool *ours)
     size_t len;
 
     snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-    char *env = read_file(path, ENVIRONMENT_MAX, &len);
+    char *env = procs_read(path, ENVIRONMENT_MAX, &len);
     if (!env)
         return 0;
     for (const char *p = env; p < env + len; p += strlen(p) + 1) {
@@ -71,7 +71,7 @@ struct stray {
     bool here;       /* seen in this sweep */
 };
 
-static struct stray *note(struct strays *s, const struct process *p, int64_t since_us)
+static struct stray *note(struct strays *s, const struct proc *p, int64_t since_us)
 {
     struct stray *x;
 
@@ -95,14 +95,14 @@ static struct stray *note(struct strays *s, const struct process *p, int64_t sin
 
 /* Signals a descendant that is not our child. It may die, and its number may be reused, at any time. A pidfd
  * prevents that while it is open, and a process with the same start and parent is the one that we saw. */
-static void signal_descendant(pid_t pid, const struct process *seen, bool force)
+static void signal_descendant(pid_t pid, const struct proc *seen, bool force)
 {
     int fd = pidfd_open(pid, 0);
-    struct process p;
+    struct proc p;
 
     if (fd < 0)
         return;
-    if (look_at(pid, &p) && p.start_us == seen->start_us && p.parent == seen->parent) {
+    if (procs_look(pid, &p) && p.start_us == seen->start_us && p.parent == seen->parent) {
         pidfd_send_signal(fd, force ? SIGKILL : SIGTERM, NULL, 0);
         if (!force)
             pidfd_send_signal(fd, SIGCONT, NULL, 0); /* a stopped process would not see it */
@@ -120,14 +120,14 @@ static void walk(struct strays *s, const struct stray *x, enum tell tell)
 
     if (tell != TELL_NOTHING)
         kill(x->pid, SIGSTOP); /* while it is stopped, its children do not become strays */
-    add_children(&l, x->pid);
+    pids_add_children(&l, x->pid);
     for (uint32_t i = 0; i < l.n; i++) {
-        struct process p;
+        struct proc p;
 
-        if (!look_at(l.v[i], &p) || p.dead)
+        if (!procs_look(l.v[i], &p) || p.dead)
             continue;
         note(s, &p, x->since_us)->kill_at = x->kill_at;
-        add_children(&l, p.pid);
+        pids_add_children(&l, p.pid);
         if (tell != TELL_NOTHING)
             signal_descendant(p.pid, &p, tell == TELL_KILL);
     }
@@ -139,7 +139,7 @@ static void walk(struct strays *s, const struct stray *x, enum tell tell)
 }
 
 /* Decides about a child whose environment names no run. Returns when to look at it again. */
-static int64_t judge(struct strays *s, const struct stray_runs *runs, const struct process *p, int64_t now_us)
+static int64_t judge(struct strays *s, const struct stray_runs *runs, const struct proc *p, int64_t now_us)
 {
     struct stray *x = note(s, p, p->start_us);
     bool told = x->kill_at != TIME_NEVER;
@@ -157,10 +157,10 @@ static int64_t judge(struct strays *s, const struct stray_runs *runs, const stru
 /* Looks at a child of ours that leads no run's group. */
 static int64_t look_at_stray(struct strays *s, const struct stray_runs *runs, pid_t pid, int64_t now_us)
 {
-    struct process p;
+    struct proc p;
     bool ours = false;
 
-    if (!look_at(pid, &p) || p.dead || runs->is_leader(runs->arg, p.group))
+    if (!procs_look(pid, &p) || p.dead || runs->is_leader(runs->arg, p.group))
         return TIME_NEVER;
     uint64_t number = run_number_of(pid, getpid(), &ours);
     if (!number)

@@ -55,7 +55,7 @@ static pid_t spawner_here(void)
 {
     struct pids l = {0};
 
-    add_children(&l, getpid());
+    pids_add_children(&l, getpid());
     assert_int_equal(l.n, 1);
     pid_t pid = l.v[0];
     pids_free(&l);

@@ -105,12 +105,12 @@ static void note_counts(const struct fixture *f, off_t counts[4])
 static pid_t spawner_of(const struct fixture *f, uint32_t run)
 {
     char path[64], *name;
-    struct process p;
+    struct proc p;
     size_t len;
 
-    assert_true(look_at(f->v[run].pid, &p));
+    assert_true(procs_look(f->v[run].pid, &p));
     snprintf(path, sizeof path, "/proc/%d/comm", (int)p.parent);
-    name = read_file(path, 64, &len);
+    name = procs_read(path, 64, &len);
     assert_non_null(name);
     assert_string_equal(name, "hawk-spawner\n");
     free(name);
@@ -314,7 +314,7 @@ static void test_too_little_memory(void **state)
     wait_for_all(f, NULL);
     assert_int_equal(pause_run(f, 0), HAWK_EBUSY);
     wait_for_all(f, (off_t[4]){1, 1, 1, 1});
-    assert_true(memory_available() > (1u << 20));
+    assert_true(procs_memory_available() > (1u << 20));
 }
 
 static void test_a_run_resumed_at_once_runs_on(void **state)
@@ -491,9 +491,9 @@ static void test_the_spawner_dies(void **state)
 static void wait_for_thaw_or_end(const struct fixture *f, const off_t then[4])
 {
     int64_t deadline = now_us() + BOUND_US;
-    struct process p;
+    struct proc p;
 
-    while (look_at(f->v[0].pid, &p) && !p.dead && count_of(f, "leader") <= then[0]) {
+    while (procs_look(f->v[0].pid, &p) && !p.dead && count_of(f, "leader") <= then[0]) {
         if (now_us() > deadline)
             fail_msg("the task is still frozen");
         poll(NULL, 0, 2);
@@ -540,13 +540,13 @@ static pid_t watcher_of(pid_t spawner)
     struct pids l = {0};
     pid_t found = 0;
 
-    add_children(&l, spawner);
+    pids_add_children(&l, spawner);
     for (uint32_t i = 0; i < l.n; i++) {
         char path[64], *name;
         size_t len;
 
         snprintf(path, sizeof path, "/proc/%d/comm", (int)l.v[i]);
-        name = read_file(path, 64, &len);
+        name = procs_read(path, 64, &len);
         if (name && strcmp(name, "hawk-watcher\n") == 0)
             found = l.v[i];
         free(name);
