@@ -62,7 +62,8 @@ static struct job_desc *desc_again(const struct job_desc *of, const struct api_r
     return d;
 }
 
-/* The tasks that are done, as the new job takes them over. */
+/* The tasks that are done, as the new job takes them over. They name no worker, since their output is the job's that
+ * ran them. */
 static struct resubmit *done_tasks(const struct dist *d, const struct dist_job *j, const struct job_view *v)
 {
     struct resubmit *r = resubmit_new(v->done);
@@ -76,7 +77,6 @@ static struct resubmit *done_tasks(const struct dist *d, const struct dist_job *
                                                   .outcome = t.outcome,
                                                   .code = t.code,
                                                   .attempt = t.attempt,
-                                                  .worker = t.worker.v,
                                                   .wait_us = -1,
                                                   .run_us = t.run_us,
                                                   .used = t.used};

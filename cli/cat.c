@@ -31,6 +31,7 @@ struct cat {
     int exit_code;
     uint32_t silent, silent_task; /* tasks that have written nothing yet, and the first one */
     enum task_state silent_state;
+    uint32_t earlier; /* tasks that were done in the job that this one runs again */
     uint32_t missing; /* tasks without output anywhere: timers, or tasks whose files somebody removed */
     char missing_text[512];
     uint32_t first_index; /* the HAWK_TASK_INDEX of task 0 */
@@ -141,7 +142,8 @@ static void add_output(struct cat *c, int64_t task, int64_t index, uint32_t atte
 static void say_silent(const struct cat *c)
 {
     if (c->missing > 1)
-        say_error(c->s->command, "%s; and so of %u other tasks", c->missing_text, c->missing - 1);
+        say_error(c->s->command, "%s; and so of %u other task%s", c->missing_text, c->missing - 1,
+                  PLURAL(c->missing - 1));
     else if (c->missing)
         say_error(c->s->command, "%s", c->missing_text);
     if (c->cut) {
@@ -154,6 +156,10 @@ static void say_silent(const struct cat *c)
             "task %u: its output%s may be cut short: the disk it was written to was full when the task ended",
             c->first_index + c->cut_task, others);
     }
+    if (c->earlier)
+        say_warning(c->s->command,
+                    "%u task%s had been done in the job that job %s runs again, which has their output",
+                    c->earlier, PLURAL(c->earlier), JOB_TEXT(c->job));
     if (c->silent == 1)
         say_error(c->s->command, "task %u has written nothing: it is %s", c->first_index + c->silent_task,
                   show_task_state(c->silent_state));
@@ -170,6 +176,10 @@ static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_i
         wait_started(c->s, c->job, t.task, &t)) {
         c->exit_code = session_failed(c->s);
         return STOP;
+    }
+    if (!t.worker && t.state == TASK_DONE) {
+        c->earlier++;
+        return 0;
     }
     if (!t.worker || (!has_started(&t) && !task_state_final(t.state))) {
         if ((c->one || !task_state_final(t.state)) && c->silent++ == 0) {

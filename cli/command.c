@@ -5,6 +5,7 @@
 #include "template/template.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -180,8 +181,11 @@ int command_end(int exit_code)
     bool pipe = fstat(STDOUT_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
     if (errno == EPIPE || (errno == 0 && pipe))
         return exit_code;
+    bool closed = (fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY; /* as daemon/main.c leaves it */
     fprintf(stderr, "hawk: cannot write to standard output: %s\n",
-            errno ? strerror(errno) : "the disk is full");
+            closed  ? "it is closed"
+            : errno ? strerror(errno)
+                    : "the disk is full");
     return exit_code ? exit_code : HAWK_EXIT_FAILED;
 }
 

@@ -4,6 +4,7 @@
 #include "cli/session.h"
 #include "cli/show.h"
 #include "cli/spec.h"
+#include "libhawk/client.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -38,10 +39,12 @@ const struct flag exec_flags[] = {
                  "kill it if it runs longer"),
     SPEC_LIMIT_FLAGS(struct exec_options, spec),
     FLAG(TEXT, struct exec_options, spec.cwd, "cwd", 'C', "DIR", "its directory; default: the current one"),
-    FLAG(LIST, struct exec_options, spec.env, "env", 'E', "K=V",
-         "set a variable of its environment; may be repeated"),
-    FLAG(BOOL, struct exec_options, spec.clean_env, "clean-env", 0, NULL,
-         "pass only variables of --env, not those exported here"),
+    FLAG(LIST, struct exec_options, spec.env, "env", 'E', "K[=V]",
+         "set a variable of its environment, or pass one of here; may be repeated"),
+    FLAG(TEXT, struct exec_options, spec.exported, "export", 0, "ALL|NONE|NAMES",
+         "the variables of here that it gets besides those of --env; default: all under the local `hawk up`, "
+         "else " SPEC_EXPORTED),
+    FLAG(BOOL, struct exec_options, spec.clean_env, "clean-env", 0, NULL, "the same as --export NONE"),
     FLAG(BOOL, struct exec_options, spec.no_pause, "no-pause", 0, NULL, "never pause it for a short task"),
     {0},
 };
@@ -274,6 +277,8 @@ int exec_main(int argc, char **argv)
     }
     if (has_input(&o))
         o.spec.input = "-";
+    const struct client_options options = session_client(&o.common);
+    o.spec.all_env = client_finds_up(&options);
     int n;
     char **words = command_of(&o, argc - first, argv + first, &n);
     int exit_code = spec_build(argv[0], &o.spec, n, words, &d, NULL) ? EXEC_OURS : 0;

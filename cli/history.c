@@ -234,7 +234,10 @@ int history_main(int argc, char **argv)
         if (client_list_jobs(s.client, &q, &reply))
             exit_code = session_failed(&s);
         session_warn(&s);
-        if (!exit_code && o.trace)
+        if (!exit_code && o.trace && !o.out && s.mode == OUTPUT_JSON)
+            exit_code =
+                usage_error("history: a trace is no JSON: leave out --output json, or add --out FILE");
+        else if (!exit_code && o.trace)
             exit_code = write_trace(&o, &s, &reply);
         else if (!exit_code)
             print_table(&s, &reply, o.usage);

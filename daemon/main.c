@@ -168,12 +168,12 @@ static int run_command(int argc, char **argv)
 }
 
 /* The next socket or file would get the number of a closed standard descriptor, and messages would go there. So
- * /dev/null takes the number, opened for reading: writing to it fails, as before. gRPC's library opens a descriptor as
- * soon as it is loaded, so this must come first. */
+ * /dev/null takes the number, opened so that what the descriptor is for fails, as before. gRPC's library opens a
+ * descriptor as soon as it is loaded, so this must come first. */
 static void hold_standard_files(void)
 {
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
             _exit(HAWK_EXIT_FAILED); /* without /dev/null nothing works */
 }
 

@@ -14,8 +14,13 @@
 #include "libhawk/client.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 /* One worker per slot is the paper's model: partition and stealing work on one machine as well. Beyond so
@@ -28,6 +33,7 @@ struct up {
     struct attach *attach;
     struct api *api;
     struct retention_thread *retention;
+    int output_fd; /* of up.output_dir, and holds the lock on it; closed when the process ends */
     bool ready;
 };
 
@@ -131,6 +137,44 @@ static uint64_t first_seq(const char *output_dir)
     return next;
 }
 
+/* Another `hawk up` with the same directory would give its jobs the same numbers, and write over their output. So each
+ * locks its own until its process ends. If the default directory is taken, the next free one beside it is ours. A file
+ * system without locks keeps nobody out. */
+static int open_output_dir(struct up *u)
+{
+    static const char key[] = "up.output_dir";
+    struct process *p = &u->process;
+    char first[PATH_MAX], next[PATH_MAX + 16], why[400];
+
+    snprintf(first, sizeof first, "%s", p->config.up.output_dir);
+    for (unsigned i = 2;; i++) {
+        const char *dir = p->config.up.output_dir;
+
+        if (process_output_dir(p, dir, ""))
+            return HAWK_EIO;
+        u->output_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (u->output_fd < 0 || flock(u->output_fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+            break;
+        close(u->output_fd);
+        if (!config_is_default(&p->config, key)) {
+            log_error(
+                "%s: another `hawk up` keeps its tasks' output in %s: end that one (hawk down), or give "
+                "this one another directory (--output-dir DIR)",
+                key, dir);
+            return HAWK_EEXISTS;
+        }
+        snprintf(next, sizeof next, "%s-%u", first, i);
+        if (config_set(&p->config, key, next, "default, beside that of another `hawk up`", why, sizeof why)) {
+            log_error("%s", why);
+            return HAWK_EINVALID;
+        }
+    }
+    if (strcmp(p->config.up.output_dir, first) != 0)
+        log_info("another `hawk up` keeps its tasks' output in %s: that of this one is in %s", first,
+                 p->config.up.output_dir);
+    return 0;
+}
+
 static int up_start(struct up *u, const char *addr)
 {
     struct process *p = &u->process;
@@ -144,8 +188,9 @@ static int up_start(struct up *u, const char *addr)
     e.workers = e.slots < UP_WORKERS_MAX ? e.slots : UP_WORKERS_MAX;
     central_configure(c, &cc);
     cc.ids_wait_us = 0; /* nobody had an id */
-    if (process_output_dir(p, c->up.output_dir, ""))
-        return HAWK_EIO;
+    int err = open_output_dir(u);
+    if (err)
+        return err;
     if (run_as_choose(p, false, &run_as))
         return HAWK_EINVALID;
     exec_config_init(&ec, u->process.name, c->up.output_dir);
@@ -154,7 +199,7 @@ static int up_start(struct up *u, const char *addr)
     ec.pause_free_mem = c->worker.pause_free_mem;
     ec.executors = strncmp(addr, "unix:/", 6) == 0 ? addr : NULL; /* tasks run elsewhere */
     ec.orphan_grace_us = 0; /* nobody takes over what runs: the jobs end with us */
-    int err = exec_start(&exec, &ec);
+    err = exec_start(&exec, &ec);
     if (err) {
         log_error("the spawner cannot be started: %s (up.output_dir is %s)", hawk_strerror(err),
                   c->up.output_dir);

@@ -324,6 +324,8 @@ class Executor(concurrent.futures.Executor):
             with self._lock:
                 self._jobs.discard(job)
                 self._lock.notify_all()
+            if error and self._session.unreachable:
+                self._break(error, HawkError)  # what waits as well: no dist would take it
             for call in left.values():
                 self._fail(call, HawkError(error) if error else WorkerError("the call was cancelled by the cluster"))
             left.clear()
@@ -368,7 +370,7 @@ class Executor(concurrent.futures.Executor):
         with contextlib.suppress(concurrent.futures.InvalidStateError):  # the executor was ended meanwhile
             call.future.set_exception(error)
 
-    def _break(self, text):
+    def _break(self, text, kind=WorkerError):
         """No call can run any more."""
         with self._lock:
             self._broken = text
@@ -378,7 +380,7 @@ class Executor(concurrent.futures.Executor):
             self._lock.notify_all()
         for call in calls:
             if call.future.running() or call.future.set_running_or_notify_cancel():
-                self._fail(call, WorkerError(text))
+                self._fail(call, kind(text))
 
     # ---- Residents ----
 
@@ -388,7 +390,7 @@ class Executor(concurrent.futures.Executor):
             reply = self._cluster.nodes()
         except HawkError as e:
             if self._slots == 0 and not self._session.jobs:
-                self._break(str(e))
+                self._break(str(e), HawkError)
             reply = None
         with self._lock:
             self._look = min(LOOK_MAX, 2 * self._look)

@@ -13,9 +13,11 @@ STATES = {pb.JOB_PENDING: "pending", pb.JOB_WAITING: "waiting", pb.JOB_RUNNING: 
           pb.JOB_FAILED: "failed", pb.JOB_CANCELLED: "cancelled", pb.JOB_BLOCKED: "blocked",
           pb.JOB_HELD: "held"}
 FINAL = ("done", "failed", "cancelled")
+KILLED = (pb.OUTCOME_SIGNALED, pb.OUTCOME_OUT_OF_MEMORY, pb.OUTCOME_TIME_LIMIT)
 TASK_STATES = {number: name[len("TASK_"):].lower() for name, number in pb.TaskState.items()}
 TAGS = {None: pb.TAG_AUTO, "short": pb.TAG_SHORT, "long": pb.TAG_LONG}
 PAGE = 10000
+SHOWN = 20  # failed tasks that an error names
 GONE_SECONDS = 30.0
 AGAIN_SECONDS = 0.2
 
@@ -25,8 +27,9 @@ class JobFailed(HawkError):
 
     def __init__(self, job):
         bad = [task for task in job.tasks() if task.state != "done"]
-        shown = "; ".join(f"task {task.index}: {task.text}" for task in bad[:20])
-        super().__init__(f"job {job.id}: {len(bad)} tasks did not succeed: {shown}")
+        shown = "; ".join(f"task {task.index}: {task.text}" for task in bad[:SHOWN])
+        more = f"; and {len(bad) - SHOWN} others" if len(bad) > SHOWN else ""
+        super().__init__(f"job {job.id}: {len(bad)} task{'s' * (len(bad) != 1)} did not succeed: {shown}{more}")
         self.job = job
 
 
@@ -39,12 +42,14 @@ def used_by(what):
 
 
 class Task:
-    """index counts from the job's first index on; returncode is as in subprocess: negative for a signal."""
+    """index counts from the job's first index on. returncode is as in subprocess: negative for a signal, and None until
+    the task has ended, or where it has no exit status: it was cancelled, lost or not started."""
 
     def __init__(self, job, task, first):
         self.job, self.index, self._number, self._worker = job, first + task.task, task.task, task.worker
         self.state, self.worker, self.text = TASK_STATES[task.state], task.worker_name, text_of(task)
-        self.returncode = -task.code if task.outcome in (pb.OUTCOME_SIGNALED, pb.OUTCOME_OUT_OF_MEMORY) else task.code
+        exited = task.outcome == pb.OUTCOME_EXITED
+        self.returncode = task.code if exited else -task.code if task.outcome in KILLED else None
         self.seconds = task.run_us / 1e6 if task.run_us >= 0 else None
         self.used = used_by(task)
 
@@ -153,6 +158,8 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
         raise ValueError('klass is "short", "long" or None')
     if not command:
         raise ValueError("the job has no command")
+    if isinstance(inputs, (str, bytes)):
+        raise TypeError("inputs is a list, with a task for each of its values")
     if inputs is not None and count is not None:
         raise ValueError("inputs and count exclude one another: there is a task for each input")
     check_numbers(1, count=count)

@@ -58,6 +58,7 @@ class Session:
         self.generation = 0             # of streams; an earlier one's generator ends
         self.address = None
         self.closing = False
+        self.unreachable = False        # no dist has answered for TIMEOUT
         self.beat, self.heard = BEAT_DEFAULT, time.monotonic()
         self.threads = [threading.Thread(target=run, name=f"hawk-{run.__name__}", daemon=True)
                         for run in (self._receive, self._watch)]
@@ -137,6 +138,7 @@ class Session:
             try:
                 for event in stream:
                     self.heard = last_good = time.monotonic()
+                    self.unreachable = False
                     self.address, tried = address, 0
                     self._take(event)
                 error = f"{address} ended the session"
@@ -150,6 +152,7 @@ class Session:
             self.cluster.prefer_another(address)
             tried += 1
             if time.monotonic() - last_good > TIMEOUT:
+                self.unreachable = True
                 self._fail_all(f"no dist answers: {error}")
                 last_good = time.monotonic()
             if tried % len(self.cluster.contacts) == 0:
@@ -210,5 +213,9 @@ def text_of(task):
     """How a task ended, for people."""
     if task.message:
         return task.message
+    if task.outcome == pb.OUTCOME_TIME_LIMIT:
+        return "killed, time limit over"
+    if task.outcome == pb.OUTCOME_SIGNALED:
+        return f"killed by signal {task.code}"
     outcome = pb.Outcome.Name(task.outcome)[len("OUTCOME_"):].replace("_", " ").lower()
-    return f"{outcome} {task.code}" if task.code else outcome
+    return f"{outcome} {task.code}" if task.outcome == pb.OUTCOME_EXITED else outcome

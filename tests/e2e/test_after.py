@@ -156,7 +156,7 @@ def test_held_and_released():
 
 def test_failed_tasks_run_again():
     with Cluster(workers=1, slots=2) as c:
-        script = f"echo $HAWK_TASK_INDEX-$1-$MINE >> {c.dir}/ran; test $1 != b || test -e {c.dir}/mended"
+        script = f"echo $1; echo $HAWK_TASK_INDEX-$1-$MINE >> {c.dir}/ran; test $1 != b || test -e {c.dir}/mended"
         job = c.hawk("submit", "--input", "a", "b", "c", "--env", "MINE=x", "--", "sh", "-c", script, "sh",
                      check=None).stdout.strip()
         c.hawk("wait", job, check=1)
@@ -169,11 +169,30 @@ def test_failed_tasks_run_again():
         assert (j["tasks"], j["done"]) == (3, 3) and again != job, j
         assert [t["input"] for t in j["task_list"]] == ["a", "b", "c"]
         assert sorted(lines(f"{c.dir}/ran")) == ["0-a-x", "1-b-x", "1-b-x", "2-c-x"]
+        # What was done before is not this job's: neither where it ran, nor what it wrote.
+        r = c.hawk("cat", again)
+        assert r.stdout == "b\n" and f"2 tasks had been done in the job that job {again} runs again" in r.stderr, r
+        assert [t["worker_name"] is None for t in j["task_list"]] == [True, False, True], j["task_list"]
         whole = c.hawk("resubmit", job).stdout.strip()
         c.hawk("wait", whole)
         assert len(lines(f"{c.dir}/ran")) == 7
         r = c.hawk("resubmit", again, check=None)
         assert r.returncode and "all its tasks are done" in r.stderr, r.stderr
+
+
+def test_what_was_cancelled_runs_again():
+    with Cluster(workers=1, slots=2) as c:
+        job = c.hawk("submit", "--array", "1-4", "--env", "MINE=x", "--", "sh", "-c",
+                     f"echo {{}}-$MINE >> {c.dir}/ran; test -e {c.dir}/mended || sleep 600").stdout.strip()
+        wait_for("two to run", lambda: c.job(job)["running"] == 2)
+        c.hawk("cancel", job)
+        c.hawk("wait", job, check=1)
+        touch(c, "mended")
+        c.dists[0].kill()
+        restart(c)
+        again = c.hawk("resubmit", "--failed", job).stdout.strip()
+        c.hawk("wait", again)
+        assert sorted(lines(f"{c.dir}/ran"))[-4:] == ["2-x", "2-x", "3-x", "4-x"] and len(lines(f"{c.dir}/ran")) == 6
 
 
 class Waiting:

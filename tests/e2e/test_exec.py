@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 
-from hawktest import BOUND, HAWK, Cluster, run_tests, wait_for
+from hawktest import BOUND, HAWK, Cluster, Daemon, run_hawk, run_tests, user_environment, wait_for
 
 
 def start(c, *args, **more):
@@ -49,6 +49,29 @@ def test_it_is_as_if_it_ran_here():
         r = make()
         assert (r.returncode, r.stdout, r.stderr) == (0, "a\nb\njob N\n", ""), r
         assert "Error 3" in make("bad").stderr
+
+
+def test_variables_as_with_submit():
+    """The local `hawk up` runs what is exported here, as a shell would; a cluster gets what --export says."""
+    show = ("--", "sh", "-c", "echo $GREETING $1", "sh")
+    with tempfile.TemporaryDirectory() as d:
+        env = {**user_environment(d), "GREETING": "hello"}
+        up = Daemon("up", "--slots", "1", "--output-dir", f"{d}/out", env=env)
+        try:
+            up.ready()
+            assert run_hawk(env, "exec", "-n", *show).stdout == "hello\n"
+            assert run_hawk(env, "exec", "-n", "--clean-env", *show).stdout == "\n"
+            with open(f"{d}/Makefile", "w", encoding="utf-8") as f:
+                f.write("export GREETING = from make\nall:\n\t@echo $$GREETING\n")
+            r = subprocess.run(["make", "-C", d, "--no-print-directory", f"SHELL={HAWK}", ".SHELLFLAGS=exec -c"], text=True,
+                               capture_output=True, timeout=BOUND, env={**env, "MAKEFLAGS": ""})
+            assert (r.returncode, r.stdout) == (0, "from make\n"), r
+        finally:
+            up.stop()
+    with Cluster(workers=1) as c:
+        env = {**os.environ, "HAWK_DIST": c.dist_addrs[0], "GREETING": "hello"}
+        for flags, said in (((), ""), (("--export", "GREETING"), "hello"), (("--env", "GREETING"), "hello")):
+            assert run_hawk(env, "exec", "-n", *flags, *show).stdout == f"{said}\n", flags
 
 
 def test_output_comes_as_it_is_written_and_ctrl_c_cancels():

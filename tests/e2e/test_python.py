@@ -269,8 +269,10 @@ def test_no_dist_is_left():
             before, hawk._session.TIMEOUT = hawk._session.TIMEOUT, 2.0
             try:
                 c.dists[0].kill()
-                error = ex.submit(p.square, 3).exception(BOUND)
-                assert isinstance(error, hawk.HawkError) and "no dist answers" in str(error), error
+                futures = [ex.submit(p.square, i) for i in range(100)]  # more than the cluster gets at a time
+                for future in futures:
+                    error = future.exception(BOUND)
+                    assert type(error) is hawk.HawkError and "no dist answers" in str(error), error
             finally:
                 hawk._session.TIMEOUT = before
 
@@ -428,7 +430,21 @@ def test_run_and_submit():
             raise AssertionError("no timeout")
         except TimeoutError:
             pass
+        assert long.tasks()[0].returncode is None
         assert long.cancel() and long.wait(BOUND) == "cancelled" and not long.cancel()
+        assert long.tasks()[0].returncode is None
+        over = hawk.run(["sleep", "60"], time_limit=0.1, check=False).tasks()[0]
+        assert (over.returncode, over.text) == (-15, "killed, time limit over"), (over.returncode, over.text)
+        try:
+            hawk.run(["sh", "-c", "exit {}"], inputs=range(1, 23))
+            raise AssertionError("no failure")
+        except hawk.JobFailed as e:
+            assert "22 tasks did not succeed" in str(e) and str(e).endswith("task 19: exited 20; and 2 others"), e
+        try:
+            hawk.submit(["echo"], inputs="abc")
+            raise AssertionError("a task for each letter")
+        except TypeError as e:
+            assert "inputs is a list" in str(e), e
         assert hawk.run(["false"], check=False).state == "failed"
 
 

@@ -23,6 +23,13 @@ def test_one_command():
     assert r.stdout == "hello\n" and r.stderr == "", (r.stdout, r.stderr)
 
 
+def test_closed_standard_files():
+    r = subprocess.run(["sh", "-c", '"$0" run -l - -- echo <&-', HAWK], capture_output=True, text=True, timeout=BOUND)
+    assert (r.returncode, r.stdout) == (2, "") and "cannot read -: Bad file descriptor" in r.stderr, r
+    r = subprocess.run(["sh", "-c", '"$0" run -- echo hi >&-', HAWK], capture_output=True, text=True, timeout=BOUND)
+    assert r.returncode == 1 and "cannot write to standard output: it is closed" in r.stderr, r
+
+
 def test_each_line_from_stdin():
     lines = [f"line {i} with 'quotes' and \"more\"" for i in range(200)]
     r = run("-j", "4", "--each-line", "-", "--", "echo", "<{}>", input="\n".join(lines) + "\n")

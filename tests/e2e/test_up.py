@@ -53,8 +53,11 @@ def test_clients_find_it():
         assert hawk("policy", "set", "sparrow").stdout.startswith("policy sparrow (version ")
         hawk("wait", "all")
         assert json.loads(hawk("policy", "--output", "json").stdout)["name"] == "sparrow"
-        twin = Daemon("up", "--slots", "1", "--output-dir", f"{d}/out", env=env)
+        twin = Daemon("up", "--slots", "1", "--output-dir", f"{d}/out-of-twin", env=env)
         assert twin.wait() == 1 and "up.sock" in twin.text(), twin.text()
+        # Their jobs would have the same numbers.
+        twin = Daemon("up", "--slots", "1", "--socket", f"{d}/twin.sock", "--output-dir", f"{d}/out", env=env)
+        assert twin.wait() == 1 and "another `hawk up` keeps its tasks' output in" in twin.text(), twin.text()
         assert up.stop() == 0, up.text()
         # Another one does not write over what this one's tasks left.
         before = set(os.listdir(f"{d}/out"))
@@ -192,6 +195,38 @@ def test_closed_standard_files_stay_closed():
 def test_settings_of_workers_that_it_has_under_another_name():
     r = run_hawk(user_environment("/tmp"), "up", "--set", "worker.output_dir=/tmp/x", check=2)
     assert "--set up.output_dir=/tmp/x" in r.stderr, r
+
+
+def test_two_do_not_share_the_default_directory_of_output():
+    with tempfile.TemporaryDirectory() as d:
+        ups, jobs = [], []
+        try:
+            for name in ("one", "two"):
+                env = {**user_environment(d), "HAWK_DIST": f"unix:{d}/{name}.sock"}
+                ups.append(Daemon("up", "--slots", "1", "--socket", f"{d}/{name}.sock", env=env))
+                ups[-1].ready()
+                jobs.append((env, name, run_hawk(env, "submit", "--wait", "--", "echo", name).stdout.strip()))
+            for env, name, job in jobs:
+                assert run_hawk(env, "cat", job).stdout == f"{name}\n", jobs
+            assert "that of this one is in" in ups[1].text(), ups[1].text()
+        finally:
+            for up in ups:
+                up.stop()
+
+
+def test_discarded_output():
+    with tempfile.TemporaryDirectory() as d:
+        env = user_environment(d)
+        up = Daemon("up", "--slots", "1", "--output-dir", f"{d}/out", env=env)
+        try:
+            up.ready()
+            job = run_hawk(env, "submit", "--wait", "--stdout", "none", "--array", "1-2", "--", "echo", "x").stdout.strip()
+            r = run_hawk(env, "cat", job)
+            assert (r.stdout, r.stderr) == ("", ""), r
+            # A trace is no document of JSON.
+            assert "no JSON" in run_hawk(env, "history", "--trace", "--output", "json", check=2).stderr
+        finally:
+            up.stop()
 
 
 run_tests(sys.modules[__name__])
