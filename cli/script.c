@@ -114,11 +114,26 @@ static bool is_program(const char *name)
     return false;
 }
 
+/* Whether that is the name of a script, and nothing here has it. */
+static bool is_missing(const char *name)
+{
+    size_t len = strlen(name);
+    return len > 3 && strcmp(name + len - 3, ".sh") == 0 && !is_program(name);
+}
+
 int script_read(int argc, char **argv, int first, script_flags *parse, void *arg, struct script *s)
 {
     struct stat st;
     char path[PATH_MAX], *interpreter = NULL;
-    if (first >= argc || strcmp(argv[first - 1], "--") == 0 || stat(argv[first], &st) || !S_ISREG(st.st_mode))
+    if (first >= argc || strcmp(argv[first - 1], "--") == 0)
+        return 0;
+    if (stat(argv[first], &st))
+        return is_missing(argv[first])
+                   ? usage_error("%s: there is no script %s here; for a command that only "
+                                 "workers have, write -- before it",
+                                 argv[0], argv[first])
+                   : 0;
+    if (!S_ISREG(st.st_mode))
         return 0;
     FILE *f = fopen(argv[first], "re");
     if (!f)

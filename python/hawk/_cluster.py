@@ -126,6 +126,11 @@ class Cluster:
         for channel in channels.values():
             channel.close()
 
+    def failure(self, address, error):
+        """What a call there met, for people."""
+        hint = "; is `hawk up` running?" if self.local and error.code() == grpc.StatusCode.UNAVAILABLE else ""
+        return f"{address}: {error.details()}{hint}"
+
     def call_at(self, address, method, request, reply, timeout=TIMEOUT):
         call = self.channel(address).unary_unary(f"/hawk.v1.Hawk/{method}",
                                                  request_serializer=type(request).SerializeToString,
@@ -139,7 +144,7 @@ class Cluster:
             try:
                 return self.call_at(address, method, request, reply, timeout)
             except grpc.RpcError as e:
-                error = HawkError(f"{address}: {e.details()}")
+                error = HawkError(self.failure(address, e))
                 if e.code() not in ELSEWHERE or (once and "connect" not in (e.details() or "").lower()):
                     raise error from None
                 self.prefer_another(address)

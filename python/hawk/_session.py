@@ -143,7 +143,7 @@ class Session:
                     self._take(event)
                 error = f"{address} ended the session"
             except grpc.RpcError as e:
-                error = f"{address}: {e.details()}"
+                error = self.cluster.failure(address, e)
                 if e.code() in REFUSED and not self.closing:
                     self._fail_all(error)
             if self.closing:

@@ -34,6 +34,9 @@ def test_a_script_says_how_it_is_submitted():
         job = c.hawk("submit", "--", script, "y").stdout.strip()
         c.hawk("wait", job)
         assert c.hawk("cat", job).stdout == " y 0\n"
+        # One that is not here is no program of that name, unless it says so.
+        assert "there is no script nosuch.sh here" in c.hawk("submit", "nosuch.sh", check=2).stderr
+        c.hawk("submit", "--", "nosuch.sh")
         # Without such lines a script is one if its name would start nothing: from here, or because it may not be executed.
         plain = f"{d}/plain.sh"
         with open(plain, "w") as f:
