@@ -627,7 +627,7 @@ void dist_job_close(struct dist *d, struct dist_job *job, int64_t end_us)
     list_remove(&job->in_unattended);
     dist_after_close(job);
     count_out(d, job);
-    if (end_state(job) == JOB_DONE) /* another may run again */
+    if (end_state(job) != JOB_FAILED) /* it may run again */
         job_desc_forget_env(&job->desc);
     d->jobs_finished++;
     d->tasks_finished += job->desc->tasks;

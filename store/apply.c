@@ -67,7 +67,7 @@ static int forget_env(const struct place *p, const struct record_key *job,
     int64_t ago_us;
     int err;
 
-    if (end->state != JOB_DONE) /* it may run again */
+    if (end->state == JOB_FAILED) /* it may run again */
         return 0;
     err = p->ops->get(p->b, job, &old);
     if (!err && record_decode(job, span_of(&old), &m, &ago_us) == 0)
