@@ -121,9 +121,9 @@ static int write_trace(const struct history_options *o, struct session *s, struc
 /* Jobs of one user, name and class. */
 struct group {
     const char *user, *name;
-    uint32_t class, jobs, failed;
+    uint32_t class, jobs, failed, cancelled;
     uint64_t tasks;
-    double response_us;
+    double response_us;             /* of those that were not cancelled */
     int64_t cpu_us, mem_peak_bytes; /* of all tasks together; of the one that used most; 0: not known */
 };
 
@@ -138,19 +138,22 @@ static int by_name(const void *a, const void *b)
 
 static void put_group(struct text_table *t, json_t *list, const struct group *g, bool usage)
 {
-    int64_t mean_us = g->jobs ? (int64_t)(g->response_us / g->jobs) : 0;
-    json_t *one = json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I}", "name", json_text(g->name), "user",
-                            json_text(g->user), "class", show_class(g->class), "jobs", (json_int_t)g->jobs,
-                            "failed", (json_int_t)g->failed, "tasks", (json_int_t)g->tasks,
-                            "mean_response_us", (json_int_t)mean_us);
+    uint32_t ran = g->jobs - g->cancelled;
+    int64_t mean_us = ran ? (int64_t)(g->response_us / ran) : 0;
+    json_t *one =
+        json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:o}", "name", json_text(g->name), "user",
+                  json_text(g->user), "class", show_class(g->class), "jobs", (json_int_t)g->jobs, "failed",
+                  (json_int_t)g->failed, "cancelled", (json_int_t)g->cancelled, "tasks", (json_int_t)g->tasks,
+                  "mean_response_us", ran ? json_integer(mean_us) : json_null());
     json_array_append_new(list, one);
     table_cell(t, "%s", CLEAN(g->name));
     table_cell(t, "%s", CLEAN(g->user));
     table_cell(t, "%s", show_class(g->class));
     table_cell(t, "%u", g->jobs);
     table_cell(t, "%u", g->failed);
+    table_cell(t, "%u", g->cancelled);
     table_cell(t, "%" PRIu64, g->tasks);
-    table_cell(t, "%s", DURATION(mean_us));
+    table_cell(t, "%s", ran ? DURATION(mean_us) : "-");
     if (!usage)
         return;
     json_object_set_new(one, "cpu_us", known_json(g->cpu_us));
@@ -167,8 +170,9 @@ static void add_job(struct group *g, const struct api_job *j)
     g->class = j->class;
     g->jobs++;
     g->failed += j->state == JOB_FAILED;
+    g->cancelled += j->state == JOB_CANCELLED;
     g->tasks += j->tasks;
-    g->response_us += (double)j->response_us;
+    g->response_us += j->state == JOB_CANCELLED ? 0 : (double)j->response_us;
     g->cpu_us += j->cpu_us;
     g->mem_peak_bytes = j->mem_peak_bytes > g->mem_peak_bytes ? j->mem_peak_bytes : g->mem_peak_bytes;
 }
@@ -200,7 +204,7 @@ static void print_table(struct session *s, struct api_list_jobs_reply *reply, bo
 {
     struct text_table t = {0};
     json_t *list = json_array();
-    table_columns(&t, "NAME", "?USER", "CLASS", ">JOBS", ">FAILED", ">TASKS", ">MEAN-RESPONSE",
+    table_columns(&t, "NAME", "?USER", "CLASS", ">JOBS", ">FAILED", "?>CANCELLED", ">TASKS", ">MEAN-RESPONSE",
                   usage ? ">CPU" : NULL, ">PEAK-MEM", NULL);
     if (reply->jobs_n)
         qsort(reply->jobs, reply->jobs_n, sizeof *reply->jobs, by_name);

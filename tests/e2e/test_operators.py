@@ -42,7 +42,11 @@ def test_history_is_a_trace_that_sim_sweeps():
         assert len({n["user"] for n in names.values()}) == 1 and names["a", "short"]["user"], names
         assert "MEAN-RESPONSE" in c.hawk("history").stdout
         c.hawk("history", "--out", "x", check=2)
+        # How long a job took that was cancelled says nothing.
         c.hawk("cancel", running)
+        c.hawk("wait", running, check=1)
+        one, = [n for n in c.json("history")["names"] if n["name"].startswith("sleep")]
+        assert (one["jobs"], one["failed"], one["cancelled"], one["mean_response_us"]) == (1, 0, 1, None), one
 
 
 def test_a_worker_without_work_stops():
