@@ -83,6 +83,7 @@ int client_open(struct client **out, const struct client_options *o)
     const char *contacts = o->join_dir ? found : client_find_contacts(o, &origin, found, sizeof found);
     if (!contacts)
         return client_no_contacts(client, origin);
+    client->local_up = client_origin_is_up(origin);
     int err = client_find_token(client, o->token_file);
     if (!err && o->join_dir) {
         origin = "--join-dir";
@@ -552,6 +553,18 @@ int client_list_nodes(struct client *client, struct api_list_nodes_reply *reply)
 }
 
 bool client_is_embedded(const struct client *client) { return client->nodes.embedded; }
+
+bool client_up_has_stopped(struct client *client)
+{
+    const char *addr = channel_addr(client_contact(client));
+
+    if (!(client->nodes.embedded || client->local_up) || !addr_is_unix(addr) ||
+        access(addr + strlen("unix:"), F_OK) == 0 || errno != ENOENT)
+        return false;
+    (void)client_fail(client, HAWK_EUNAVAILABLE, "`hawk up` at %s has stopped: its jobs have ended with it",
+                      addr);
+    return true;
+}
 
 int client_stats(struct client *client, struct api_get_stats_reply *reply)
 {

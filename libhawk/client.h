@@ -63,6 +63,9 @@ HAWK_MUST_USE int client_set_policy(struct client *client, const struct api_set_
 /* Whether a job was submitted to `hawk up`, the whole cluster in one process: by the list of nodes that
  * client_submit read. */
 bool client_is_embedded(const struct client *client);
+/* Whether the client's cluster was a `hawk up` that has stopped in good order, which removes its socket: its jobs have
+ * ended with it. Then sets the client's error. */
+bool client_up_has_stopped(struct client *client);
 
 /* From now on the client asks central alone, whatever becomes of the dists. For commands that take nodes
  * out of service. */

@@ -31,6 +31,7 @@ struct client {
     struct channel *nodes_from; /* who listed them */
     int64_t nodes_at_us;        /* when; -1: not yet */
     int64_t timeout_us;
+    bool local_up;           /* it was found as the local `hawk up` */
     bool at_central;         /* the contact is central: client_use_central */
     struct client_job *jobs; /* by id */
     bool untouched;          /* the last failed call reached no handler, or was refused: it changed nothing */
@@ -49,6 +50,7 @@ HAWK_MUST_USE int client_find_join_dir(struct client *client, const char *dir, c
 /* Finds the addresses to contact, in the order that docs/reference/commands.md states; buf holds them if they must be
  * put together. *origin says where they are from. NULL: there is no cluster; client_no_contacts then says so. */
 const char *client_find_contacts(const struct client_options *o, const char **origin, char *buf, size_t size);
+bool client_origin_is_up(const char *origin); /* the local `hawk up` */
 int client_no_contacts(struct client *client, const char *origin);
 /* Keeps the error of a call to ch; sets client->untouched. The error is HAWK_EUNAVAILABLE when the node is
  * going away in any way. */

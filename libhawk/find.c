@@ -177,6 +177,8 @@ int client_no_contacts(struct client *client, const char *origin)
                        "no cluster found: start one with `hawk up`, or name a dist with --dist or HAWK_DIST");
 }
 
+bool client_origin_is_up(const char *origin) { return origin == local_up; }
+
 bool client_finds_up(const struct client_options *o)
 {
     char found[LOGIN_DIST_MAX];

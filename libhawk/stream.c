@@ -399,7 +399,7 @@ static void find_home(struct streams *ss)
     int64_t now = loop_now(ss->client->loop);
     if (list_empty(&ss->homeless) || (!ss->current && now < ss->retry_us))
         return;
-    if (!ss->current && now >= ss->give_up_us) {
+    if (!ss->current && (now >= ss->give_up_us || client_up_has_stopped(ss->client))) {
         give_up(ss, HAWK_EUNAVAILABLE);
         return;
     }

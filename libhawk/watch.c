@@ -252,7 +252,7 @@ static int go_on_moving(struct watched *j)
     if (to)
         return move_to(j, to);
     int err = stream_failed(j, j->said ? j->said : j->ch);
-    if (loop_now(client->loop) >= j->give_up_us)
+    if (client_up_has_stopped(client) || loop_now(client->loop) >= j->give_up_us)
         return err;
     warn_away(client, client->error);
     j->moving = false;
@@ -342,6 +342,8 @@ static int mend_others(struct watched *j, struct channel *asked)
             "job %s cannot be waited for: no dist has it any more, only central, which cancels it unless "
             "one claims it (`hawk explain %s`)",
             id, id);
+    if (client_up_has_stopped(client))
+        return HAWK_EUNAVAILABLE;
     if (!*j->away)
         return stream_failed(j, asked); /* asking others has overwritten the text */
     if (j->give_up_us == TIME_NEVER)

@@ -131,6 +131,10 @@ class Cluster:
         hint = "; is `hawk up` running?" if self.local and error.code() == grpc.StatusCode.UNAVAILABLE else ""
         return f"{address}: {error.details()}{hint}"
 
+    def up_has_stopped(self):
+        """Whether this was a `hawk up` that has stopped in good order: it removes its socket, and its jobs are gone."""
+        return self.local and not os.path.exists(self.contacts[0][len("unix:"):])
+
     def call_at(self, address, method, request, reply, timeout=TIMEOUT):
         call = self.channel(address).unary_unary(f"/hawk.v1.Hawk/{method}",
                                                  request_serializer=type(request).SerializeToString,

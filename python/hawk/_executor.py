@@ -445,14 +445,14 @@ class Executor(concurrent.futures.Executor):
             try:
                 told = self._cluster.output(job.job, task.task, task.worker, stderr=True)
                 told = told.decode(errors="replace").strip()[-STDERR_SHOWN:]
-            except HawkError as e:
+            except (HawkError, ValueError) as e:  # gRPC's ValueError: the executor was ended meanwhile
                 told = str(e)
             error = told if task.code == EXIT_VERSION else \
                 f"no Python process could be started ({self._python}: {text_of(task)}): {told}"
         with self._lock:
             serves = self._served > 0
         if not serves and not self._shut_and_empty():
-            self._break(error)
+            self._break(error, HawkError if self._session.unreachable else WorkerError)
 
     def _shut_and_empty(self):
         with self._lock:

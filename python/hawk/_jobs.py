@@ -108,15 +108,18 @@ class Job:
                 if e.code() == grpc.StatusCode.DEADLINE_EXCEEDED and left is not None:
                     continue
                 gone = gone or time.monotonic()
-                if e.code() not in ELSEWHERE or time.monotonic() - gone > GONE_SECONDS:
+                if e.code() not in ELSEWHERE or self._is_given_up(gone):
                     raise HawkError(f"job {self.id}: {e.details()}") from None
                 time.sleep(AGAIN_SECONDS)
             except HawkError:
                 gone = gone or time.monotonic()
-                if time.monotonic() - gone > GONE_SECONDS:
+                if self._is_given_up(gone):
                     raise
                 time.sleep(AGAIN_SECONDS)
         return self._ended
+
+    def _is_given_up(self, gone):
+        return time.monotonic() - gone > GONE_SECONDS or self._cluster.up_has_stopped()
 
     def _watch(self, timeout):
         channel = self._cluster.channel(self._cluster.dist_of(self.id))

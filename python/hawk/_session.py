@@ -151,7 +151,7 @@ class Session:
             self._end_stream()
             self.cluster.prefer_another(address)
             tried += 1
-            if time.monotonic() - last_good > TIMEOUT:
+            if time.monotonic() - last_good > TIMEOUT or self.cluster.up_has_stopped():
                 self.unreachable = True
                 self._fail_all(f"no dist answers: {error}")
                 last_good = time.monotonic()

@@ -277,6 +277,27 @@ def test_no_dist_is_left():
                 hawk._session.TIMEOUT = before
 
 
+def test_hawk_up_is_stopped():
+    """Its jobs have ended with it: nobody waits for it to come back."""
+    from hawk import _jobs, _session
+    before = _session.TIMEOUT, _jobs.GONE_SECONDS
+    _session.TIMEOUT = _jobs.GONE_SECONDS = 10 * BOUND
+    try:
+        with p.up() as daemon, hawk.Executor() as ex:
+            job, future = hawk.submit(["sleep", "600"]), ex.submit(time.sleep, 600)
+            wait_for("both to run", lambda: job.state == "running" and future.running())
+            daemon.stop()
+            error = future.exception(BOUND)
+            assert type(error) is hawk.HawkError, repr(error)
+            try:
+                job.wait(BOUND)
+                raise AssertionError("it has ended?")
+            except hawk.HawkError as e:
+                assert "is `hawk up` running?" in str(e), e
+    finally:
+        _session.TIMEOUT, _jobs.GONE_SECONDS = before
+
+
 def test_a_process_dies():
     with p.up(), tempfile.TemporaryDirectory() as d, hawk.Executor() as ex:
         list(ex.map(p.who, [0.05] * 4))

@@ -145,6 +145,25 @@ def test_who_waits_is_told_that_the_cluster_is_gone():
         assert f"job {job}: how it ended is not known" in told and "is `hawk up` running?" in told, told
 
 
+def test_who_waits_ends_when_it_is_stopped():
+    """Its jobs have ended with it: nobody is to wait for it to come back."""
+    with tempfile.TemporaryDirectory() as d:
+        env = user_environment(d)
+        up = Daemon("up", "--slots", "3", "--output-dir", f"{d}/out", env=env)
+        up.ready()
+        job = run_hawk(env, "submit", "--", "sleep", "600").stdout.strip()
+        words = (("wait", job), ("submit", "--wait", "--", "sleep", "600"), ("exec", "-n", "--", "sleep", "600"))
+        waiting = [subprocess.Popen([HAWK, *w[:1], "--timeout", "1h", *w[1:]], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.PIPE, text=True, env=env) for w in words]
+        wait_for("all to run", lambda: sum(j["running"] for j in json.loads(
+            run_hawk(env, "jobs", "--output", "json").stdout)["jobs"]) == 3)
+        run_hawk(env, "down", "--yes")
+        for p in waiting:
+            told = p.communicate(timeout=BOUND)[1]
+            assert p.returncode in (3, 125) and "has stopped: its jobs have ended with it" in told, (p.args, told)
+        up.wait()
+
+
 def test_who_is_refused_by_central_is_not_sent_to_limits_of_the_dist_alone():
     with tempfile.TemporaryDirectory() as d:
         env = user_environment(d)
