@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "exec/exec.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -91,7 +92,7 @@ static void fail_unread(struct api_tail *t, const struct file_read *r, bool open
     else
         api_fail(t->call, HAWK_ENOT_FOUND, "task %u of job %s left no %s here: %s: %s", t->request.task,
                  job_id_format(id, t->request.job), t->request.stderr ? "stderr" : "stdout", t->path,
-                 strerror(r->err));
+                 r->err == EINVAL || r->err == ELOOP ? "it is no regular file" : strerror(r->err));
     tail_end(t);
 }
 

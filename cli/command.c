@@ -169,6 +169,19 @@ void command_list(FILE *out, const struct command *table)
         fprintf(out, "  %-*s  %s\n", width, c->name, c->help);
 }
 
+/* As daemon/main.c leaves it. */
+static bool stdout_is_closed(void) { return (fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY; }
+
+int command_may_print(const char *command)
+{
+    if (!stdout_is_closed())
+        return 0;
+    fprintf(stderr,
+            "hawk: %s: standard output is closed, and the job's id would be lost: nothing is submitted\n",
+            command);
+    return HAWK_EXIT_FAILED;
+}
+
 int command_end(int exit_code)
 {
     struct stat st;
@@ -181,11 +194,10 @@ int command_end(int exit_code)
     bool pipe = fstat(STDOUT_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
     if (errno == EPIPE || (errno == 0 && pipe))
         return exit_code;
-    bool closed = (fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY; /* as daemon/main.c leaves it */
     fprintf(stderr, "hawk: cannot write to standard output: %s\n",
-            closed  ? "it is closed"
-            : errno ? strerror(errno)
-                    : "the disk is full");
+            stdout_is_closed() ? "it is closed"
+            : errno            ? strerror(errno)
+                               : "the disk is full");
     return exit_code ? exit_code : HAWK_EXIT_FAILED;
 }
 

@@ -108,6 +108,8 @@ int command_run(const struct command *c, int argc, char **argv);
  * any. It checks whether all output got to stdout: a full disk is reported and makes a success
  * HAWK_EXIT_FAILED; a reader that went away has seen enough. */
 int command_end(int exit_code);
+/* 0; or, after a message, HAWK_EXIT_FAILED: standard output is closed. For commands whose id would be lost. */
+int command_may_print(const char *command);
 
 /* Reads flags of both tables (each NULL, or ended by a NULL name) from argv[1..] into opts. It stops at
  * "--" (skipped) or, with stop_early, at the first argument that is no flag. Otherwise flags and arguments

@@ -75,6 +75,9 @@ int resubmit_main(int argc, char **argv)
     int first = flags_parse(argv[0], resubmit_flags, common_flags, false, argc, argv, &o);
     if (first < 0)
         return -first;
+    int exit_code = command_may_print(argv[0]);
+    if (exit_code)
+        return exit_code;
     return session_each(argv[0], &o.common, argc - first, argv + first,
                         &(struct each_job){.list = "jobs", .job = resubmit_one, .arg = &o});
 }

@@ -114,8 +114,8 @@ static bool is_program(const char *name)
     return false;
 }
 
-/* Whether that is the name of a script, and nothing here has it. */
-static bool is_missing(const char *name)
+/* Whether that is the name of a script, and of no program: it would be looked for in vain. */
+static bool is_no_program(const char *name)
 {
     size_t len = strlen(name);
     return len > 3 && strcmp(name + len - 3, ".sh") == 0 && !is_program(name);
@@ -128,13 +128,14 @@ int script_read(int argc, char **argv, int first, script_flags *parse, void *arg
     if (first >= argc || strcmp(argv[first - 1], "--") == 0)
         return 0;
     if (stat(argv[first], &st))
-        return is_missing(argv[first])
-                   ? usage_error("%s: there is no script %s here; for a command that only "
-                                 "workers have, write -- before it",
-                                 argv[0], argv[first])
+        return is_no_program(argv[first])
+                   ? usage_error(
+                         "%s: there is no script %s here; for a command that only workers have, write -- "
+                         "before it",
+                         argv[0], argv[first])
                    : 0;
     if (!S_ISREG(st.st_mode))
-        return 0;
+        return is_no_program(argv[first]) ? usage_error("%s: %s is no file", argv[0], argv[first]) : 0;
     FILE *f = fopen(argv[first], "re");
     if (!f)
         return 0;
@@ -144,6 +145,9 @@ int script_read(int argc, char **argv, int first, script_flags *parse, void *arg
     if (!exit_code && script && (!interpreter || !realpath(argv[first], path))) {
         exit_code = usage_error("%s: %s has " MARK " lines, and does not begin with a line like #!/bin/sh",
                                 argv[0], argv[first]);
+    } else if (!exit_code && !script && is_no_program(argv[first])) {
+        exit_code = usage_error("%s: %s is no script: it does not begin with a line like #!/bin/sh", argv[0],
+                                argv[first]);
     } else if (!exit_code && script) {
         s->first = s->argc;
         (void)add_words(s, interpreter);

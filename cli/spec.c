@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -109,7 +110,7 @@ static bool is_exported(const struct spec_options *o, const char *entry)
     /* The cluster's token is for clients and not for tasks. Malformed entries exist: `env` keeps them. */
     if (!strchr(entry, '=') || *entry == '=' || strncmp(entry, "HAWK_TOKEN", 10) == 0)
         return false;
-    return strcmp(which, "ALL") == 0 || (strcmp(which, "NONE") != 0 && lists(which, entry));
+    return strcasecmp(which, "ALL") == 0 || (strcasecmp(which, "NONE") != 0 && lists(which, entry));
 }
 
 /* The entry of our environment for a name; NULL: it is not set here. */
@@ -124,6 +125,9 @@ static const char *entry_of(const char *name)
 static int use_env(const char *command, const struct spec_options *o, const struct inputs *in,
                    struct job_desc *d)
 {
+    if (o->exported && strchr(o->exported, '='))
+        return usage_error("%s: --export takes names: a value is set by --env, as in --env %.*s", command,
+                           (int)strcspn(o->exported, ","), o->exported);
     for (char **e = environ; *e; e++)
         if (is_exported(o, *e) && !overridden(*e, &o->env, 0))
             strings_add(&d->env, *e);

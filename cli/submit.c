@@ -166,6 +166,8 @@ int submit_main(int argc, char **argv)
     int first = read_flags(&argc, &argv, &script, &o);
     if (first < 0)
         exit_code = -first;
+    if (!exit_code)
+        exit_code = command_may_print(argv[0]);
     /* The local `hawk up` runs tasks here, and for us. */
     const struct client_options options = session_client(&o.common);
     o.spec.all_env = client_finds_up(&options);

@@ -330,6 +330,7 @@ bool embedded_is_up(const struct embedded *e)
 }
 
 const struct dist *embedded_dist(const struct embedded *e) { return &e->dist; }
+uint64_t embedded_next_seq(const struct embedded *e) { return e->dist.next_seq; }
 const struct central *embedded_central(const struct embedded *e) { return e->central; }
 const struct worker *embedded_worker(const struct embedded *e) { return &e->workers[0]; }
 uint32_t embedded_workers(const struct embedded *e) { return e->workers_n; }

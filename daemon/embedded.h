@@ -37,6 +37,7 @@ void embedded_feed(struct embedded *e, enum role to, const struct msg *m);
 /* Whether the dist knows every worker and has a stream to it. */
 bool embedded_is_up(const struct embedded *e);
 const struct dist *embedded_dist(const struct embedded *e);
+uint64_t embedded_next_seq(const struct embedded *e); /* of the next job's id */
 const struct central *embedded_central(const struct embedded *e);
 uint32_t embedded_workers(
     const struct embedded *e); /* their number; embedded_worker() is the first one of the array */

@@ -207,7 +207,8 @@ static bool holds_output_alone(const char *dir, char other[NAME_MAX + 1])
     job_id_t job;
     bool alone = d != NULL;
     for (struct dirent *e; alone && (e = readdir(d));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && job_id_parse(e->d_name, &job)) {
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
+            strcmp(e->d_name, PROCESS_NUMBERS) != 0 && job_id_parse(e->d_name, &job)) {
             snprintf(other, NAME_MAX + 1, "%s", e->d_name);
             alone = false;
         }

@@ -12,6 +12,7 @@
 
 /* The exit code of a daemon that could not start or go on. */
 #define PROCESS_FAILED 1
+#define PROCESS_NUMBERS ".numbers" /* in up.output_dir: the number of the next job's id */
 
 struct metrics;
 

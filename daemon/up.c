@@ -3,6 +3,7 @@
 #include "api/attach.h"
 #include "base/entropy.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "daemon/commands.h"
 #include "daemon/embedded.h"
 #include "daemon/journal.h"
@@ -16,6 +17,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -26,6 +28,8 @@
 /* One worker per slot is the paper's model: partition and stealing work on one machine as well. Beyond so
  * many slots, workers get several each. */
 #define UP_WORKERS_MAX 256u
+/* Job numbers that a process which is killed may have given out. */
+#define NUMBERS_AHEAD 1000000u
 
 struct up {
     struct process process;
@@ -33,7 +37,8 @@ struct up {
     struct attach *attach;
     struct api *api;
     struct retention_thread *retention;
-    int output_fd; /* of up.output_dir, and holds the lock on it; closed when the process ends */
+    int numbers_fd; /* PROCESS_NUMBERS in up.output_dir, locked until the process ends; -1: there is none */
+    uint64_t first_seq;
     bool ready;
 };
 
@@ -122,8 +127,10 @@ static int socket_address(const struct config *c, char *addr, size_t size)
     return 0;
 }
 
-/* Job numbers go on after those that have a directory there, so that no output of earlier clusters is overwritten. */
-static uint64_t first_seq(const char *output_dir)
+/* ---- The directory of output, and job numbers ---- */
+
+/* The number behind those that have a directory there. */
+static uint64_t after_all_dirs(const char *output_dir)
 {
     uint64_t next = 1;
     DIR *dir = opendir(output_dir);
@@ -137,9 +144,55 @@ static uint64_t first_seq(const char *output_dir)
     return next;
 }
 
-/* Another `hawk up` with the same directory would give its jobs the same numbers, and write over their output. So each
- * locks its own until its process ends. If the default directory is taken, the next free one beside it is ours. A file
- * system without locks keeps nobody out. */
+/* Notes the number with which the next process goes on. */
+static void note_numbers(const struct up *u, uint64_t next)
+{
+    char text[32];
+    int n = snprintf(text, sizeof text, "%020" PRIu64 "\n", next);
+    if (pwrite(u->numbers_fd, text, (size_t)n, 0) != n)
+        log_warn("%s/" PROCESS_NUMBERS " cannot be written: %s: after a crash job numbers may come again",
+                 u->process.config.up.output_dir, strerror(errno));
+}
+
+/* Job numbers go on after those of earlier processes: nobody who still asks for one of their jobs is to get another,
+ * and no output is written over. A process that is killed cannot say how many it gave out, so it notes many ahead. */
+static void read_numbers(struct up *u)
+{
+    char text[32] = "";
+    uint64_t noted = 0;
+    ssize_t n = pread(u->numbers_fd, text, sizeof text - 1, 0);
+    text[strcspn(text, "\n")] = '\0';
+    if (n > 0 && u64_parse(text, 1, JOB_SEQ_MAX, &noted))
+        log_warn("%s/" PROCESS_NUMBERS " has no number: job numbers go on after those that left output",
+                 u->process.config.up.output_dir);
+    u->first_seq = after_all_dirs(u->process.config.up.output_dir);
+    if (noted > u->first_seq)
+        u->first_seq = noted;
+    note_numbers(u, u->first_seq + NUMBERS_AHEAD);
+}
+
+/* Opens the file of job numbers, and locks it: two processes with one directory would give their jobs the same numbers.
+ * False: another process has it. */
+static bool lock_numbers(struct up *u)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/" PROCESS_NUMBERS, u->process.config.up.output_dir);
+    u->numbers_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (u->numbers_fd < 0) {
+        log_warn("%s cannot be opened: %s: job numbers go on after those that left output", path,
+                 strerror(errno));
+        u->first_seq = after_all_dirs(u->process.config.up.output_dir);
+    } else if (flock(u->numbers_fd, LOCK_EX | LOCK_NB) == 0 ||
+               errno != EWOULDBLOCK) { /* some have no locks */
+        read_numbers(u);
+    } else {
+        close(u->numbers_fd);
+        return false;
+    }
+    return true;
+}
+
+/* If another `hawk up` has the default directory, the next free one beside it is ours. */
 static int open_output_dir(struct up *u)
 {
     static const char key[] = "up.output_dir";
@@ -148,19 +201,15 @@ static int open_output_dir(struct up *u)
 
     snprintf(first, sizeof first, "%s", p->config.up.output_dir);
     for (unsigned i = 2;; i++) {
-        const char *dir = p->config.up.output_dir;
-
-        if (process_output_dir(p, dir, ""))
+        if (process_output_dir(p, p->config.up.output_dir, ""))
             return HAWK_EIO;
-        u->output_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (u->output_fd < 0 || flock(u->output_fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        if (lock_numbers(u))
             break;
-        close(u->output_fd);
         if (!config_is_default(&p->config, key)) {
             log_error(
                 "%s: another `hawk up` keeps its tasks' output in %s: end that one (hawk down), or give "
                 "this one another directory (--output-dir DIR)",
-                key, dir);
+                key, p->config.up.output_dir);
             return HAWK_EEXISTS;
         }
         snprintf(next, sizeof next, "%s-%u", first, i);
@@ -174,6 +223,8 @@ static int open_output_dir(struct up *u)
                  p->config.up.output_dir);
     return 0;
 }
+
+/* ---- Life ---- */
 
 static int up_start(struct up *u, const char *addr)
 {
@@ -211,7 +262,7 @@ static int up_start(struct up *u, const char *addr)
         return err;
     }
     e.addr = server_addr(p->server, 0);
-    e.first_seq = first_seq(c->up.output_dir);
+    e.first_seq = u->first_seq;
     e.central = &cc;
     e.client_grace_us = c->up.client_grace;
     e.pause = pausing_configured(c);
@@ -273,6 +324,8 @@ int up_main(int argc, char **argv)
     if (u.cluster)
         embedded_set_apps(u.cluster, NULL);
     attach_free(u.attach);
+    if (u.cluster && u.numbers_fd >= 0)
+        note_numbers(&u, embedded_next_seq(u.cluster));
     embedded_free(u.cluster);
     return process_free(&u.process);
 }

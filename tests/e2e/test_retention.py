@@ -13,7 +13,7 @@ DAY = 86400
 
 
 def jobs_in(d):
-    return sorted(os.listdir(d))
+    return sorted(n for n in os.listdir(d) if not n.startswith("."))
 
 
 def make_older(d, seconds):

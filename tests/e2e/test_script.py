@@ -1,9 +1,10 @@
 """hawk submit job.sh: flags that stand in the script."""
 import os
+import subprocess
 import sys
 import tempfile
 
-from hawktest import Cluster, run_tests
+from hawktest import BOUND, HAWK, Cluster, run_tests
 
 SCRIPT = """#!/bin/sh -e
 
@@ -37,6 +38,15 @@ def test_a_script_says_how_it_is_submitted():
         # One that is not here is no program of that name, unless it says so.
         assert "there is no script nosuch.sh here" in c.hawk("submit", "nosuch.sh", check=2).stderr
         c.hawk("submit", "--", "nosuch.sh")
+        os.mkdir(f"{d}/dir.sh")
+        open(f"{d}/empty.sh", "w").close()
+        for name, why in (("dir.sh", "is no file"), ("empty.sh", "does not begin with a line like #!/bin/sh")):
+            assert why in c.hawk("submit", name, cwd=d, check=2).stderr, name
+        # Its id would be lost.
+        r = subprocess.run(["sh", "-c", '"$0" submit -- touch "$1" >&-', HAWK, f"{d}/ran"], capture_output=True, text=True,
+                           timeout=BOUND, env={**os.environ, "HAWK_DIST": c.dist_addrs[0]})
+        assert r.returncode == 1 and "nothing is submitted" in r.stderr, r
+        assert "--env A=1" in c.hawk("submit", "--export", "A=1,B", "--", "true", check=2).stderr
         # Without such lines a script is one if its name would start nothing: from here, or because it may not be executed.
         plain = f"{d}/plain.sh"
         with open(plain, "w") as f:

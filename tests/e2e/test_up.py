@@ -233,6 +233,43 @@ def test_two_do_not_share_the_default_directory_of_output():
                 up.stop()
 
 
+def test_numbers_are_not_given_out_again():
+    """Whoever asks for a job of an earlier `hawk up` does not get another one."""
+    with tempfile.TemporaryDirectory() as d:
+        env = user_environment(d)
+        numbers = []
+        for end in ("kill", "stop", "stop"):
+            up = Daemon("up", "--slots", "1", "--output-dir", f"{d}/out", env=env)
+            up.ready()
+            # Neither leaves output: what waits, and what discards it.
+            numbers += [run_hawk(env, "submit", "--stdout", "none", "--stderr", "none", "--", "sleep", "600").stdout
+                        for _ in range(2)]
+            getattr(up, end)()
+        assert len(set(numbers)) == 6, numbers
+        numbers = [int(n.split(".")[1]) for n in numbers]
+        assert numbers == sorted(numbers) and numbers[5] == numbers[2] + 3, numbers
+        os.unlink(f"{d}/out/.numbers")
+        os.symlink("/etc/passwd", f"{d}/out/.numbers")
+        up = Daemon("up", "--slots", "1", "--output-dir", f"{d}/out", env=env)
+        up.ready()
+        up.stop()
+        assert ".numbers cannot be opened" in up.text(), up.text()
+
+
+def test_cat_shows_output_alone():
+    with tempfile.TemporaryDirectory() as d:
+        env = user_environment(d)
+        up = Daemon("up", "--slots", "1", "--output-dir", f"{d}/out", env=env)
+        try:
+            up.ready()
+            for path in ("/dev/stdout", "/proc/self/fd/2", "/dev/zero"):
+                job = run_hawk(env, "submit", "--wait", "--stdout", path, "--", "true").stdout.strip()
+                r = run_hawk(env, "cat", job, check=3)
+                assert r.stdout == "" and "it is no regular file" in r.stderr, (path, r)
+        finally:
+            up.stop()
+
+
 def test_discarded_output():
     with tempfile.TemporaryDirectory() as d:
         env = user_environment(d)

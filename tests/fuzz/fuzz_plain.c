@@ -16,7 +16,7 @@
 static struct taken {
     struct plain *p; /* NULL: it has been freed */
     bool late;       /* messages are asked for between turns */
-    unsigned heads, messages, overs;
+    unsigned heads, messages, overs, empty;
     uint64_t sum; /* of the messages' bytes and places */
 } taken;
 
@@ -76,6 +76,7 @@ static struct taken expect(const uint8_t *data, size_t size)
             break;
         if (t.heads) {
             t.messages++;
+            t.empty += len == 0;
             t.sum = add(t.sum, body, len);
         }
         t.heads = 1;
@@ -117,7 +118,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int i = 0; i < 2 * (int)size && taken.p; i++)
         turn(l);
     struct taken want = expect(data + 1, size ? size - 1 : 0);
-    CHECK(taken.heads == want.heads && taken.messages == want.messages && taken.sum == want.sum);
+    /* Who sends more empty messages at once may be cut off, which depends on the time (frames.h). */
+    if (want.empty <= FRAMES_CONTROL_UNPROVEN)
+        CHECK(taken.messages == want.messages && taken.sum == want.sum);
+    CHECK(taken.heads == want.heads && taken.messages <= want.messages);
     close(fds[1]);
     for (int i = 0; i < TURNS_MAX && taken.p; i++)
         turn(l);
