@@ -43,7 +43,8 @@ const struct flag exec_flags[] = {
          "set a variable of its environment, or pass one of here; may be repeated"),
     FLAG(TEXT, struct exec_options, spec.exported, "export", 0, "ALL|NONE|NAMES",
          "the variables of here that it gets besides those of --env; default: all under the local `hawk up`, "
-         "else " SPEC_EXPORTED),
+         "else "
+         "those that `hawk submit` passes"),
     FLAG(BOOL, struct exec_options, spec.clean_env, "clean-env", 0, NULL, "the same as --export NONE"),
     FLAG(BOOL, struct exec_options, spec.no_pause, "no-pause", 0, NULL, "never pause it for a short task"),
     {0},
