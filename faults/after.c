@@ -154,7 +154,7 @@ void cluster_on_hold_set(struct cluster *c, uint32_t ep, const struct msg_hold_s
         return;
     if (j->holds_unanswered > 0)
         j->holds_unanswered--;
-    if (j->wants_hold)
+    if (j->wants_hold && j->holds_unanswered == 0)
         j->held_life = cluster_dist_of(c, ep)->life;
 }
 
