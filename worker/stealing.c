@@ -90,6 +90,7 @@ static struct reservation *theft_take(struct worker *w, struct theft *t)
 {
     struct reservation *from = t->next, *item;
 
+    CHECK(from); /* loot_items() counted it */
     t->next = next_loot(t->lane, from, t->m);
     item = split_off(w, from, t->max);
     t->max -= item->e.q.count;
