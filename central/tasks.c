@@ -353,7 +353,7 @@ static struct long_task *held_by(struct central *c, struct node *n, const struct
     if (t->place == PLACE_NONE || (id->attempt != t->attempt && !(t->unsure && id->attempt > t->attempt)))
         return NULL;
     t->attempt = id->attempt;
-    t->unsure = false;
+    t->unsure = t->unsure && !central_workers_all_back(c);
     t->worker = n->id;
     central_task_forget(c, t);
     waiting_place(&c->waiting, &n->waiting, &t->w, t->job->estimate_us, c->now_us);
@@ -394,6 +394,14 @@ void central_on_task_started(struct central *c, const struct msg *in)
     central_task_tell(c, t);
 }
 
+/* A try of t has ended, and t is to run again. If a worker that is not back may have a later try, which is not on
+ * record, t waits until that worker has reported it, or its lease is over. */
+static void wait_for_reports(struct central *c, struct long_task *t)
+{
+    if (t->place == PLACE_QUEUE && t->unsure && !central_workers_all_back(c))
+        central_task_limbo(c, t, c->now_us + c->cfg.long_lease_us);
+}
+
 /* The task failed. True: that is not its end (protocol 3.14): it runs again, or another try of it counts. */
 static bool retry(struct central *c, struct long_task *t, const struct msg_task_finished *m)
 {
@@ -410,12 +418,13 @@ static bool retry(struct central *c, struct long_task *t, const struct msg_task_
     if (t->cancelled || m->id.attempt == UINT16_MAX || !owner_retries(desc, t->failures, m->outcome, m->code))
         return false;
     t->attempt = m->id.attempt;
-    t->unsure = false;
+    t->unsure = t->unsure && !central_workers_all_back(c);
     t->failures++;
     c->counters[COUNTER_tasks_failed_again]++;
     delay_us = owner_retry_delay_us(desc, t->failures);
     central_task_queue(c, t);
-    if (delay_us > 0)
+    wait_for_reports(c, t);
+    if (delay_us > 0 && (t->place == PLACE_QUEUE || delay_us > c->cfg.long_lease_us))
         central_task_limbo(c, t, c->now_us + delay_us);
     t->outcome = m->outcome;
     central_journal_put(c, RECORD_NOTE, t);
@@ -451,6 +460,7 @@ static void not_started(struct central *c, struct node *n, struct long_task *t,
 {
     if (m->code != HAWK_ECANNOT_START || central_starts_failed(c, n, t)) {
         central_task_queue(c, t);
+        wait_for_reports(c, t);
         return;
     }
     owner_message_keep(&t->job->messages, central_task_index(t), m->result);
@@ -479,12 +489,14 @@ void central_on_task_finished(struct central *c, const struct msg *in)
          * lease, or was told to by another central or about an older try. */
         /* A waiting task is known to be lost already. An unsure one may have a later try that is not on
          * record. */
-        t = t->place == PLACE_QUEUE || t->unsure ? NULL : held_by(c, n, &m->id);
+        t = t->place == PLACE_QUEUE || (t->unsure && t->place != PLACE_WORKER) ? NULL : held_by(c, n, &m->id);
         send_finish_ack(c, n, &m->id);
-        if (t && m->code < 0 && t->state == TASK_PLACED && !t->cancelled)
+        if (t && m->code < 0 && t->state == TASK_PLACED && !t->cancelled) {
             not_started(c, n, t, m);
-        else if (t)
+        } else if (t) {
             lose_task(c, t, true);
+            wait_for_reports(c, t);
+        }
         return;
     }
     if (m->id.attempt == 0 || (m->id.attempt > t->attempt && !t->unsure) || retry(c, t, m))
@@ -502,10 +514,12 @@ void central_on_task_returned(struct central *c, const struct msg *in)
 
     if (!t)
         return;
-    if (t->cancelled)
+    if (t->cancelled) {
         end_unreported(c, t, OUTCOME_CANCELLED, 0);
-    else
+    } else {
         central_task_queue(c, t);
+        wait_for_reports(c, t);
+    }
     /* The worker handed the task back unasked, and would hand back the next one, too. Its next heartbeat ends
      * the hold. */
     if (!asked && !policy_has(&c->policy, POLICY_LATE_LONG) && n->general && n->acked &&

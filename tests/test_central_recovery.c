@@ -9,6 +9,7 @@ static void recover_from(struct cluster *c, bool w1_is_away)
     struct job_desc *d = desc_of("train", 3);
     struct blob *w0 = blob_str("w0"), *w1 = blob_str("w1"), *d1 = blob_str("d1");
 
+    d->retries = 1;
     talk_config(&c->t);
     c->t.config.epoch = 2;
     talk_start(&c->t);
@@ -165,6 +166,29 @@ static void an_older_try_that_was_lost_says_nothing_of_later_ones(void **state)
     expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
     pass(&c.t, 1);
     assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.attempt, 2);
+    end(&c);
+}
+
+/* The same of one that the worker has reported first (hawk sim --faults --seed 102131139). */
+static void nor_does_one_that_was_held_until_then(void **state)
+{
+    struct cluster c;
+
+    recover_without_w1(&c);
+    tell(&c.t, TASK_HELD, task_held, c.w[0], .id = try_of(1, 1, 1, 1), .run_us = 2 * S,
+         .state = TASK_RUNNING);
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    pass(&c.t, 3 * S);
+    ack_partition(&c.t, c.w[0]);
+    finished(&c.t, c.w[0], try_of(1, 1, 1, 1), OUTCOME_LOST, 9, 5 * S);
+    expect(&c.t, FINISH_ACK, finish_ack, c.w[0]);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    pass(&c.t, 57 * S);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.task, 2);
+    pass(&c.t, 3 * S - 1);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    pass(&c.t, 1);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.task, 1);
     end(&c);
 }
 
@@ -485,6 +509,7 @@ int main(void)
         cmocka_unit_test(placement_does_not_wait_for_a_worker_that_does_not_answer),
         cmocka_unit_test(once_every_worker_is_back_what_nobody_reports_is_placed_again),
         cmocka_unit_test(an_older_try_that_was_lost_says_nothing_of_later_ones),
+        cmocka_unit_test(nor_does_one_that_was_held_until_then),
         cmocka_unit_test(a_job_whose_end_alone_was_not_written_ends),
         cmocka_unit_test(a_launch_at_most_once_is_recorded_before_it_is_sent),
         cmocka_unit_test(a_launch_that_was_not_sent_may_go_elsewhere),
