@@ -151,17 +151,23 @@ static void once_every_worker_is_back_what_nobody_reports_is_placed_again(void *
     end(&c);
 }
 
+/* The worker that is back has reported all, and tells that the first try of task 1 was lost. */
+static void lose_first_try(struct cluster *c)
+{
+    tell(&c->t, HELD_END, held_end, c->w[0], 0);
+    pass(&c->t, 3 * S);
+    ack_partition(&c->t, c->w[0]);
+    finished(&c->t, c->w[0], try_of(1, 1, 1, 1), OUTCOME_LOST, 9, 5 * S);
+    expect(&c->t, FINISH_ACK, finish_ack, c->w[0]);
+    expect_none(&c->t, TASK_ENQUEUE, c->w[0]);
+}
+
 static void an_older_try_that_was_lost_says_nothing_of_later_ones(void **state)
 {
     struct cluster c;
 
     recover_without_w1(&c);
-    tell(&c.t, HELD_END, held_end, c.w[0], 0);
-    pass(&c.t, 3 * S);
-    ack_partition(&c.t, c.w[0]);
-    finished(&c.t, c.w[0], try_of(1, 1, 1, 1), OUTCOME_LOST, 9, 5 * S);
-    expect(&c.t, FINISH_ACK, finish_ack, c.w[0]);
-    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    lose_first_try(&c);
     pass(&c.t, 57 * S - 1);
     expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
     pass(&c.t, 1);
@@ -177,12 +183,7 @@ static void nor_does_one_that_was_held_until_then(void **state)
     recover_without_w1(&c);
     tell(&c.t, TASK_HELD, task_held, c.w[0], .id = try_of(1, 1, 1, 1), .run_us = 2 * S,
          .state = TASK_RUNNING);
-    tell(&c.t, HELD_END, held_end, c.w[0], 0);
-    pass(&c.t, 3 * S);
-    ack_partition(&c.t, c.w[0]);
-    finished(&c.t, c.w[0], try_of(1, 1, 1, 1), OUTCOME_LOST, 9, 5 * S);
-    expect(&c.t, FINISH_ACK, finish_ack, c.w[0]);
-    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    lose_first_try(&c);
     pass(&c.t, 57 * S);
     assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.task, 2);
     pass(&c.t, 3 * S - 1);

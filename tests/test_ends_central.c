@@ -18,16 +18,22 @@ static void submit_for(struct cluster *c, uint64_t seq, uint32_t tasks, int64_t 
     job_desc_drop(d);
 }
 
-static void begin_late(struct cluster *c, uint32_t workers)
+/* As talk_config() and what the test has set since say. */
+static void begin_with(struct cluster *c, uint32_t workers)
 {
-    talk_config(&c->t);
-    c->t.config.policy.flags |= POLICY_LATE_LONG;
     talk_start(&c->t);
     tell(&c->t, RECOVERED, recovered, 0, 0);
     c->d = add_dist(&c->t, "d1");
     for (uint32_t i = 0; i < workers; i++)
         c->w[i] = add_worker(&c->t, (char[]){'w', (char)('0' + i), 0}, 1);
     pass(&c->t, 1 * S);
+}
+
+static void begin_late(struct cluster *c, uint32_t workers)
+{
+    talk_config(&c->t);
+    c->t.config.policy.flags |= POLICY_LATE_LONG;
+    begin_with(c, workers);
 }
 
 static void ask(struct cluster *c, uint32_t worker, uint32_t got)
@@ -182,12 +188,7 @@ static void begin_reserving(struct cluster *c, uint32_t workers)
 {
     talk_config(&c->t);
     c->t.config.history.share_ppm = 500000;
-    talk_start(&c->t);
-    tell(&c->t, RECOVERED, recovered, 0, 0);
-    c->d = add_dist(&c->t, "d1");
-    for (uint32_t i = 0; i < workers; i++)
-        c->w[i] = add_worker(&c->t, (char[]){'w', (char)('0' + i), 0}, 1);
-    pass(&c->t, 1 * S);
+    begin_with(c, workers);
 }
 
 /* It says when it ends, and all workers acknowledge what they hear of their partition then. */
