@@ -13,20 +13,26 @@ void dist_job_promoted(struct dist *d, struct dist_job *job)
 /* The epoch under which central gets the promoted part of the job in this ownership. */
 static uint16_t promoted_epoch(const struct dist_job *job) { return (uint16_t)(job->own_epoch + 1); }
 
+/* Whether what the tasks show may change where the others go. While the job is held, or while workers are asked
+ * what they still run of it, it may not: it would be probed for. What ends that looks again. */
+static bool may_move(const struct dist_job *job)
+{
+    return !job->cancelling && job->hand == HAND_NONE && !dist_job_kept_back(job);
+}
+
 /* Whether the job may be promoted. A job that was handed over under the present ownership and came back
  * (central refused it) stays short. */
 static bool may_promote(const struct dist_job *job)
 {
-    return dist_job_promotable(job) && job->desc->tag == TAG_AUTO && !job->promoted && !job->cancelling &&
-           job->hand == HAND_NONE && !dist_job_kept_back(job) && job->blocked_n == 0 &&
-           job->epoch != promoted_epoch(job);
+    return may_move(job) && dist_job_promotable(job) && job->desc->tag == TAG_AUTO && !job->promoted &&
+           job->blocked_n == 0 && job->epoch != promoted_epoch(job);
 }
 
 /* The user's tag is not overridden: the job stays with its dist. But from now on its reservations have class long, and
  * go to the general partition alone. So what follows neither uses the reserve nor pauses others. */
 static void overstay(struct dist *d, struct dist_job *job)
 {
-    if (job->cancelling || job->hand != HAND_NONE || job->unlaunched == 0 || d->policy.cutoff_us <= 0 ||
+    if (!may_move(job) || job->unlaunched == 0 || d->policy.cutoff_us <= 0 ||
         !dist_job_shows(d, job, d->policy.cutoff_us))
         return;
     job->probe_long = job->overstays = true;

@@ -327,12 +327,18 @@ void cluster_read_ends(struct cluster *c, uint32_t ep, struct cluster_job *j)
         j->tasks[t].state = v.state;
         j->tasks[t].finals = task_state_final(v.state);
     }
-    /* Jobs whose predecessors are gone with the dist end as it comes back. It may forget the first of them at once, so
-     * nobody can read how their tasks ended. */
-    for (uint32_t t = 0; !found && j->desc->after.n > 0 && job_state_final(j->state) && t < j->desc->tasks;
-         t++)
-        if (j->tasks[t].finals == 0)
-            j->tasks[t].state = TASK_CANCELLED, j->tasks[t].finals = 1;
+    if (found || !job_state_final(j->state))
+        return;
+    /* The dist keeps one job that has ended, and more end as it comes back: it forgets the first of them at once. Its
+     * journal has the ends. Tasks that could never start, since their predecessors are gone, have no record. */
+    for (uint32_t t = 0; t < j->desc->tasks; t++) {
+        if (j->tasks[t].finals > 0)
+            continue;
+        j->tasks[t].state = cluster_store_task(&cluster_dist_of(c, ep)->store, j->id, t);
+        if (j->desc->after.n > 0 && !task_state_final(j->tasks[t].state))
+            j->tasks[t].state = TASK_CANCELLED;
+        j->tasks[t].finals = task_state_final(j->tasks[t].state);
+    }
 }
 
 /* What its journal says of tasks that are done. The client of a job that moved handed on no usage. */

@@ -108,6 +108,8 @@ void cluster_store_replay(struct cluster *c, struct cluster_store *s);
 bool cluster_store_ended(const struct cluster_store *s, job_id_t job, uint16_t epoch);
 /* The description that the journal has of the job; NULL: it has none. */
 const struct job_desc *cluster_store_desc(const struct cluster_store *s, job_id_t job);
+/* The last state that the journal has of the task; TASK_WAITING: it has none. */
+enum task_state cluster_store_task(const struct cluster_store *s, job_id_t job, uint32_t task);
 void cluster_store_free(struct cluster_store *s);
 
 /* policy.c */

@@ -110,6 +110,15 @@ const struct job_desc *cluster_store_desc(const struct cluster_store *s, job_id_
     return NULL;
 }
 
+enum task_state cluster_store_task(const struct cluster_store *s, job_id_t job, uint32_t task)
+{
+    for (uint32_t i = s->durable; i-- > 0;)
+        if (s->v[i].type == MSG_JOURNAL_TASK && job_eq(s->v[i].journal_task.id.job, job) &&
+            s->v[i].journal_task.id.task == task)
+            return (enum task_state)s->v[i].journal_task.state;
+    return TASK_WAITING;
+}
+
 /* ---- Reading it back: the records that store/apply.c would have by then, in their order ---- */
 
 struct row {

@@ -110,6 +110,30 @@ static void test_a_tagged_job_that_has_only_the_reserve(void **state)
     talk_end(t);
 }
 
+/* 14: nothing of it starts while it is held. What its tasks show counts from the release on. */
+static void test_a_tagged_job_that_overstays_while_it_is_held(void **state)
+{
+    struct talk *t = talk_joined("harrier", 1);
+    struct job_desc *desc = desc_new(3, "n");
+
+    desc->tag = TAG_SHORT;
+    submit(t, desc);
+    ignore(t);
+    launched_by(t, 101, 1, "101 TASK_LAUNCH id=3.1/0@1.1");
+    HEAR(t, 0, HOLD, hold, .job = J(1), .client = 4, .on = true);
+    says(t, "101 PROBE_CANCEL job=3.1");
+    ignore(t);
+    t->now += 10 * US_PER_S;
+    request(t, 101, 1, 2); /* it crossed the cancellation */
+    says(t, "101 NO_TASK job=3.1 request=2");
+    HEAR(t, 101, TASK_OVERRUN, task_overrun, .id = try_of(1, 0, 1, 1), .run_us = 10 * US_PER_S);
+    HEAR(t, 0, HOLD, hold, .job = J(1), .client = 4, .on = false);
+    says(t, "- HOLD_SET job=3.1 client=4 err=0");
+    says(t, "101 PROBE job=3.1 estimate_us=0 count=4 class=1");
+    ignore(t);
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -117,6 +141,7 @@ int main(void)
         cmocka_unit_test(test_history_is_its_users),
         cmocka_unit_test(test_a_tagged_job_that_outlives_the_cutoff),
         cmocka_unit_test(test_a_tagged_job_that_has_only_the_reserve),
+        cmocka_unit_test(test_a_tagged_job_that_overstays_while_it_is_held),
     };
 
     return cmocka_run_group_tests_name("dist_classes", tests, NULL, NULL);

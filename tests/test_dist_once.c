@@ -43,6 +43,29 @@ static void test_what_is_in_doubt_is_not_launched_again(void **state)
     talk_end(t);
 }
 
+/* Not by what its tasks show either: they outlive the cutoff, and a reservation of the earlier life asks at once. */
+static void test_what_is_in_doubt_stays_so_though_the_job_overstays(void **state)
+{
+    struct talk *t = talk_again();
+    struct job_desc *desc = once_desc(2);
+
+    desc->tag = TAG_SHORT;
+    journal_job(t, 7, desc, 1, 0, NULL);
+    HEAR(t, 0, JOURNAL_TASK, journal_task, .id = try_of(7, 0, 1, 1), .state = TASK_DONE,
+         .run_us = 20 * US_PER_S, .worker = {101}, .outcome = OUTCOME_EXITED);
+    journal_launch(t, 7, 1);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    request(t, 101, 7, 1);
+    says(t, "101 NO_TASK job=3.7 request=1");
+    held_end(t, 101);
+    wait_timer(t, 50000);
+    says(t, "- JOURNAL_TASK id=3.7/1@1.0 token=1 run_us=0 worker=0 code=0 state=7 outcome=6");
+    ignore(t);
+    talk_end(t);
+}
+
 /* By a version that kept no launches. */
 static void test_of_an_older_journal_all_is_in_doubt(void **state)
 {
@@ -214,6 +237,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_in_doubt_is_not_launched_again),
+        cmocka_unit_test(test_what_is_in_doubt_stays_so_though_the_job_overstays),
         cmocka_unit_test(test_of_an_older_journal_all_is_in_doubt),
         cmocka_unit_test(test_a_launch_is_on_record_before_it_is_sent),
         cmocka_unit_test(test_a_launch_that_cannot_be_written_is_given_up),
