@@ -1,6 +1,7 @@
 /* Uses of invitations: which names have got a certificate by which (daemon/joining.c has the rest). A use is on record
  * before its certificate leaves, so that a used invitation stays used. */
 #include "central/admission.h"
+#include "central/journal.h"
 
 #include "base/mem.h"
 
@@ -95,7 +96,7 @@ void central_on_admit(struct central *c, const struct msg *in)
     }
     if (!a) /* one that is there may not be durable yet: it is put out again */
         a = add_use(c, m->use, m->invitation, m->role, m->name, c->now_us);
-    central_journal_put_for(c, RECORD_ADMISSION, a, m->client);
+    central_journal_admission(c, a, m->client);
 }
 
 void central_admission_write(struct central *c, const struct admission *a)

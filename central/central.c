@@ -1,6 +1,7 @@
 /* Central's step: passes each event to its handler, then does what is due and what the step caused, in a
  * fixed order. */
 #include "central/central.h"
+#include "central/journal.h"
 
 #include "base/check.h"
 #include "base/mem.h"

@@ -1,5 +1,5 @@
 /* Operators' requests to nodes: to take no new work, to take work again, to stop (protocol 8). */
-#include "central/state.h"
+#include "central/journal.h"
 
 void central_drain_answer(struct central *c, node_id_t node, uint32_t client, int32_t err)
 {
@@ -78,7 +78,7 @@ void central_on_set_drain(struct central *c, const struct msg *in)
         tell_drain(c, n);
         central_drain_changed(c, n);
     }
-    central_journal_put_for(c, RECORD_DRAIN, n, m->client);
+    central_journal_drain(c, n, m->client);
 }
 
 void central_on_drained(struct central *c, const struct msg *in)

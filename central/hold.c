@@ -1,6 +1,7 @@
 /* Jobs that their users hold (docs/protocol.md 14): none of their tasks is placed, and those that wait at workers
  * are called back. What runs goes on. */
 #include "central/hold.h"
+#include "central/journal.h"
 
 #include "central/state.h"
 
@@ -35,7 +36,7 @@ void central_on_long_hold(struct central *c, const struct msg *in)
     if (j->held == (m->on != 0))
         return;
     hold_job(c, j, m->on);
-    central_journal_put(c, RECORD_WAITS, j);
+    central_journal_waits(c, j);
 }
 
 /* A client holds or releases what central has of a job whose dist is not there, or does not know it any more. */
@@ -55,7 +56,7 @@ void central_on_hold(struct central *c, const struct msg *in)
             if (j->held == (m->on != 0))
                 continue;
             hold_job(c, j, m->on);
-            central_journal_put(c, RECORD_WAITS, j);
+            central_journal_waits(c, j);
         }
     r = &out_add(c->out, MSG_HOLD_SET, 0)->hold_set;
     r->job = m->job;
@@ -68,7 +69,7 @@ void central_hold_moved(struct central *c, struct long_job *j, uint16_t owner)
     if (!j->held || owner <= j->owner || owner <= j->hold_owner)
         return;
     hold_job(c, j, false);
-    central_journal_put(c, RECORD_WAITS, j);
+    central_journal_waits(c, j);
 }
 
 void central_on_journal_waits(struct central *c, const struct msg *in)

@@ -2,6 +2,7 @@
  * it once the journal and all watchers know its end. */
 #include "owner/jobs.h"
 #include "central/hold.h"
+#include "central/journal.h"
 #include "central/state.h"
 
 /* ---- Watchers: dists that mirror the job ---- */
@@ -60,7 +61,7 @@ static void watch_job(struct central *c, struct long_job *j, const struct node *
     /* The first owner needs no record: the job's own record implies it. */
     if (owner > j->owner && owner > 1 && (j->state == LONG_JOURNALLING || j->state == LONG_ACTIVE)) {
         j->owner = owner;
-        central_journal_put(c, RECORD_OWNER, j);
+        central_journal_owner(c, j);
     } else if (owner > j->owner) {
         j->owner = owner;
     }
@@ -126,7 +127,7 @@ static void release_more(struct central *c, struct long_job *j)
     uint32_t more = release_ahead(j);
 
     j->releasing = j->n - j->releasing < more ? j->n : j->releasing + more;
-    central_journal_put(c, RECORD_RELEASED, j);
+    central_journal_released(c, j);
 }
 
 /* Releases a job's first tasks. All of them, if late binding is off. All of an at-most-once job: each of its
@@ -220,7 +221,7 @@ void central_on_long_submit(struct central *c, const struct msg *in)
     j->estimate_us = estimate_of(c, m->desc, m->estimate_us);
     j->why = m->why;
     j->inherited = central_is_young(c);
-    central_journal_put(c, RECORD_JOB, j);
+    central_journal_job(c, j);
     release_first(c, j);
     watch_job(c, j, dist, m->owner);
 }
@@ -310,7 +311,7 @@ void central_on_long_cancel(struct central *c, const struct msg *in)
 
 void central_job_cancel(struct central *c, struct long_job *j, uint32_t client)
 {
-    central_journal_put_for(c, RECORD_CANCEL, j, client);
+    central_journal_cancel(c, j, client);
     j->cancel = true;
     central_orphans_look(c, j);
     if (j->state == LONG_ACTIVE)
@@ -358,7 +359,7 @@ void central_jobs_progress(struct central *c, struct long_job *j)
     if (j->state != LONG_ACTIVE || j->durable < j->n)
         return;
     central_job_set_state(c, j, LONG_ENDING);
-    central_journal_put(c, RECORD_JOB_END, j);
+    central_journal_job_end(c, j);
 }
 
 void central_jobs_end_journalled(struct central *c, struct long_job *j)

@@ -1,4 +1,5 @@
 /* Records that wait for the journal, in order, and records that could not be written. */
+#include "central/journal.h"
 #include "central/admission.h"
 
 #include "base/ring.h"
@@ -6,6 +7,13 @@
 #include <stdlib.h>
 
 #define RETRY_US US_PER_S
+
+/* The record waits for the journal from here on; its message goes out under its token. */
+static struct record *add_record(struct central *c, enum record_kind kind)
+{
+    ring_push(&c->pending, ((struct record){.token = ++c->token, .kind = kind}));
+    return &ring_at(&c->pending, c->pending.n - 1);
+}
 
 static void write_node(struct central *c, const struct node *n)
 {
@@ -19,20 +27,51 @@ static void write_node(struct central *c, const struct node *n)
     m->journal_node.next_seq = n->next_seq;
 }
 
-static void write_cluster(struct central *c)
+void central_journal_node(struct central *c, struct node *n)
 {
-    struct msg *m = out_add(c->out, MSG_JOURNAL_CLUSTER, 0);
+    add_record(c, RECORD_NODE)->node = n;
+    write_node(c, n);
+}
 
+void central_journal_drain(struct central *c, struct node *n, uint32_t client)
+{
+    struct record *r = add_record(c, RECORD_DRAIN);
+
+    r->node = n;
+    r->client = client;
+    write_node(c, n);
+}
+
+void central_journal_cluster(struct central *c)
+{
+    struct msg *m;
+
+    add_record(c, RECORD_CLUSTER);
+    m = out_add(c->out, MSG_JOURNAL_CLUSTER, 0);
     m->journal_cluster.token = c->token;
     m->journal_cluster.former = c->former;
     m->journal_cluster.node = (node_id_t){c->first_node};
     m->journal_cluster.young = central_is_young(c);
 }
 
-static void write_job(struct central *c, const struct long_job *j)
+void central_journal_policy(struct central *c, uint32_t client)
 {
-    struct msg *m = out_add(c->out, MSG_JOURNAL_JOB, 0);
+    add_record(c, RECORD_POLICY)->client = client;
+    central_policy_write(c);
+}
 
+void central_journal_admission(struct central *c, const struct admission *a, uint32_t client)
+{
+    add_record(c, RECORD_ADMISSION)->client = client;
+    central_admission_write(c, a);
+}
+
+void central_journal_job(struct central *c, struct long_job *j)
+{
+    struct msg *m;
+
+    add_record(c, RECORD_JOB)->job = j;
+    m = out_add(c->out, MSG_JOURNAL_JOB, 0);
     m->journal_job.job = (job_id_t){j->key.job};
     m->journal_job.token = c->token;
     m->journal_job.desc = job_desc_ref(j->desc);
@@ -42,53 +81,49 @@ static void write_job(struct central *c, const struct long_job *j)
     m->journal_job.why = j->why;
 }
 
-static void write_task(struct central *c, const struct long_task *t)
+void central_journal_cancel(struct central *c, const struct long_job *j, uint32_t client)
 {
-    struct msg *m = out_add(c->out, MSG_JOURNAL_TASK, 0);
-
-    m->journal_task.id = central_task_try(t);
-    m->journal_task.token = c->token;
-    m->journal_task.run_us = t->run_us;
-    m->journal_task.code = t->code;
-    m->journal_task.state = t->state;
-    m->journal_task.outcome = t->outcome;
-    m->journal_task.failures = t->failures;
-    m->journal_task.used = central_task_used(t);
-}
-
-static void write_cancel(struct central *c, const struct long_job *j)
-{
+    struct record *r = add_record(c, RECORD_CANCEL);
     struct msg *m = out_add(c->out, MSG_JOURNAL_CANCEL, 0);
 
+    r->of_job = j->key;
+    r->client = client;
     m->journal_cancel.job = (job_id_t){j->key.job};
     m->journal_cancel.token = c->token;
     m->journal_cancel.epoch = (uint16_t)j->key.epoch;
 }
 
-static void write_owner(struct central *c, const struct long_job *j)
+void central_journal_owner(struct central *c, const struct long_job *j)
 {
-    struct msg *m = out_add(c->out, MSG_JOURNAL_OWNER, 0);
+    struct msg *m;
 
+    add_record(c, RECORD_OWNER);
+    m = out_add(c->out, MSG_JOURNAL_OWNER, 0);
     m->journal_owner.job = (job_id_t){j->key.job};
     m->journal_owner.token = c->token;
     m->journal_owner.epoch = (uint16_t)j->key.epoch;
     m->journal_owner.owner = j->owner;
 }
 
-static void write_released(struct central *c, const struct long_job *j)
+void central_journal_released(struct central *c, const struct long_job *j)
 {
+    struct record *r = add_record(c, RECORD_RELEASED);
     struct msg *m = out_add(c->out, MSG_JOURNAL_RELEASED, 0);
 
+    r->of_job = j->key;
+    r->upto = j->releasing;
     m->journal_released.job = (job_id_t){j->key.job};
     m->journal_released.token = c->token;
     m->journal_released.epoch = (uint16_t)j->key.epoch;
     m->journal_released.upto = j->releasing;
 }
 
-static void write_waits(struct central *c, const struct long_job *j)
+void central_journal_waits(struct central *c, const struct long_job *j)
 {
-    struct msg *m = out_add(c->out, MSG_JOURNAL_WAITS, 0);
+    struct msg *m;
 
+    add_record(c, RECORD_WAITS);
+    m = out_add(c->out, MSG_JOURNAL_WAITS, 0);
     m->journal_waits.job = (job_id_t){j->key.job};
     m->journal_waits.token = c->token;
     m->journal_waits.epoch = (uint16_t)j->key.epoch;
@@ -105,68 +140,48 @@ static void write_job_end(struct central *c, const struct long_key *key, enum jo
     m->journal_job_end.state = (uint8_t)state;
 }
 
-void central_journal_put(struct central *c, enum record_kind kind, void *what)
+void central_journal_job_end(struct central *c, struct long_job *j)
 {
-    struct record r = {.token = ++c->token, .kind = kind};
-
-    switch (kind) {
-    case RECORD_NODE:
-    case RECORD_DRAIN:
-        write_node(c, r.node = what);
-        break;
-    case RECORD_POLICY:
-        central_policy_write(c);
-        break;
-    case RECORD_CLUSTER:
-        write_cluster(c);
-        break;
-    case RECORD_JOB:
-        write_job(c, r.job = what);
-        break;
-    case RECORD_TASK:
-        write_task(c, r.task = what);
-        break;
-    case RECORD_JOB_END:
-        r.job = what;
-        write_job_end(c, &r.job->key, central_job_end_state(r.job));
-        break;
-    case RECORD_LAUNCH:
-        r.launch = central_task_try(what);
-        write_task(c, what);
-        break;
-    case RECORD_UNDO:
-        r.of_job = *(const struct long_key *)what;
-        write_job_end(c, &r.of_job, JOB_CANCELLED);
-        break;
-    case RECORD_CANCEL:
-        write_cancel(c, what);
-        r.of_job = ((struct long_job *)what)->key;
-        break;
-    case RECORD_RELEASED:
-        write_released(c, what);
-        r.of_job = ((struct long_job *)what)->key;
-        r.upto = ((struct long_job *)what)->releasing;
-        break;
-    case RECORD_OWNER:
-        write_owner(c, what);
-        break;
-    case RECORD_NOTE:
-        write_task(c, what);
-        break;
-    case RECORD_WAITS:
-        write_waits(c, what);
-        break;
-    case RECORD_ADMISSION:
-        central_admission_write(c, what);
-        break;
-    }
-    ring_push(&c->pending, r);
+    add_record(c, RECORD_JOB_END)->job = j;
+    write_job_end(c, &j->key, central_job_end_state(j));
 }
 
-void central_journal_put_for(struct central *c, enum record_kind kind, void *what, uint32_t client)
+static void undo_job(struct central *c, struct long_key key)
 {
-    central_journal_put(c, kind, what);
-    ring_at(&c->pending, c->pending.n - 1).client = client;
+    add_record(c, RECORD_UNDO)->of_job = key;
+    write_job_end(c, &key, JOB_CANCELLED);
+}
+
+static void write_task(struct central *c, const struct long_task *t)
+{
+    struct msg *m = out_add(c->out, MSG_JOURNAL_TASK, 0);
+
+    m->journal_task.id = central_task_try(t);
+    m->journal_task.token = c->token;
+    m->journal_task.run_us = t->run_us;
+    m->journal_task.code = t->code;
+    m->journal_task.state = t->state;
+    m->journal_task.outcome = t->outcome;
+    m->journal_task.failures = t->failures;
+    m->journal_task.used = central_task_used(t);
+}
+
+void central_journal_task(struct central *c, struct long_task *t)
+{
+    add_record(c, RECORD_TASK)->task = t;
+    write_task(c, t);
+}
+
+void central_journal_launch(struct central *c, const struct long_task *t)
+{
+    add_record(c, RECORD_LAUNCH)->launch = central_task_try(t);
+    write_task(c, t);
+}
+
+void central_journal_note(struct central *c, const struct long_task *t)
+{
+    add_record(c, RECORD_NOTE);
+    write_task(c, t);
 }
 
 static void record_written(struct central *c, const struct record *r)
@@ -185,7 +200,7 @@ static void record_written(struct central *c, const struct record *r)
         central_jobs_journalled(c, r->job, 0);
         break;
     case RECORD_TASK:
-        central_task_journalled(c, r->task);
+        central_completion_journalled(c, r->task);
         break;
     case RECORD_JOB_END:
         central_jobs_end_journalled(c, r->job);
@@ -219,7 +234,7 @@ static void record_failed(struct central *c, const struct record *r, int32_t err
         central_jobs_journalled(c, r->job, err);
         /* The store may keep a record that it could not write, and write it later. Then the job must not come
          * back with the next central, after its dist has run it. */
-        central_journal_put(c, RECORD_UNDO, &key);
+        undo_job(c, key);
     } else if (r->kind < RECORD_CANCEL) {
         /* The change is in force, and will be written when that is possible. The operator gets the error
          * now. */
@@ -255,30 +270,52 @@ void central_on_journal_done(struct central *c, const struct msg *in)
 /* Puts out again what could not be written, unless the launch or the job is gone. */
 static void put_again(struct central *c, const struct record *r)
 {
-    struct long_job *j = r->kind == RECORD_RELEASED
-                             ? central_jobs_find(c, (job_id_t){r->of_job.job}, (uint32_t)r->of_job.epoch)
-                             : NULL;
+    const struct long_key *key = &r->of_job;
+    const struct long_task *t;
+    const struct long_job *j;
 
-    if (r->kind == RECORD_RELEASED) {
+    switch (r->kind) {
+    case RECORD_NODE:
+        central_journal_node(c, r->node);
+        break;
+    case RECORD_DRAIN:
+        central_journal_drain(c, r->node, 0);
+        break;
+    case RECORD_POLICY:
+        central_journal_policy(c, 0);
+        break;
+    case RECORD_CLUSTER:
+        central_journal_cluster(c);
+        break;
+    case RECORD_JOB_END:
+        central_journal_job_end(c, r->job);
+        break;
+    case RECORD_TASK:
+        central_journal_task(c, r->task);
+        break;
+    case RECORD_LAUNCH:
+        t = central_task_unsent(c, &r->launch);
+        if (t)
+            central_journal_launch(c, t);
+        break;
+    case RECORD_RELEASED:
+        j = central_jobs_find(c, (job_id_t){key->job}, (uint32_t)key->epoch);
         if (j && j->released < r->upto)
-            central_journal_put(c, r->kind, j);
-        return;
+            central_journal_released(c, j);
+        break;
+    case RECORD_UNDO:
+        /* If the job was submitted again, its new record comes later, and counts. */
+        if (!central_jobs_find(c, (job_id_t){key->job}, (uint32_t)key->epoch))
+            undo_job(c, *key);
+        break;
+    case RECORD_JOB:
+    case RECORD_CANCEL:
+    case RECORD_OWNER:
+    case RECORD_NOTE:
+    case RECORD_WAITS:
+    case RECORD_ADMISSION:
+        break; /* not among the failed */
     }
-    if (r->kind == RECORD_NODE || r->kind == RECORD_DRAIN)
-        central_journal_put(c, r->kind, r->node);
-    else if (r->kind == RECORD_POLICY || r->kind == RECORD_CLUSTER)
-        central_journal_put(c, r->kind, NULL);
-    else if (r->kind == RECORD_TASK)
-        central_journal_put(c, r->kind, r->task);
-    else if (r->kind == RECORD_JOB_END)
-        central_journal_put(c, r->kind, r->job);
-    else if (r->kind == RECORD_UNDO &&
-             central_jobs_find(c, (job_id_t){r->of_job.job}, (uint32_t)r->of_job.epoch))
-        return; /* the job was submitted again: its new record comes later, and counts */
-    else if (r->kind == RECORD_UNDO)
-        central_journal_put(c, r->kind, (struct long_key[]){r->of_job});
-    else if (central_task_unsent(c, &r->launch))
-        central_journal_put(c, r->kind, central_task_unsent(c, &r->launch));
 }
 
 void central_journal_run(struct central *c)

@@ -1,5 +1,5 @@
 /* Nodes: their states, streams, and joining (protocol 1). */
-#include "central/state.h"
+#include "central/journal.h"
 
 #include "base/check.h"
 #include "base/err.h"
@@ -421,7 +421,7 @@ static void succeed(struct central *c, const struct msg_join *j)
     c->former = j->cluster;
     c->first_node = j->node.v + (c->cfg.nodes_max < room ? c->cfg.nodes_max : room / 2);
     c->young_us = c->now_us + c->cfg.long_lease_us;
-    central_journal_put(c, RECORD_CLUSTER, NULL);
+    central_journal_cluster(c);
 }
 
 /* Whether the node's journal and knowledge are of this cluster. */
@@ -478,7 +478,7 @@ static void join_known(struct central *c, struct link *l, struct node *n, const 
         admit(c, n);
     } else {
         set_state(c, n, NODE_JOINING);
-        central_journal_put(c, RECORD_NODE, n);
+        central_journal_node(c, n);
     }
 }
 
@@ -589,7 +589,7 @@ void central_on_job_numbers(struct central *c, const struct msg *in)
     if (n->next_seq == next)
         return;
     n->next_seq = next;
-    central_journal_put(c, RECORD_NODE, n);
+    central_journal_node(c, n);
 }
 
 void central_nodes_free(struct central *c)

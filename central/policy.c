@@ -1,5 +1,6 @@
 /* History, estimates, cutoff and share, and the policy in force (Hawk 3.2, 3.4, DESIGN 3.7). */
 #include "central/central.h"
+#include "central/journal.h"
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -258,7 +259,7 @@ void central_on_set_policy(struct central *c, const struct msg *in)
     c->demand_us = c->now_us;
     apply(c);
     changed(c);
-    central_journal_put_for(c, RECORD_POLICY, NULL, m->client);
+    central_journal_policy(c, m->client);
 }
 
 void central_policy_write(struct central *c)

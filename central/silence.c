@@ -1,5 +1,5 @@
 /* Heartbeats and silence of nodes: leaving, suspicion, the end of a lease (protocol 1, DESIGN 3.9). */
-#include "central/state.h"
+#include "central/journal.h"
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -101,7 +101,7 @@ void central_nodes_run(struct central *c)
         central_node_gone(c, first(c, NODE_SUSPECT), CHANGE_GONE);
     if (c->recovered && c->young_us <= c->now_us) {
         c->young_us = TIME_NEVER;
-        central_journal_put(c, RECORD_CLUSTER, NULL);
+        central_journal_cluster(c);
     }
     if (c->ids_at_us <= c->now_us) { /* no node has an id: this is a new cluster */
         c->ids_at_us = TIME_NEVER;

@@ -522,15 +522,6 @@ void central_policy_write(struct central *c);
 /* Answers the client that chose; 0: none did. */
 void central_policy_answer(struct central *c, uint32_t client, int err);
 
-/* ---- journal.c ---- */
-/* Puts out the record of `what`, under a new token. */
-void central_journal_put(struct central *c, enum record_kind kind, void *what);
-/* The same for a client that waits for the answer: of a drain, a cancellation or a choice of policy. */
-void central_journal_put_for(struct central *c, enum record_kind kind, void *what, uint32_t client);
-void central_on_journal_done(struct central *c, const struct msg *in);
-void central_journal_run(struct central *c);
-void central_journal_free(struct central *c);
-
 /* ---- job_table.c ---- */
 struct long_job *central_jobs_find(const struct central *c, job_id_t job, uint32_t epoch);
 /* NULL: the job or task is unknown. */
@@ -616,7 +607,7 @@ void central_task_cancel(struct central *c, struct long_task *t);
 /* Sends the task's state to a dist; to all watchers. */
 void central_task_send(struct central *c, const struct long_task *t, const struct node *dist);
 void central_task_tell(struct central *c, const struct long_task *t);
-void central_task_journalled(struct central *c, struct long_task *t);
+void central_completion_journalled(struct central *c, struct long_task *t);
 /* The task whose launch under this id waits for its record; NULL: it does not wait any more. */
 struct long_task *central_task_unsent(const struct central *c, const struct try_id *id);
 /* The launch of an at-most-once task is recorded: it may be sent now. */

@@ -1,5 +1,6 @@
 /* Long tasks: placed by waiting time, started, finished, returned, held, lost (protocol 4, 6; Hawk 3.7). */
 #include "central/hold.h"
+#include "central/journal.h"
 #include "central/state.h"
 
 #include "base/check.h"
@@ -192,7 +193,7 @@ static void end_task(struct central *c, struct long_task *t, struct usage used)
     central_task_forget(c, t);
     t->used = used;
     central_task_set_state(c, t, state);
-    central_journal_put(c, RECORD_TASK, t);
+    central_journal_task(c, t);
     if ((state == TASK_FAILED || state == TASK_LOST) && j->desc->max_fails &&
         j->ended[TASK_FAILED] + j->ended[TASK_LOST] == j->desc->max_fails)
         list_push_tail(&c->touched, &j->touched);
@@ -206,7 +207,7 @@ static void end_unreported(struct central *c, struct long_task *t, enum outcome 
     end_task(c, t, (struct usage){0});
 }
 
-void central_task_journalled(struct central *c, struct long_task *t)
+void central_completion_journalled(struct central *c, struct long_task *t)
 {
     const struct node *worker = t->reported ? central_node_by_id(c, t->worker) : NULL;
     struct try_id id = central_task_try(t);
@@ -320,9 +321,9 @@ static void place_at(struct central *c, struct long_task *t, struct node *n)
      * once. */
     t->unsent = at_most_once(t);
     if (t->unsent)
-        central_journal_put(c, RECORD_LAUNCH, t);
+        central_journal_launch(c, t);
     else if (t->attempt > 1)
-        central_journal_put(c, RECORD_NOTE, t);
+        central_journal_note(c, t);
     if (!t->unsent)
         send_enqueue(c, t, n);
     central_task_tell(c, t);
@@ -427,7 +428,7 @@ static bool retry(struct central *c, struct long_task *t, const struct msg_task_
     if (delay_us > 0 && (t->place == PLACE_QUEUE || delay_us > c->cfg.long_lease_us))
         central_task_limbo(c, t, c->now_us + delay_us);
     t->outcome = m->outcome;
-    central_journal_put(c, RECORD_NOTE, t);
+    central_journal_note(c, t);
     return true;
 }
 

@@ -111,6 +111,7 @@ void dist_journal_numbers(struct dist *d);                             /* writes
 /* Whether it is held, and which predecessors it waits for no longer. */
 void dist_journal_waits(struct dist *d, const struct dist_job *job);
 void dist_cancel_answer(struct dist *d, job_id_t job, uint32_t client, int err); /* to CANCEL, at once */
+void dist_finish_ack(struct dist *d, uint32_t worker, const struct try_id *id);  /* if it is there, at once */
 /* Send FINISH_ACK, and the answers to clients that cancelled or are refused, when everything put out so far
  * is durable. */
 void dist_journal_finish_ack(struct dist *d, uint32_t worker, const struct try_id *id);

@@ -264,7 +264,7 @@ static bool must_wait(const struct dist *d) { return d->token > d->durable || d-
 
 /* ---- What waits ---- */
 
-static void send_finish_ack(struct dist *d, uint32_t worker, const struct try_id *id)
+void dist_finish_ack(struct dist *d, uint32_t worker, const struct try_id *id)
 {
     const struct dist_node *n = dist_node_find(d, worker);
 
@@ -283,7 +283,7 @@ void dist_journal_finish_ack(struct dist *d, uint32_t worker, const struct try_i
                                          .attempt = id->attempt,
                                          .worker = worker});
     else
-        send_finish_ack(d, worker, id);
+        dist_finish_ack(d, worker, id);
 }
 
 void dist_cancel_answer(struct dist *d, job_id_t job, uint32_t client, int err)
@@ -380,7 +380,7 @@ static void record_durable(struct dist *d, const struct dist_record *r)
             d->seq_durable = r->numbers_end;
         break;
     case RECORD_ACK:
-        send_finish_ack(d, r->worker, &id);
+        dist_finish_ack(d, r->worker, &id);
         break;
     case RECORD_CANCELLED:
         dist_cancel_answer(d, r->job, r->client, 0);

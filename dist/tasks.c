@@ -689,7 +689,7 @@ void dist_on_task_finished(struct dist *d, const struct msg *m)
     if (m->task_finished.result)
         beats_bulk(&n->beats, d->now_us, m->task_finished.result->len);
     if (now)
-        out_add(d->out, MSG_FINISH_ACK, m->peer)->finish_ack.id = *id;
+        dist_finish_ack(d, m->peer, id);
     job = dist_task_own_job(d, id);
     if (job)
         accept_finished(d, job, n, m);
