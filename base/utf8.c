@@ -1,6 +1,10 @@
 /* UTF-8: see utf8.h. */
 #include "base/utf8.h"
 
+#include "base/mem.h"
+
+#include <stdlib.h>
+
 size_t utf8_length(const unsigned char *s, size_t n)
 {
     size_t len = s[0] < 0x80                   ? 1
@@ -96,4 +100,16 @@ size_t utf8_whole(const void *text, size_t len)
             return len;
     }
     return len;
+}
+
+struct blob *utf8_tame_blob(struct blob *b, size_t max)
+{
+    if (!b)
+        return NULL;
+    size_t len = b->len < max ? b->len : max;
+    char *text = xmemdup0(b->data, len);
+    struct blob *tame = blob_new(text, utf8_tame(text, len));
+    blob_drop(b);
+    free(text);
+    return tame;
 }

@@ -2,6 +2,8 @@
 #ifndef HAWK_BASE_UTF8_H
 #define HAWK_BASE_UTF8_H
 
+#include "base/blob.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -18,6 +20,8 @@ bool utf8_acts(const unsigned char *s, size_t len);
 /* Makes text safe to show: '?' replaces every character that acts and every byte that belongs to no
  * character; a blank replaces a tab. Returns the new length, which is at most len. */
 size_t utf8_tame(void *text, size_t len);
+/* The same with the first max bytes of b, whose reference it takes, as a new blob; NULL: NULL. */
+struct blob *utf8_tame_blob(struct blob *b, size_t max);
 /* len, or up to 3 less where a text that was cut there ends with a part of a character. */
 size_t utf8_whole(const void *text, size_t len);
 

@@ -272,13 +272,22 @@ static void on_flush(void *arg)
 
 #define REFUSED 126 /* as shells say it of what cannot be executed */
 
-static void refuse_run(struct runner *r, uint32_t run, enum outcome outcome, int32_t code, const char *why)
+/* place: as EXEC_EXITED has it; NULL: nothing that the job named. */
+static void refuse_run(struct runner *r, uint32_t run, enum outcome outcome, int32_t code, const char *place,
+                       const char *why)
 {
     struct msg exited = {.type = MSG_EXEC_EXITED,
                          .exec_exited = {.run = run, .outcome = (uint8_t)outcome, .code = code}};
     exited.exec_exited.result = blob_str(why);
+    exited.exec_exited.place = place ? blob_str(place) : NULL;
     on_event(r, &exited);
     msg_drop(&exited);
+}
+
+/* This worker cannot enforce the job's limits. Another one may. */
+static void refuse_limits(struct runner *r, uint32_t run, const char *why)
+{
+    refuse_run(r, run, OUTCOME_LOST, HAWK_ECANNOT_START, LIMITS_PLACE, why);
 }
 
 /* Without a spawner, or room on a disk, another worker can still run it. */
@@ -286,27 +295,22 @@ static void refuse_start(struct runner *r, uint32_t run, int err, const char *wh
 {
     bool lost = err == HAWK_EUNAVAILABLE || err == HAWK_ECANNOT_START;
 
-    refuse_run(r, run, lost ? OUTCOME_LOST : OUTCOME_NOT_STARTED, err == HAWK_ECANNOT_START ? err : REFUSED,
-               why);
+    if (err == HAWK_EUNSUPPORTED)
+        refuse_limits(r, run, why);
+    else
+        refuse_run(r, run, lost ? OUTCOME_LOST : OUTCOME_NOT_STARTED,
+                   err == HAWK_ECANNOT_START ? err : REFUSED, NULL, why);
 }
 
-/* Whether the job's limits can be enforced, so far as this process knows: else refuses the run, which is for another
- * worker. */
+/* Whether the spawner knows the job's limits; users' runners answer for themselves. */
 static bool may_limit(struct runner *r, const struct msg_exec_start *m)
 {
-    const char *why = r->users                     ? "it runs commands as their users"
-                      : exec_reads_limits(r->exec) ? NULL
-                                                   : "the process that starts them is of an older version";
-    char text[EXEC_WHY_MAX];
-    if (m->desc->kind != PAYLOAD_COMMAND || !limits_wanted(m->desc) || !why)
+    if (r->users || m->desc->kind != PAYLOAD_COMMAND || !limits_wanted(m->desc) || exec_reads_limits(r->exec))
         return true;
-    struct msg exited = {.type = MSG_EXEC_EXITED,
-                         .exec_exited = {.run = m->run, .outcome = OUTCOME_LOST, .code = HAWK_ECANNOT_START}};
-    snprintf(text, sizeof text, "this worker cannot limit tasks (--mem, --pids): %s", why);
-    exited.exec_exited.result = blob_str(text);
-    exited.exec_exited.place = blob_str(LIMITS_PLACE);
-    on_event(r, &exited);
-    msg_drop(&exited);
+    refuse_limits(
+        r, m->run,
+        "this worker cannot limit tasks (--mem, --pids): the process that starts them is of an older "
+        "version");
     return false;
 }
 
@@ -329,7 +333,7 @@ static void start_run(struct runner *r, const struct msg_exec_start *m, const ch
         m = &as_signed;
     }
     if (m->desc->kind == PAYLOAD_COMMAND && !exec_may_run(&r->config, m->desc, why)) {
-        refuse_run(r, m->run, OUTCOME_NOT_STARTED, REFUSED, why);
+        refuse_run(r, m->run, OUTCOME_NOT_STARTED, REFUSED, NULL, why);
         return;
     }
     if (!may_limit(r, m))

@@ -136,6 +136,24 @@ void cgroup_path(const char *base, pid_t owner, uint64_t number, char path[CGROU
     snprintf(path, CGROUP_PATH_MAX, "%s/" NAME "%d-%" PRIu64, base, (int)owner, number);
 }
 
+/* The spawner in a cgroup's name; 0: the name is not one of ours. */
+static pid_t owner_of(const char *name)
+{
+    return strncmp(name, NAME, strlen(NAME)) == 0 ? (pid_t)strtol(name + strlen(NAME), NULL, 10) : 0;
+}
+
+bool cgroup_name_parts(const char *name, pid_t *owner, uint64_t *number)
+{
+    char *end;
+
+    *owner = owner_of(name);
+    if (*owner <= 0)
+        return false;
+    name = strchr(name + strlen(NAME), '-');
+    *number = name ? strtoull(name + 1, &end, 10) : 0;
+    return name && *end == '\0' && end > name + 1;
+}
+
 int cgroup_make(const char *path) { return mkdir(path, 0755); }
 
 int cgroup_enter(const char *path, pid_t pid)
@@ -250,12 +268,6 @@ static bool take_away(const char *path, const char *out, int depth)
 }
 
 bool cgroup_remove(const char *path) { return take_away(path, NULL, 0); }
-
-/* The spawner in a cgroup's name; 0: the name is not one of ours. */
-static pid_t owner_of(const char *name)
-{
-    return strncmp(name, NAME, strlen(NAME)) == 0 ? (pid_t)strtol(name + strlen(NAME), NULL, 10) : 0;
-}
 
 /* Kills what is in the cgroup until it can be removed, or until it is clear that it cannot. */
 static void kill_and_remove(const char *path)

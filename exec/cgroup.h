@@ -11,8 +11,9 @@
 /* Finds the directory of this process's own cgroup: of version 2, or of version 1's controller of that name.
  * HAWK_EUNSUPPORTED: it has none, or cannot see it. */
 HAWK_MUST_USE int cgroup_own(int version, const char *controller, char base[EXEC_PATH_MAX]);
-/* The path of the cgroup of a spawner's run. */
+/* The path of the cgroup of a spawner's run, and what its last part says. */
 void cgroup_path(const char *base, pid_t owner, uint64_t number, char path[CGROUP_PATH_MAX]);
+bool cgroup_name_parts(const char *name, pid_t *owner, uint64_t *number);
 /* These return 0, or -1 with errno. */
 HAWK_MUST_USE int cgroup_make(const char *path);
 int cgroup_enter(const char *path, pid_t pid);

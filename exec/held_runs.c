@@ -49,6 +49,11 @@ static void keep_entry(struct held_runs *h, const struct held_run *r)
     HASH_ADD(hh, h->by_run, r.run, sizeof e->r.run, e);
 }
 
+bool held_run_is(const struct held_run *r, const struct try_id *id)
+{
+    return r->job == id->job.v && r->task == id->task && r->epoch == id->epoch && r->attempt == id->attempt;
+}
+
 struct held_run held_run_of(const struct msg_exec_start *m, uint32_t files)
 {
     return (struct held_run){.run = m->run,

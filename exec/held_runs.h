@@ -23,6 +23,8 @@ struct held_run {
 /* files: enum run_file. */
 struct held_run held_run_of(const struct msg_exec_start *m, uint32_t files);
 
+bool held_run_is(const struct held_run *r, const struct try_id *id);
+
 struct held_runs {
     int fd;
     struct held_entry *by_run;

@@ -304,15 +304,14 @@ static void run_limited(const struct launcher *l, const struct spec *s, const st
         run_in_group(l, t, p, out);
         return;
     }
-    if (limits_make(l->limits, out->number, s->d, &out->limited, p->entries, why, sizeof why)) {
+    bool given = p->entries[LIMIT_MEMORY] >= 0 || p->entries[LIMIT_PIDS] >= 0;
+    if (given ? limits_take(l->limits, s->d, &out->limited, p->entries, why, sizeof why)
+              : limits_make(l->limits, out->number, s->d, &out->limited, p->entries, why, sizeof why)) {
         blame(out, LIMITS_PLACE, strlen(LIMITS_PLACE), false);
         (void)cannot(out, LAUNCH_NOT_HERE, "%s", why);
         return;
     }
     (void)run_plan(l, p, out);
-    for (int i = 0; i < LIMIT_KINDS; i++)
-        if (p->entries[i] >= 0)
-            close(p->entries[i]);
     if (!out->pid)
         limits_end(l->limits, &out->limited);
 }
@@ -434,6 +433,9 @@ static void close_files(const struct launcher *l, const struct plan *p)
         close(p->err);
     if (p->in >= 0 && p->in != l->null_fd)
         close(p->in);
+    for (int i = 0; i < LIMIT_KINDS; i++)
+        if (p->entries[i] >= 0)
+            close(p->entries[i]);
 }
 
 /* Writes why the task could not start into its stderr, where people look first. */
@@ -450,7 +452,8 @@ void launch_task(struct launcher *l, struct spec *s, const struct task *t, struc
     char job_id[64], index[48], attempt[32], run[64], worker[sizeof "HAWK_WORKER=" + LIMIT_NAME_BYTES];
     char why[TEMPLATE_WHY_MAX], socket[sizeof "HAWK_WORKER_SOCKET=" + EXECUTORS_MAX];
 
-    p.in = p.group = p.entries[LIMIT_MEMORY] = p.entries[LIMIT_PIDS] = -1;
+    p.in = p.group = -1;
+    memcpy(p.entries, t->entries, sizeof p.entries);
     out->limited = (struct limited){0};
     p.out = t->files[0];
     p.err = t->files[1];

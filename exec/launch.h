@@ -69,7 +69,9 @@ struct task {
     uint32_t arg_len;
     char worker[LIMIT_NAME_BYTES + 1]; /* the worker's name */
     bool grouped; /* the task should start in a group of its own, if the freezer can do that */
-    int files[2]; /* stdout and stderr that the agent has opened, for launch_task() to close; -1: by name */
+    /* What the agent has opened, for launch_task() to close; -1: not that. */
+    int files[2];             /* stdout and stderr */
+    int entries[LIMIT_KINDS]; /* of the cgroups that limit it */
 };
 
 /* Whether the task may start, by what its user signed; files: enum run_file. False: why says more. */

@@ -65,7 +65,8 @@ static void choose(struct limits *l)
                                                       {"memory.max", "pids.max"}};
 
     l->chosen = true;
-    l->owner = getpid();
+    if (!l->owner)
+        l->owner = getpid();
     limits_leftovers(0);
     for (int version = 1; version <= 2; version++)
         for (int kind = 0; kind < LIMIT_KINDS; kind++) {
@@ -186,6 +187,48 @@ int limits_make(struct limits *l, uint64_t number, const struct job_desc *d, str
     return 0;
 }
 
+/* An entry's path is BASE/hawk-task-OWNER-NUMBER/cgroup.procs. */
+static bool take_entry(struct limits *l, int entry, int kind, struct limited *t)
+{
+    char link[64], path[CGROUP_PATH_MAX], again[CGROUP_PATH_MAX];
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", entry);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = '\0';
+    for (int up = 0; up < 2; up++) { /* its file, and the cgroup */
+        char *slash = strrchr(path, '/');
+
+        if (!slash)
+            return false;
+        if (up == 1 && !cgroup_name_parts(slash + 1, &l->owner, &t->number))
+            return false;
+        *slash = '\0';
+    }
+    memcpy(l->base[kind], path, sizeof path);
+    cgroup_path(path, l->owner, t->number, again);
+    l->version2 = cgroup_has(again, "cgroup.events");
+    return t->has[kind] = true;
+}
+
+int limits_take(struct limits *l, const struct job_desc *d, struct limited *t, const int entries[LIMIT_KINDS],
+                char *why, size_t size)
+{
+    const bool wanted[LIMIT_KINDS] = {d->mem_bytes > 0, d->pids > 0};
+
+    *t = (struct limited){0};
+    l->chosen = l->given = true;
+    for (int kind = 0; kind < LIMIT_KINDS; kind++) {
+        /* Of version 2, one cgroup may be for both. */
+        int entry = entries[kind] >= 0 ? entries[kind] : entries[LIMIT_MEMORY];
+
+        if (wanted[kind] && (entry < 0 || !take_entry(l, entry, kind, t))) {
+            snprintf(why, size, "the worker did not say where the task's limits are");
+            return HAWK_EUNSUPPORTED;
+        }
+    }
+    return 0;
+}
+
 void limits_kill(const struct limits *l, const struct limited *t)
 {
     char path[CGROUP_PATH_MAX];
@@ -245,9 +288,9 @@ static bool take_away(const struct limits *l, const struct limited *t)
 
     limits_kill(l, t);
     for (int kind = 0; kind < LIMIT_KINDS; kind++)
-        if (path_of(l, t, kind, path))
+        if (!l->given && path_of(l, t, kind, path))
             gone = cgroup_remove(path) && gone;
-    return gone;
+    return gone && (!l->given || limits_gone(l, t));
 }
 
 static struct limited any_of(const struct limits *l, uint64_t number)
@@ -262,6 +305,14 @@ void limits_end(struct limits *l, struct limited *t)
         l->left[l->left_n++] = t->number;
     }
     *t = (struct limited){0};
+}
+
+void limits_end_run(struct limits *l, uint64_t number)
+{
+    if (!l->chosen)
+        choose(l);
+    struct limited t = any_of(l, number);
+    limits_end(l, &t);
 }
 
 bool limits_sweep(struct limits *l)

@@ -1,7 +1,8 @@
 /* Limits of a task: cgroups of its own, which limit its memory, or the number of its processes, and from which no
  * process of it gets away. A task that asks for no limit has none. The spawner makes the cgroups, beside those of the
  * freezer and with the same names (cgroup_path): version 1 below the spawner's own cgroups for memory and pids; version
- * 2 below the delegated cgroup that has the agent's cgroup in it (docs/operating.md). */
+ * 2 below the delegated cgroup that has the agent's cgroup in it (docs/operating.md). A user's runner may make none:
+ * its agent does (run_files.h). */
 #ifndef HAWK_EXEC_LIMITS_H
 #define HAWK_EXEC_LIMITS_H
 
@@ -11,8 +12,9 @@
 enum limit { LIMIT_MEMORY, LIMIT_PIDS, LIMIT_KINDS };
 
 struct limits {
-    pid_t owner; /* the spawner */
+    pid_t owner; /* the spawner, or the keeper of a user's runner; 0: this process */
     bool chosen; /* the next members are valid: set at the first task with a limit */
+    bool given;  /* this process is a user's runner: its agent makes and removes the cgroups */
     char base[LIMIT_KINDS]
              [CGROUP_PATH_MAX]; /* has the tasks' cgroups in it; "": this limit cannot be enforced */
     bool version2;              /* both are the same cgroup */
@@ -35,6 +37,10 @@ static inline bool limits_wanted(const struct job_desc *d) { return d->mem_bytes
  * -1; a process that writes "0" there is in. HAWK_EUNSUPPORTED, and why: this worker cannot enforce a limit. */
 HAWK_MUST_USE int limits_make(struct limits *l, uint64_t number, const struct job_desc *d, struct limited *t,
                               int entries[LIMIT_KINDS], char *why, size_t size);
+/* The same in a user's runner, whose agent has made them and sent the entries. HAWK_EUNSUPPORTED: it sent none for a
+ * limit of the job, or something else. */
+HAWK_MUST_USE int limits_take(struct limits *l, const struct job_desc *d, struct limited *t,
+                              const int entries[LIMIT_KINDS], char *why, size_t size);
 /* Kills all processes of t. One that was just made may survive: call it again until limits_gone(). */
 void limits_kill(const struct limits *l, const struct limited *t);
 /* Whether t has no process any more, or no limit. */
@@ -45,6 +51,8 @@ bool limits_exceeded(const struct limits *l, const struct limited *t);
 void limits_usage(const struct limits *l, const struct limited *t, int64_t *cpu_us, int64_t *mem_peak_bytes);
 /* t has ended, or did not start: kills what is left of it, and removes its cgroups, at once or in limits_sweep(). */
 void limits_end(struct limits *l, struct limited *t);
+/* The same for the run of that number, of which nothing else is known. */
+void limits_end_run(struct limits *l, uint64_t number);
 /* Goes on with that. False: nothing is left to do. */
 bool limits_sweep(struct limits *l);
 void limits_free(struct limits *l);

@@ -50,7 +50,8 @@ enum record_type {
      * RECORD_EXITED). */
     RECORD_HELD,
     /* Comes after those: u32 its process id, u64 incarnation, i64 lease (TIME_NEVER: none), u32 whether it knows
-     * RECORD_CHECK (2: and RECORD_RESIDE; 3: and limits), u32 enum exec_freezer (these not from older spawners). */
+     * RECORD_CHECK (2: and RECORD_RESIDE; 3: and limits; 4: and those that its agent has made), u32 enum
+     * exec_freezer (these not from older spawners). */
     RECORD_WELCOME,
     /* added later, in both directions */
     RECORD_CHECK,   /* agent -> spawner: can tasks start? bytes: place (as in EXEC_CHECK) */
@@ -62,7 +63,7 @@ enum record_type {
     RECORD_EVICT,   /* agent -> spawner: u32 pid: end that resident */
 };
 
-#define SPAWNER_KNOWS 3 /* RECORD_WELCOME's word of this version */
+#define SPAWNER_KNOWS 4 /* RECORD_WELCOME's word of this version */
 
 /* Properties of a run that an agent which takes it over must know. */
 enum run_flag {
@@ -72,8 +73,13 @@ enum run_flag {
     RUN_LEASED = 1u << 3, /* central's run: it must not outlive the lease (DESIGN 3.9) */
 };
 
-/* Which of a run's files the agent has opened. */
-enum run_file { RUN_STDOUT = 1u << 0, RUN_STDERR = 1u << 1 };
+/* Which of a run's files the agent has opened; their descriptors come in this order. */
+enum run_file {
+    RUN_STDOUT = 1u << 0,
+    RUN_STDERR = 1u << 1,
+    RUN_MEMORY = 1u << 2, /* the entry of the cgroup that limits its memory, or of version 2 both */
+    RUN_PIDS = 1u << 3,   /* the same for its processes */
+};
 
 /* A queue of bytes: written at the end, read from `off`. Zeros are an empty queue. */
 struct bytes {

@@ -83,28 +83,34 @@ static void report_start(struct spawner *s, const struct run *r)
 /* The descriptors that came with a run. HAWK_EMALFORMED: they did not. */
 static int take_files(struct spawner *s, uint32_t files, struct task *task)
 {
-    task->files[1] = -1;
-    for (int i = 0; i < 2; i++) {
-        task->files[i] = files & (RUN_STDOUT << i) ? bytes_take_fd(&s->in) : -1;
-        if (files & (RUN_STDOUT << i) && task->files[i] < 0)
-            return HAWK_EMALFORMED;
+    int *const at[] = {&task->files[0], &task->files[1], &task->entries[LIMIT_MEMORY],
+                       &task->entries[LIMIT_PIDS]};
+    int err = 0;
+
+    for (unsigned i = 0; i < sizeof at / sizeof *at; i++) {
+        *at[i] = files & (RUN_STDOUT << i) ? bytes_take_fd(&s->in) : -1;
+        if (files & (RUN_STDOUT << i) && *at[i] < 0)
+            err = HAWK_EMALFORMED;
     }
-    return 0;
+    return err;
 }
 
 static void close_files(const struct task *task)
 {
-    for (int i = 0; i < 2; i++)
-        if (task->files[i] >= 0)
-            close(task->files[i]);
+    const int files[] = {task->files[0], task->files[1], task->entries[LIMIT_MEMORY],
+                         task->entries[LIMIT_PIDS]};
+
+    for (unsigned i = 0; i < sizeof files / sizeof *files; i++)
+        if (files[i] >= 0)
+            close(files[i]);
 }
 
-/* A limited task dies with its spawner: the watcher sees to that. Version 2 has one cgroup for all purposes, and so the
- * freezer must not move the task out of it. */
+/* A limited task dies with its spawner: the watcher sees to that, or a user's keeper. Version 2 has one cgroup for all
+ * purposes, and so the freezer must not move the task out of it. */
 static void limit_run(struct spawner *s, struct run *r, const struct launched *launched)
 {
     r->limited = launched->limited;
-    if (!r->limited.has[LIMIT_MEMORY] && !r->limited.has[LIMIT_PIDS])
+    if ((!r->limited.has[LIMIT_MEMORY] && !r->limited.has[LIMIT_PIDS]) || s->limits.given)
         return;
     if (watcher_start(&s->watcher))
         log_warn("spawner: no process can be made that would end limited tasks if the spawner died");

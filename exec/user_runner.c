@@ -7,7 +7,7 @@
 #include "base/utf8.h"
 #include "exec/held_runs.h"
 #include "exec/keeper.h"
-#include "exec/own_output.h"
+#include "exec/run_files.h"
 #include "exec/sent.h"
 #include "exec/spawner_socket.h"
 #include "exec/takeover.h"
@@ -52,7 +52,7 @@ struct command {
 
 struct user_runner {
     char *user, *dir;
-    const struct exec_config *config; /* of all runners */
+    struct run_owner owner;
     enum state state;
     int fd;     /* -1: closed */
     int why_fd; /* what hawk-run-as says that could not start it; -1: it was started by an earlier agent */
@@ -62,6 +62,7 @@ struct user_runner {
     struct sent sent;
     struct held_runs held;
     struct takeover taken;
+    uint32_t knows; /* as in takeover.h */
     int64_t lease_us;
     int64_t answer_us; /* when it must have answered, or ended, as its state says; TIME_NEVER in UP */
     int64_t due_us;    /* the earliest time at which something of a run is due, or earlier */
@@ -135,7 +136,7 @@ void user_runner_stop(struct user_runner *u, int64_t now_us)
     u->state = LEAVING;
     held_runs_close(&u->held);
     record_end(&u->out, record_begin(&u->out, RECORD_STOP));
-    u->answer_us = now_us + u->config->kill_grace_us + RUNNER_LATE_US;
+    u->answer_us = now_us + u->owner.config->kill_grace_us + RUNNER_LATE_US;
     user_runner_flush(u, now_us);
 }
 
@@ -151,6 +152,7 @@ void user_runner_free(struct user_runner *u)
     sent_free(&u->sent);
     takeover_forget(&u->taken);
     held_runs_close(&u->held);
+    limits_free(&u->owner.limits);
     keeper_forget(&u->keeper);
     if (u->why_fd >= 0)
         close(u->why_fd);
@@ -220,6 +222,7 @@ void user_runner_gone(struct user_runner *u, exec_event_fn fn, void *arg)
         log_warn("the runner of user %s has ended: what it ran is lost", u->user);
     close_socket(u);
     u->state = ENDING;
+    limits_leftovers(u->keeper.pid);
     c = u->commands;
     HASH_CLEAR(hh, u->commands);
     for (; c; c = next) {
@@ -239,10 +242,11 @@ static struct user_runner *make(const struct exec_config *c, const char *user)
     snprintf(dir, sizeof dir, "%s/%s", c->state_dir, user);
     u->user = xstrdup(user);
     u->dir = xstrdup(dir);
-    u->config = c;
+    u->owner.config = c;
     u->fd = u->why_fd = u->held.fd = u->keeper.fd = u->taken.fd = -1;
     u->taken.lease_us = TIME_NEVER;
     u->lease_us = u->due_us = u->answer_us = TIME_NEVER;
+    u->knows = SPAWNER_KNOWS;
     u->in.record_max = u->taken.in.record_max = RECORD_BYTES_MAX;
     sent_init(&u->sent);
     u->sent.to_user = true;
@@ -274,6 +278,7 @@ struct user_runner *user_runner_start(const struct exec_config *c, const char *h
         user_runner_free(u);
         return NULL;
     }
+    u->owner.limits.owner = u->keeper.pid;
     takeover_hello(&u->out, c, true);
     u->state = GREETED;
     u->answer_us = now_us + START_US;
@@ -290,6 +295,7 @@ struct user_runner *user_runner_find(const struct exec_config *c, const char *us
         user_runner_free(u);
         return NULL;
     }
+    u->owner.limits.owner = u->keeper.pid;
     u->fd = open_held(u) ? -1 : spawner_socket_connect(u->dir);
     u->state = GREETED;
     if (u->fd < 0) {
@@ -301,25 +307,7 @@ struct user_runner *user_runner_find(const struct exec_config *c, const char *us
     return u;
 }
 
-static void tame(struct blob **b)
-{
-    struct blob *was = *b;
-
-    if (!was)
-        return;
-    size_t len = was->len < TEXT_MAX ? was->len : TEXT_MAX;
-    char *text = xmemdup0(was->data, len);
-    *b = blob_new(text, utf8_tame(text, len));
-    blob_drop(was);
-    free(text);
-}
-
 static bool is_outcome(uint8_t outcome) { return outcome > OUTCOME_NONE && outcome < OUTCOME_COUNT; }
-
-static bool is_try(const struct held_run *r, const struct try_id *id)
-{
-    return r->job == id->job.v && r->task == id->task && r->epoch == id->epoch && r->attempt == id->attempt;
-}
 
 /* What the runner says that it has, if this agent's predecessors gave it that. */
 static bool take_held(struct user_runner *u, struct held *h, int64_t now_us)
@@ -331,20 +319,20 @@ static bool take_held(struct user_runner *u, struct held *h, int64_t now_us)
     free(h->paths[0]);
     free(h->paths[1]);
     h->paths[0] = h->paths[1] = NULL;
-    if (!r || !is_try(r, &m->id) || (m->outcome != OUTCOME_NONE && !is_outcome(m->outcome)))
+    if (!r || !held_run_is(r, &m->id) || (m->outcome != OUTCOME_NONE && !is_outcome(m->outcome)))
         return false;
     m->owner.v = r->owner;
     m->class = r->flags & RUN_LONG ? CLASS_LONG : CLASS_SHORT;
     m->promotable = (r->flags & RUN_PROMOTABLE) != 0;
     m->stolen = (r->flags & RUN_STOLEN) != 0;
     m->run_us = m->run_us < 0 ? 0 : m->run_us;
-    tame(&m->result);
+    m->result = utf8_tame_blob(m->result, TEXT_MAX);
     if (m->outcome != OUTCOME_NONE)
         return true;
     c = add_command(u, r);
     c->started = true;
     if (r->time_limit_us > 0 && m->run_us < r->time_limit_us)
-        c->due_us = now_us + r->time_limit_us - m->run_us + u->config->kill_grace_us + RUNNER_LATE_US;
+        c->due_us = now_us + r->time_limit_us - m->run_us + u->owner.config->kill_grace_us + RUNNER_LATE_US;
     put_due(u, c->due_us);
     return true;
 }
@@ -386,6 +374,7 @@ void user_runner_greet(struct user_runner *u, int64_t now_us, int64_t deadline_u
     }
     bytes_free(&u->in);
     u->in = u->taken.in;
+    u->knows = u->taken.knows;
     u->state = UP;
     for (uint32_t i = 0; i < u->taken.n; i++) {
         struct msg_exec_held *m = &u->taken.v[i].m.exec_held;
@@ -420,11 +409,18 @@ int user_runner_run(struct user_runner *u, int64_t now_us, const struct msg_exec
     struct held_run r;
     struct command *c;
     uint32_t files;
-    int fds[2], err;
+    int fds[RUN_FILES], err;
 
     if (u->state >= LEAVING)
         return HAWK_EUNAVAILABLE;
-    err = own_output_open(u->config, m, fds, &files, why);
+    if (limits_wanted(m->desc) && u->knows < 4) {
+        snprintf(why, EXEC_WHY_MAX,
+                 "this worker cannot limit tasks (--mem, --pids) until the runner of user %s, which "
+                 "is of an older version, has gone",
+                 u->user);
+        return HAWK_EUNSUPPORTED;
+    }
+    err = run_files_open(&u->owner, m, fds, &files, why);
     if (err)
         return err;
     r = held_run_of(m, files);
@@ -434,18 +430,17 @@ int user_runner_run(struct user_runner *u, int64_t now_us, const struct msg_exec
     }
     if (!err && (err = sent_run(&u->sent, &u->out, m, worker, files, proof, &spec)))
         held_runs_forget(&u->held, m->run);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < RUN_FILES; i++)
         if (fds[i] >= 0 && !err)
             bytes_add_fd(&u->out, fds[i]);
-        else if (fds[i] >= 0)
-            close(fds[i]);
-    }
-    if (err)
+    if (err) {
+        run_files_close(&u->owner, fds, &r);
         return err;
+    }
     c = add_command(u, &r);
     c->spec = spec;
     if (r.time_limit_us > 0)
-        c->due_us = now_us + r.time_limit_us + u->config->kill_grace_us + RUNNER_LATE_US;
+        c->due_us = now_us + r.time_limit_us + u->owner.config->kill_grace_us + RUNNER_LATE_US;
     put_due(u, c->due_us);
     return 0;
 }
@@ -455,7 +450,7 @@ bool user_runner_has(const struct user_runner *u, uint32_t run) { return find_co
 void user_runner_kill(struct user_runner *u, int64_t now_us, uint32_t run, enum outcome outcome, bool force)
 {
     struct command *c = find_command(u, run);
-    int64_t due_us = now_us + (force ? 0 : u->config->kill_grace_us) + RUNNER_LATE_US;
+    int64_t due_us = now_us + (force ? 0 : u->owner.config->kill_grace_us) + RUNNER_LATE_US;
 
     if (!c)
         return;
@@ -477,7 +472,7 @@ int user_runner_pause(struct user_runner *u, int64_t now_us, uint32_t run)
 {
     struct command *c = find_command(u, run);
 
-    if (!c || u->fd < 0 || u->config->freezer == EXEC_FREEZER_OFF || c->pausing)
+    if (!c || u->fd < 0 || u->owner.config->freezer == EXEC_FREEZER_OFF || c->pausing)
         return HAWK_EUNSUPPORTED;
     c->pausing = true;
     c->pause_due_us = now_us + EXEC_CONFIRM_US + RUNNER_LATE_US;
@@ -568,9 +563,9 @@ static int on_exited(struct user_runner *u, struct record *r, exec_event_fn fn, 
         return HAWK_EMALFORMED;
     }
     x->outcome = (uint8_t)outcome;
-    tame(&x->result);
+    x->result = utf8_tame_blob(x->result, TEXT_MAX);
     blame_user(u, x);
-    own_output_ended(u->config, &c->held);
+    run_files_ended(&u->owner, &c->held);
     forget_command(u, c);
     fn(arg, &m);
     msg_drop(&m);

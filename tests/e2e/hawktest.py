@@ -22,6 +22,14 @@ BOUND = 30 * SLOW
 LOOPBACK = f"127.{1 + os.getpid() % 250}.{1 + os.getpid() // 250 % 250}.1"
 
 
+GREEDY = "x=bytearray(200 << 20); print(len(x))"  # a Python program that uses so much memory
+
+
+def can_limit():
+    """Whether this process may make cgroups that limit tasks (--mem, --pids)."""
+    return subprocess.run([HAWK, "run", "--mem", "64M", "--pids", "20", "--", "true"], capture_output=True, check=False).returncode == 0
+
+
 def dropped(uid):
     """The start of a command that is to run as that uid; none: as ours. Not subprocess's user=: its fork() hangs now and
     then where gRPC has threads, and nothing ends it."""

@@ -2,10 +2,9 @@
 import subprocess
 import sys
 
-from hawktest import HAWK, Cluster, run_tests
+from hawktest import GREEDY, HAWK, Cluster, can_limit, run_tests
 
-GREEDY = "x=bytearray(200 << 20); print(len(x))"
-CAN_LIMIT = subprocess.run([HAWK, "run", "--mem", "64M", "--pids", "20", "--", "true"], capture_output=True).returncode == 0
+CAN_LIMIT = can_limit()
 
 
 def test_who_uses_too_much_is_out_of_memory():

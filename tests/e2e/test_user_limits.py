@@ -1,0 +1,92 @@
+# timeout: 200
+"""Limits of memory and processes (--mem, --pids) of tasks that run as their users."""
+import glob
+import os
+import signal
+import sys
+
+from hawktest import GREEDY, alive, can_limit, run_tests, wait_for
+from runastest import ANN, BOB, enter_machine
+from runnerstest import RunAsCluster
+
+MACHINE = enter_machine()
+CAN_LIMIT = can_limit()
+
+
+def roots_cluster(**more):
+    """Its worker is root's, as cgroups of version 1 ask for."""
+    return RunAsCluster(workers=1, owner=0, **more)
+
+
+def keeper_of(c, user):
+    with open(f"/proc/{c.runner(user)}/stat", encoding="ascii") as f:
+        return int(f.read().rsplit(")", 1)[1].split()[1])
+
+
+def cgroups(keeper):
+    return glob.glob(f"/sys/fs/cgroup/**/hawk-task-{keeper}-*", recursive=True)
+
+
+def test_who_uses_too_much_is_out_of_memory():
+    if not CAN_LIMIT:
+        print("skipped: nobody here may make cgroups with limits")
+        return
+    with roots_cluster(slots=3) as c:
+        neighbour = c.up(BOB, "--mem", "64M", "--", "sh", "-c", "echo up; exec sleep 1000")
+        job = c.submit_as(ANN, "--mem", "50M", "--pids", "20", "--array", "1-2", "--", "python3", "-c", GREEDY)
+        c.as_user(ANN, "wait", job, check=1)
+        assert [c.task(ANN, job)[k] for k in ("outcome", "code")] == ["out-of-memory", 9], c.task(ANN, job)
+        assert "used more memory than its limit (--mem)" in c.as_user(ANN, "job", job).stdout
+        c.submit_as(ANN, "--wait", "--mem", "500M", "--", "python3", "-c", GREEDY)
+        forks = c.submit_as(ANN, "--pids", "5", "--", "sh", "-c", "for i in 1 2 3 4 5 6 7 8; do sleep 0.5 & done; wait")
+        c.as_user(ANN, "wait", forks, check=1)
+        assert c.task(ANN, forks)["outcome"] == "exited", c.task(ANN, forks)
+        assert cgroups(keeper_of(c, ANN)) == []
+        # The cgroups are nobody's but the worker's, and what a task starts stays inside.
+        for path in cgroups(keeper_of(c, BOB)):
+            assert os.stat(path).st_uid == 0 and os.stat(f"{path}/cgroup.procs").st_uid == 0
+        script = "echo $$ >/sys/fs/cgroup/memory/cgroup.procs; setsid sleep 1000 & echo $!; echo up; exec sleep 1000"
+        stays = c.up(ANN, "--mem", "50M", "--", "sh", "-c", script)
+        pid = int(c.cat(ANN, stays).split()[0])
+        with open(f"/proc/{pid}/cgroup", encoding="ascii") as f:
+            assert f"hawk-task-{keeper_of(c, ANN)}-" in f.read()
+        c.as_user(ANN, "cancel", stays)
+        wait_for("what left its group to end as well", lambda: not alive(pid) and cgroups(keeper_of(c, ANN)) == [])
+        assert c.task(BOB, neighbour)["state"] == "running"
+
+
+def test_limits_outlive_the_agent_and_end_with_the_runner():
+    if not CAN_LIMIT:
+        print("skipped: nobody here may make cgroups with limits")
+        return
+    with roots_cluster(slots=2) as c:
+        go = f"{MACHINE}/ann/go"
+        script = f"echo $$; echo up; until test -e {go}; do sleep 0.05; done; exec python3 -c '{GREEDY}'"
+        job = c.up(ANN, "--mem", "50M", "--", "sh", "-c", script)
+        of_bob = c.up(BOB, "--mem", "50M", "--", "sh", "-c", "echo $$; echo up; exec sleep 1000")
+        keepers = [keeper_of(c, user) for user in (ANN, BOB)]
+        c.workers.pop().kill()
+        w = c.start_worker("w1")
+        wait_for("both to be taken over", lambda: "2 running tasks of an earlier agent taken over" in w.text())
+        assert all(map(cgroups, keepers))
+        with open(go, "w", encoding="ascii"):
+            pass
+        c.as_user(ANN, "wait", job, check=1)
+        os.unlink(go)
+        assert c.task(ANN, job)["outcome"] == "out-of-memory", c.task(ANN, job)
+        wait_for("its cgroup to be removed", lambda: cgroups(keepers[0]) == [])
+        pid = int(c.cat(BOB, of_bob).split()[0])
+        os.kill(c.runner(BOB), signal.SIGKILL)
+        wait_for("what bob ran to end", lambda: not alive(pid) and cgroups(keepers[1]) == [])
+
+
+def test_a_worker_that_cannot_limit_them_says_so():
+    with RunAsCluster(workers=1) as c:
+        for flags in (("--mem", "50M"), ("--pids", "5")):
+            job = c.submit_as(ANN, *flags, "--", "true")
+            c.as_user(ANN, "wait", job, check=1)
+            assert "no cgroup is delegated to it" in c.as_user(ANN, "job", job, "--output", "json").stdout
+        assert c.submit_as(ANN, "--wait", "--", "true")
+
+
+run_tests(sys.modules[__name__])
