@@ -8,10 +8,10 @@ from userstest import UserCluster
 
 
 class RunAsCluster(UserCluster):
-    """Its daemons are the user's whose uid `owner` is. Runners are `program`."""
+    """Its daemons are the user's whose uid `owner` is. Runners are `program`. `before`: what starts a worker, as root."""
 
-    def __init__(self, *args, settings=(), program="hawk-runner", owner=HAWK_USER, **more):
-        self.owner = owner
+    def __init__(self, *args, settings=(), program="hawk-runner", owner=HAWK_USER, before=(), **more):
+        self.owner, self.before = owner, before
         super().__init__(*args, **more)
         os.chmod(self.dir, 0o755)
         for part in ("run", "state", "out-w1", "central", "d1"):
@@ -20,7 +20,8 @@ class RunAsCluster(UserCluster):
         self.helper = install_helper(self.dir, machine_program(self.dir, program), *settings)
 
     def daemon(self, role, name, *flags):
-        return Daemon(argv=[*dropped(self.owner), HAWK, role, "--local-users", "--listen",
+        before = self.before if role == "worker" else ()
+        return Daemon(argv=[*before, *dropped(self.owner), HAWK, role, "--local-users", "--listen",
                             f"unix:{self.dir}/run/{name}.sock", *map(str, flags)], env={"HOME": "/nonexistent"})
 
     def start_central(self, listen):
