@@ -99,11 +99,27 @@ static void imitate(const char *mode)
         pause();
 }
 
+/* A runner of a version that knows no limits but its own: it has nothing to say to whoever comes. */
+static void be_older(void)
+{
+    struct pollfd p = {.fd = RUNNER_LISTEN_FD, .events = POLLIN};
+    struct bytes b = {0};
+
+    for (int fd = RUNNER_SOCKET_FD; fd >= 0; fd = accept(RUNNER_LISTEN_FD, NULL, NULL)) {
+        put_welcome(&b);
+        (void)!bytes_send(&b, fd); /* the first agent may have left */
+        bytes_free(&b);
+        poll(&p, 1, -1);
+    }
+}
+
 /* argv: PROGRAM --runner MODE */
 static int be_runner(const char *mode)
 {
     if (strcmp(mode, "honest") == 0)
         spawner_of_user(NULL);
+    if (strcmp(mode, "older") == 0)
+        be_older();
     imitate(mode);
     return 1;
 }
@@ -382,6 +398,31 @@ static void test_another_agent_takes_over_what_it_gave(void **state)
     end_users();
 }
 
+/* It would run a limited task without the limits, and take their descriptors for the next task's files. */
+static void test_an_older_runner_that_was_taken_over_gets_no_limits(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("true");
+    struct try_id id = try_of(2);
+    char why[EXEC_WHY_MAX];
+
+    set_up_users(f, "older");
+    ask_user(f, IMITATION, 1, SHELL("true"));
+    come_back(f, true);
+    set_blob(&d->user, IMITATION);
+    d->pids = 5;
+    assert_int_equal(runners_run(u.rs, clock_now(), &(struct msg_exec_start){.run = 2, .id = id, .desc = d},
+                                 NULL, NULL, why),
+                     HAWK_EUNSUPPORTED);
+    assert_non_null(strstr(why, "older version"));
+    d->pids = 0;
+    assert_int_equal(runners_run(u.rs, clock_now(), &(struct msg_exec_start){.run = 2, .id = id, .desc = d},
+                                 NULL, NULL, why),
+                     0);
+    job_desc_drop(d);
+    end_users();
+}
+
 static int tear_down_users(void **state)
 {
     runners_stop(u.rs);
@@ -401,6 +442,7 @@ int main(int argc, char **argv)
         USERS(test_what_the_helper_refuses_is_said),
         USERS(test_a_name_leads_nowhere_else),
         USERS(test_another_agent_takes_over_what_it_gave),
+        USERS(test_an_older_runner_that_was_taken_over_gets_no_limits),
     };
 
     if (argc == 3 && strcmp(argv[1], "--runner") == 0)
