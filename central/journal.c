@@ -200,7 +200,7 @@ static void record_written(struct central *c, const struct record *r)
         central_jobs_journalled(c, r->job, 0);
         break;
     case RECORD_TASK:
-        central_completion_journalled(c, r->task);
+        central_ack_journalled_completion(c, r->task);
         break;
     case RECORD_JOB_END:
         central_jobs_end_journalled(c, r->job);
@@ -236,8 +236,8 @@ static void record_failed(struct central *c, const struct record *r, int32_t err
          * back with the next central, after its dist has run it. */
         undo_job(c, key);
     } else if (r->kind < RECORD_CANCEL) {
-        /* The change is in force, and will be written when that is possible. The operator gets the error
-         * now. */
+        /* It will be written when that is possible; what waits for it goes on waiting. An operator's choice is in force
+         * already, and he gets the error now. */
         if (r->kind == RECORD_DRAIN)
             central_drain_answer(c, r->node->id, r->client, err);
         else if (r->kind == RECORD_POLICY)
@@ -267,7 +267,7 @@ void central_on_journal_done(struct central *c, const struct msg *in)
     }
 }
 
-/* Puts out again what could not be written, unless the launch or the job is gone. */
+/* Puts out again what could not be written, if it still means anything. */
 static void put_again(struct central *c, const struct record *r)
 {
     const struct long_key *key = &r->of_job;

@@ -21,7 +21,7 @@ void central_journal_waits(struct central *c, const struct long_job *j);
 void central_journal_task(struct central *c, struct long_task *t);
 /* The launch of an at-most-once task: central_task_launch_journalled() follows. */
 void central_journal_launch(struct central *c, const struct long_task *t);
-/* The launch of another task, for which nothing waits. */
+/* Another try of a task whose last one failed or was lost. Nothing waits for it. */
 void central_journal_note(struct central *c, const struct long_task *t);
 void central_on_journal_done(struct central *c, const struct msg *in);
 void central_journal_run(struct central *c);

@@ -261,7 +261,7 @@ enum record_kind {
     /* Nothing waits for the kinds from here on but a client: a failed record is not put out again. */
     RECORD_CANCEL,
     RECORD_OWNER,
-    RECORD_NOTE,  /* a task is launched again */
+    RECORD_NOTE,  /* another try of a task */
     RECORD_WAITS, /* the job is held, or not any more; its dist says so again */
     RECORD_ADMISSION,
 };
@@ -607,7 +607,7 @@ void central_task_cancel(struct central *c, struct long_task *t);
 /* Sends the task's state to a dist; to all watchers. */
 void central_task_send(struct central *c, const struct long_task *t, const struct node *dist);
 void central_task_tell(struct central *c, const struct long_task *t);
-void central_completion_journalled(struct central *c, struct long_task *t);
+void central_ack_journalled_completion(struct central *c, struct long_task *t);
 /* The task whose launch under this id waits for its record; NULL: it does not wait any more. */
 struct long_task *central_task_unsent(const struct central *c, const struct try_id *id);
 /* The launch of an at-most-once task is recorded: it may be sent now. */

@@ -207,7 +207,7 @@ static void end_unreported(struct central *c, struct long_task *t, enum outcome 
     end_task(c, t, (struct usage){0});
 }
 
-void central_completion_journalled(struct central *c, struct long_task *t)
+void central_ack_journalled_completion(struct central *c, struct long_task *t)
 {
     const struct node *worker = t->reported ? central_node_by_id(c, t->worker) : NULL;
     struct try_id id = central_task_try(t);

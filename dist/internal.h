@@ -147,8 +147,8 @@ void dist_on_recovered(struct dist *d, const struct msg *m);
 void dist_settle_begin(struct dist *d); /* joined: workers will say what they hold */
 void dist_settle_look(struct dist *d);  /* settle_at has come */
 
-/* Whether the job's tasks count as long where they outlive the cutoff (DESIGN 3.6). If it is tagged short, the dist
- * keeps it (dist_job_overstay()); else it may be promoted. */
+/* Whether it matters that the job's tasks outlive the cutoff (DESIGN 3.6). If it is tagged short, it loses the reserve;
+ * else it may be promoted. */
 static inline bool dist_job_promotable(const struct dist_job *job)
 {
     return !job->probe_long && (job->policy_flags & POLICY_PROMOTE);
@@ -431,8 +431,9 @@ static inline bool dist_handover_has_timer(const struct dist_job *job)
 }
 /* Whether the table has this move. */
 bool dist_handover_may_move(enum hand_over from, enum hand_over to);
-/* Promotes the job if its tasks show at least the cutoff: it is long, and central gets the tasks that were
- * not launched. At most once in an ownership, and not without central. */
+/* If the job's tasks show at least the cutoff: promotes it, so that it is long, and central gets the tasks that were
+ * not launched. At most once in an ownership; without central only if nothing is left to launch. A job that is tagged
+ * short loses the reserve instead. */
 void dist_handover_promote(struct dist *d, struct dist_job *job);
 /* It counts as long from now on: central has a part of it, or nothing is left to hand over. */
 void dist_job_promoted(struct dist *d, struct dist_job *job);

@@ -16,7 +16,7 @@ struct held_run {
     int64_t time_limit_us;
     uint32_t task, owner;
     uint16_t epoch, attempt;
-    uint16_t files;     /* enum run_file: which of its files are below output_dir */
+    uint16_t files;     /* enum run_file: what the agent opened for it */
     uint16_t forgotten; /* the run of this number is nobody's any more */
 };
 

@@ -80,7 +80,7 @@ static void choose(struct limits *l)
             if (!base_works(l->owner, base, files[version - 1][kind]))
                 continue;
             memcpy(l->base[kind], base, sizeof base);
-            l->version2 = version == 2;
+            l->version2[kind] = version == 2;
         }
 }
 
@@ -111,7 +111,7 @@ static int set_memory(const struct limits *l, const char *path, int64_t bytes)
     char text[32];
 
     snprintf(text, sizeof text, "%" PRId64, bytes);
-    if (l->version2) {
+    if (l->version2[LIMIT_MEMORY]) {
         (void)cgroup_write(path, "memory.swap.max", "0"); /* not where the kernel has no swap */
         (void)cgroup_write(path, "memory.oom.group", "1");
         return cgroup_write(path, "memory.max", text);
@@ -164,7 +164,7 @@ int limits_make(struct limits *l, uint64_t number, const struct job_desc *d, str
     for (int kind = 0; kind < LIMIT_KINDS; kind++) {
         if (!wanted[kind])
             continue;
-        bool shared = kind > 0 && t->has[0] && l->version2;
+        bool shared = kind > 0 && t->has[0] && l->version2[0] && l->version2[kind];
         cgroup_path(l->base[kind], l->owner, number, path);
         int err = !*l->base[kind] || (!shared && cgroup_make(path) < 0) ? -1 : 0;
 
@@ -206,7 +206,7 @@ static bool take_entry(struct limits *l, int entry, int kind, struct limited *t)
     }
     memcpy(l->base[kind], path, sizeof path);
     cgroup_path(path, l->owner, t->number, again);
-    l->version2 = cgroup_has(again, "cgroup.events");
+    l->version2[kind] = cgroup_has(again, "cgroup.events");
     return t->has[kind] = true;
 }
 
@@ -218,8 +218,8 @@ int limits_take(struct limits *l, const struct job_desc *d, struct limited *t, c
     *t = (struct limited){0};
     l->chosen = l->given = true;
     for (int kind = 0; kind < LIMIT_KINDS; kind++) {
-        /* Of version 2, one cgroup may be for both. */
-        int entry = entries[kind] >= 0 ? entries[kind] : entries[LIMIT_MEMORY];
+        bool shared = kind > 0 && t->has[0] && l->version2[0] && entries[kind] < 0;
+        int entry = entries[shared ? 0 : kind];
 
         if (wanted[kind] && (entry < 0 || !take_entry(l, entry, kind, t))) {
             snprintf(why, size, "the worker did not say where the task's limits are");
@@ -259,7 +259,8 @@ bool limits_exceeded(const struct limits *l, const struct limited *t)
     char path[CGROUP_PATH_MAX];
 
     return path_of(l, t, LIMIT_MEMORY, path) &&
-           cgroup_number(path, l->version2 ? "memory.events" : "memory.oom_control", "oom_kill ") > 0;
+           cgroup_number(path, l->version2[LIMIT_MEMORY] ? "memory.events" : "memory.oom_control",
+                         "oom_kill ") > 0;
 }
 
 /* Version 1 counts CPU time in a hierarchy in which t has no cgroup. */
@@ -270,9 +271,9 @@ void limits_usage(const struct limits *l, const struct limited *t, int64_t *cpu_
     for (int kind = 0; kind < LIMIT_KINDS; kind++) {
         if (!path_of(l, t, kind, path))
             continue;
-        int64_t us = l->version2 ? (int64_t)cgroup_number(path, "cpu.stat", "usage_usec ") : 0;
+        int64_t us = l->version2[kind] ? (int64_t)cgroup_number(path, "cpu.stat", "usage_usec ") : 0;
         int64_t bytes =
-            (int64_t)cgroup_number(path, l->version2 ? "memory.peak" : "memory.max_usage_in_bytes", "");
+            (int64_t)cgroup_number(path, l->version2[kind] ? "memory.peak" : "memory.max_usage_in_bytes", "");
 
         *cpu_us = us > *cpu_us ? us : *cpu_us;
         *mem_peak_bytes = bytes > 0 ? bytes : *mem_peak_bytes;

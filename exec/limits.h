@@ -17,7 +17,7 @@ struct limits {
     bool given;  /* this process is a user's runner: its agent makes and removes the cgroups */
     char base[LIMIT_KINDS]
              [CGROUP_PATH_MAX]; /* has the tasks' cgroups in it; "": this limit cannot be enforced */
-    bool version2;              /* both are the same cgroup */
+    bool version2[LIMIT_KINDS]; /* of both: they are one cgroup */
     uint64_t *left;             /* tasks that have ended, and whose cgroups have processes yet */
     uint32_t left_n, left_cap;
 };

@@ -81,7 +81,7 @@ void own_output_ended(const struct exec_config *c, const struct held_run *r)
     const struct try_id id = {{r->job}, r->task, r->epoch, r->attempt};
     char path[EXEC_PATH_MAX];
 
-    if (!r->files || !exec_disk_full(c->output_dir))
+    if (!(r->files & (RUN_STDOUT | RUN_STDERR)) || !exec_disk_full(c->output_dir))
         return;
     for (int i = 0; i < 2; i++)
         if (r->files & (RUN_STDOUT << i) &&

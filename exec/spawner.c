@@ -114,7 +114,8 @@ static void limit_run(struct spawner *s, struct run *r, const struct launched *l
         return;
     if (watcher_start(&s->watcher))
         log_warn("spawner: no process can be made that would end limited tasks if the spawner died");
-    if (s->limits.version2 && s->freezer.method == EXEC_FREEZER_CGROUP2) {
+    if (s->limits.version2[r->limited.has[LIMIT_MEMORY] ? LIMIT_MEMORY : LIMIT_PIDS] &&
+        s->freezer.method == EXEC_FREEZER_CGROUP2) {
         r->frozen.grouped = true;
         r->frozen.base = s->limits.base[r->limited.has[LIMIT_MEMORY] ? LIMIT_MEMORY : LIMIT_PIDS];
     }
