@@ -231,11 +231,11 @@ static void test_kill_limit_and_pause_reach_the_run(void **state)
     int err = -1;
 
     set_up_users(f, "honest");
-    ask_user(f, HONEST, 1, SHELL("sleep 1000"));
-    struct job_desc *d = SHELL("sleep 1000");
+    ask_user(f, HONEST, 1, SHELL("exec sleep 1000"));
+    struct job_desc *d = SHELL("exec sleep 1000");
     d->time_limit_us = 50 * US_PER_MS;
     ask_user(f, HONEST, 2, d);
-    ask_user(f, IMITATION, 3, SHELL("sleep 1000"));
+    ask_user(f, IMITATION, 3, SHELL("exec sleep 1000"));
     turn_until(f, &f->v[2].exited);
     assert_int_equal(f->v[2].outcome, OUTCOME_TIME_LIMIT);
     turn_until(f, &f->v[1].started);
@@ -371,7 +371,7 @@ static void test_another_agent_takes_over_what_it_gave(void **state)
     char path[400];
 
     set_up_users(f, "honest");
-    ask_user(f, HONEST, 1, SHELL("sleep 1000"));
+    ask_user(f, HONEST, 1, SHELL("exec sleep 1000"));
     ask_user(f, IMITATION, 2, SHELL("exit 4"));
     ask_user(f, HONEST, 3, SHELL("exit 4"));
     turn_until(f, &f->v[1].started);
