@@ -5,7 +5,6 @@ import glob
 import os
 import subprocess
 import sys
-import time
 
 from hawktest import GREEDY, HAWK, run_tests, wait_for
 from runastest import ANN, BOB, HAWK_USER, enter_machine
@@ -29,6 +28,14 @@ def write(path, text):
 CONTROLLERS = read(f"{TOP}/cgroup.controllers").split() if os.path.exists(f"{TOP}/cgroup.controllers") else []
 
 
+def is_removed(top):
+    """Removes what has no processes any more."""
+    for path in sorted(glob.glob(f"{top}/**/", recursive=True), reverse=True):
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
+    return not os.path.exists(top)
+
+
 @contextlib.contextmanager
 def delegated(owner):
     """As a unit of that user has it with Delegate=yes and DelegateSubgroup=agent: the command that puts a program there."""
@@ -43,15 +50,7 @@ def delegated(owner):
     try:
         yield top, ["sh", "-c", f'echo $$ >{top}/agent/cgroup.procs && exec "$@"', "sh"]
     finally:
-        for _ in range(100):
-            for path in sorted(glob.glob(f"{top}/**/", recursive=True), reverse=True):
-                with contextlib.suppress(OSError):
-                    os.rmdir(path)
-            if not os.path.exists(top):
-                break
-            time.sleep(0.05)
-        else:
-            raise AssertionError(f"left: {glob.glob(f'{top}/*/')} {read(f'{top}/agent/cgroup.procs')}")
+        wait_for("the cgroups to be removed", lambda: is_removed(top))
 
 
 def can_limit(controller):
