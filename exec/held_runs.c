@@ -49,9 +49,9 @@ static void keep_entry(struct held_runs *h, const struct held_run *r)
     HASH_ADD(hh, h->by_run, r.run, sizeof e->r.run, e);
 }
 
-bool held_run_is(const struct held_run *r, const struct try_id *id)
+struct try_id held_run_try(const struct held_run *r)
 {
-    return r->job == id->job.v && r->task == id->task && r->epoch == id->epoch && r->attempt == id->attempt;
+    return (struct try_id){{r->job}, r->task, r->epoch, r->attempt};
 }
 
 struct held_run held_run_of(const struct msg_exec_start *m, uint32_t files)

@@ -23,7 +23,7 @@ struct held_run {
 /* files: enum run_file. */
 struct held_run held_run_of(const struct msg_exec_start *m, uint32_t files);
 
-bool held_run_is(const struct held_run *r, const struct try_id *id);
+struct try_id held_run_try(const struct held_run *r);
 
 struct held_runs {
     int fd;

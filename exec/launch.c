@@ -453,7 +453,7 @@ void launch_task(struct launcher *l, struct spec *s, const struct task *t, struc
     char why[TEMPLATE_WHY_MAX], socket[sizeof "HAWK_WORKER_SOCKET=" + EXECUTORS_MAX];
 
     p.in = p.group = -1;
-    memcpy(p.entries, t->entries, sizeof p.entries);
+    memcpy(p.entries, t->files + RUN_FIRST_ENTRY, sizeof p.entries);
     out->limited = (struct limited){0};
     p.out = t->files[0];
     p.err = t->files[1];

@@ -68,10 +68,8 @@ struct task {
     const char *arg; /* NULL: none */
     uint32_t arg_len;
     char worker[LIMIT_NAME_BYTES + 1]; /* the worker's name */
-    bool grouped; /* the task should start in a group of its own, if the freezer can do that */
-    /* What the agent has opened, for launch_task() to close; -1: not that. */
-    int files[2];             /* stdout and stderr */
-    int entries[LIMIT_KINDS]; /* of the cgroups that limit it */
+    bool grouped;         /* the task should start in a group of its own, if the freezer can do that */
+    int files[RUN_FILES]; /* what the agent has opened, for launch_task() to close; -1: not that */
 };
 
 /* Whether the task may start, by what its user signed; files: enum run_file. False: why says more. */

@@ -288,10 +288,12 @@ static bool take_away(const struct limits *l, const struct limited *t)
     bool gone = true;
 
     limits_kill(l, t);
+    if (l->given)
+        return limits_gone(l, t);
     for (int kind = 0; kind < LIMIT_KINDS; kind++)
-        if (!l->given && path_of(l, t, kind, path))
+        if (path_of(l, t, kind, path))
             gone = cgroup_remove(path) && gone;
-    return gone && (!l->given || limits_gone(l, t));
+    return gone;
 }
 
 static struct limited any_of(const struct limits *l, uint64_t number)

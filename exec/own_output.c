@@ -78,7 +78,7 @@ int own_output_open(const struct exec_config *c, const struct msg_exec_start *m,
 
 void own_output_ended(const struct exec_config *c, const struct held_run *r)
 {
-    const struct try_id id = {{r->job}, r->task, r->epoch, r->attempt};
+    const struct try_id id = held_run_try(r);
     char path[EXEC_PATH_MAX];
 
     if (!(r->files & (RUN_STDOUT | RUN_STDERR)) || !exec_disk_full(c->output_dir))

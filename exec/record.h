@@ -80,6 +80,8 @@ enum run_file {
     RUN_MEMORY = 1u << 2, /* the entry of the cgroup that limits its memory, or of version 2 both */
     RUN_PIDS = 1u << 3,   /* the same for its processes */
 };
+#define RUN_FILES 4
+#define RUN_FIRST_ENTRY 2 /* the place of RUN_MEMORY among them */
 
 /* A queue of bytes: written at the end, read from `off`. Zeros are an empty queue. */
 struct bytes {

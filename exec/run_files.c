@@ -5,43 +5,51 @@
 
 #include <unistd.h>
 
-static void end_limits(struct run_owner *o, const struct held_run *r)
-{
-    if (r->files & (RUN_MEMORY | RUN_PIDS))
-        limits_end_run(&o->limits, r->run);
-}
+_Static_assert(RUN_FILES == RUN_FIRST_ENTRY + LIMIT_KINDS && RUN_MEMORY == 1u << RUN_FIRST_ENTRY,
+               "enum run_file");
 
-void run_files_close(struct run_owner *o, int fds[RUN_FILES], const struct held_run *r)
+static void close_all(const int fds[RUN_FILES])
 {
     for (int i = 0; i < RUN_FILES; i++)
         if (fds[i] >= 0)
             close(fds[i]);
-    end_limits(o, r);
 }
 
-int run_files_open(struct run_owner *o, const struct msg_exec_start *m, int fds[RUN_FILES], uint32_t *files,
-                   char why[EXEC_WHY_MAX])
+static void end_limits(struct limits *l, const struct held_run *r)
 {
-    int *entries = fds + 2;
+    if (r->files & (RUN_MEMORY | RUN_PIDS))
+        limits_end_run(l, r->run);
+}
+
+void run_files_close(struct limits *l, const int fds[RUN_FILES], const struct held_run *r)
+{
+    close_all(fds);
+    end_limits(l, r);
+}
+
+int run_files_open(const struct exec_config *c, struct limits *l, const struct msg_exec_start *m,
+                   int fds[RUN_FILES], uint32_t *files, char why[EXEC_WHY_MAX])
+{
+    int *entries = fds + RUN_FIRST_ENTRY;
     struct limited t;
     int err;
 
     entries[LIMIT_MEMORY] = entries[LIMIT_PIDS] = -1;
-    err = own_output_open(o->config, m, fds, files, why);
+    err = own_output_open(c, m, fds, files, why);
     if (err || !limits_wanted(m->desc))
         return err;
-    (void)limits_sweep(&o->limits);
-    err = limits_make(&o->limits, m->run, m->desc, &t, entries, why, EXEC_WHY_MAX);
-    for (int kind = 0; kind < LIMIT_KINDS && !err; kind++)
+    (void)limits_sweep(l);
+    err = limits_make(l, m->run, m->desc, &t, entries, why, EXEC_WHY_MAX);
+    for (int kind = 0; kind < LIMIT_KINDS; kind++)
         if (entries[kind] >= 0)
             *files |= RUN_MEMORY << kind;
     if (err)
-        run_files_close(o, fds, &(struct held_run){0});
+        close_all(fds);
     return err;
 }
 
-void run_files_ended(struct run_owner *o, const struct held_run *r)
+void run_files_ended(const struct exec_config *c, struct limits *l, const struct held_run *r)
 {
-    own_output_ended(o->config, r);
-    end_limits(o, r);
+    own_output_ended(c, r);
+    end_limits(l, r);
 }

@@ -11,21 +11,15 @@
 #include "exec/limits.h"
 #include "exec/record.h"
 
-#define RUN_FILES 4 /* as many as enum run_file has */
-
-/* Whose runs these are. */
-struct run_owner {
-    const struct exec_config *config;
-    struct limits limits; /* of the runner's tasks; limits.owner is its keeper */
-};
-
-/* fds: -1, not that; files: enum run_file. HAWK_ECANNOT_START, HAWK_EINVALID: as own_output_open().
- * HAWK_EUNSUPPORTED: a limit of the job cannot be enforced here. Then why says more, and none is open. */
-HAWK_MUST_USE int run_files_open(struct run_owner *o, const struct msg_exec_start *m, int fds[RUN_FILES],
-                                 uint32_t *files, char why[EXEC_WHY_MAX]);
+/* l: the limits of the runner's tasks. fds: -1, not that; files: enum run_file. HAWK_ECANNOT_START, HAWK_EINVALID: as
+ * own_output_open(). HAWK_EUNSUPPORTED: a limit of the job cannot be enforced here. Then why says more, and none is
+ * open. */
+HAWK_MUST_USE int run_files_open(const struct exec_config *c, struct limits *l,
+                                 const struct msg_exec_start *m, int fds[RUN_FILES], uint32_t *files,
+                                 char why[EXEC_WHY_MAX]);
 /* Closes them, for a run that the runner does not get. */
-void run_files_close(struct run_owner *o, int fds[RUN_FILES], const struct held_run *r);
+void run_files_close(struct limits *l, const int fds[RUN_FILES], const struct held_run *r);
 /* The run has ended. */
-void run_files_ended(struct run_owner *o, const struct held_run *r);
+void run_files_ended(const struct exec_config *c, struct limits *l, const struct held_run *r);
 
 #endif

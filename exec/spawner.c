@@ -83,13 +83,13 @@ static void report_start(struct spawner *s, const struct run *r)
 /* The descriptors that came with a run. HAWK_EMALFORMED: they did not. */
 static int take_files(struct spawner *s, uint32_t files, struct task *task)
 {
-    int *const at[] = {&task->files[0], &task->files[1], &task->entries[LIMIT_MEMORY],
-                       &task->entries[LIMIT_PIDS]};
     int err = 0;
 
-    for (unsigned i = 0; i < sizeof at / sizeof *at; i++) {
-        *at[i] = files & (RUN_STDOUT << i) ? bytes_take_fd(&s->in) : -1;
-        if (files & (RUN_STDOUT << i) && *at[i] < 0)
+    for (int i = 0; i < RUN_FILES; i++) {
+        bool comes = files >> i & 1;
+
+        task->files[i] = comes ? bytes_take_fd(&s->in) : -1;
+        if (comes && task->files[i] < 0)
             err = HAWK_EMALFORMED;
     }
     return err;
@@ -97,12 +97,9 @@ static int take_files(struct spawner *s, uint32_t files, struct task *task)
 
 static void close_files(const struct task *task)
 {
-    const int files[] = {task->files[0], task->files[1], task->entries[LIMIT_MEMORY],
-                         task->entries[LIMIT_PIDS]};
-
-    for (unsigned i = 0; i < sizeof files / sizeof *files; i++)
-        if (files[i] >= 0)
-            close(files[i]);
+    for (int i = 0; i < RUN_FILES; i++)
+        if (task->files[i] >= 0)
+            close(task->files[i]);
 }
 
 /* A limited task dies with its spawner: the watcher sees to that, or a user's keeper. Version 2 has one cgroup for all

@@ -52,7 +52,8 @@ struct command {
 
 struct user_runner {
     char *user, *dir;
-    struct run_owner owner;
+    const struct exec_config *config; /* of all runners */
+    struct limits limits;             /* of its tasks; their cgroups have the keeper's pid in their names */
     enum state state;
     int fd;     /* -1: closed */
     int why_fd; /* what hawk-run-as says that could not start it; -1: it was started by an earlier agent */
@@ -136,7 +137,7 @@ void user_runner_stop(struct user_runner *u, int64_t now_us)
     u->state = LEAVING;
     held_runs_close(&u->held);
     record_end(&u->out, record_begin(&u->out, RECORD_STOP));
-    u->answer_us = now_us + u->owner.config->kill_grace_us + RUNNER_LATE_US;
+    u->answer_us = now_us + u->config->kill_grace_us + RUNNER_LATE_US;
     user_runner_flush(u, now_us);
 }
 
@@ -152,7 +153,7 @@ void user_runner_free(struct user_runner *u)
     sent_free(&u->sent);
     takeover_forget(&u->taken);
     held_runs_close(&u->held);
-    limits_free(&u->owner.limits);
+    limits_free(&u->limits);
     keeper_forget(&u->keeper);
     if (u->why_fd >= 0)
         close(u->why_fd);
@@ -242,7 +243,7 @@ static struct user_runner *make(const struct exec_config *c, const char *user)
     snprintf(dir, sizeof dir, "%s/%s", c->state_dir, user);
     u->user = xstrdup(user);
     u->dir = xstrdup(dir);
-    u->owner.config = c;
+    u->config = c;
     u->fd = u->why_fd = u->held.fd = u->keeper.fd = u->taken.fd = -1;
     u->taken.lease_us = TIME_NEVER;
     u->lease_us = u->due_us = u->answer_us = TIME_NEVER;
@@ -278,7 +279,7 @@ struct user_runner *user_runner_start(const struct exec_config *c, const char *h
         user_runner_free(u);
         return NULL;
     }
-    u->owner.limits.owner = u->keeper.pid;
+    u->limits.owner = u->keeper.pid;
     takeover_hello(&u->out, c, true);
     u->state = GREETED;
     u->answer_us = now_us + START_US;
@@ -295,7 +296,7 @@ struct user_runner *user_runner_find(const struct exec_config *c, const char *us
         user_runner_free(u);
         return NULL;
     }
-    u->owner.limits.owner = u->keeper.pid;
+    u->limits.owner = u->keeper.pid;
     u->fd = open_held(u) ? -1 : spawner_socket_connect(u->dir);
     u->state = GREETED;
     if (u->fd < 0) {
@@ -314,12 +315,13 @@ static bool take_held(struct user_runner *u, struct held *h, int64_t now_us)
 {
     struct msg_exec_held *m = &h->m.exec_held;
     const struct held_run *r = held_runs_claim(&u->held, m->run);
+    struct try_id id = r ? held_run_try(r) : (struct try_id){0};
     struct command *c;
 
     free(h->paths[0]);
     free(h->paths[1]);
     h->paths[0] = h->paths[1] = NULL;
-    if (!r || !held_run_is(r, &m->id) || (m->outcome != OUTCOME_NONE && !is_outcome(m->outcome)))
+    if (!r || !try_eq(&id, &m->id) || (m->outcome != OUTCOME_NONE && !is_outcome(m->outcome)))
         return false;
     m->owner.v = r->owner;
     m->class = r->flags & RUN_LONG ? CLASS_LONG : CLASS_SHORT;
@@ -332,7 +334,7 @@ static bool take_held(struct user_runner *u, struct held *h, int64_t now_us)
     c = add_command(u, r);
     c->started = true;
     if (r->time_limit_us > 0 && m->run_us < r->time_limit_us)
-        c->due_us = now_us + r->time_limit_us - m->run_us + u->owner.config->kill_grace_us + RUNNER_LATE_US;
+        c->due_us = now_us + r->time_limit_us - m->run_us + u->config->kill_grace_us + RUNNER_LATE_US;
     put_due(u, c->due_us);
     return true;
 }
@@ -420,7 +422,7 @@ int user_runner_run(struct user_runner *u, int64_t now_us, const struct msg_exec
                  u->user);
         return HAWK_EUNSUPPORTED;
     }
-    err = run_files_open(&u->owner, m, fds, &files, why);
+    err = run_files_open(u->config, &u->limits, m, fds, &files, why);
     if (err)
         return err;
     r = held_run_of(m, files);
@@ -434,13 +436,13 @@ int user_runner_run(struct user_runner *u, int64_t now_us, const struct msg_exec
         if (fds[i] >= 0 && !err)
             bytes_add_fd(&u->out, fds[i]);
     if (err) {
-        run_files_close(&u->owner, fds, &r);
+        run_files_close(&u->limits, fds, &r);
         return err;
     }
     c = add_command(u, &r);
     c->spec = spec;
     if (r.time_limit_us > 0)
-        c->due_us = now_us + r.time_limit_us + u->owner.config->kill_grace_us + RUNNER_LATE_US;
+        c->due_us = now_us + r.time_limit_us + u->config->kill_grace_us + RUNNER_LATE_US;
     put_due(u, c->due_us);
     return 0;
 }
@@ -450,7 +452,7 @@ bool user_runner_has(const struct user_runner *u, uint32_t run) { return find_co
 void user_runner_kill(struct user_runner *u, int64_t now_us, uint32_t run, enum outcome outcome, bool force)
 {
     struct command *c = find_command(u, run);
-    int64_t due_us = now_us + (force ? 0 : u->owner.config->kill_grace_us) + RUNNER_LATE_US;
+    int64_t due_us = now_us + (force ? 0 : u->config->kill_grace_us) + RUNNER_LATE_US;
 
     if (!c)
         return;
@@ -472,7 +474,7 @@ int user_runner_pause(struct user_runner *u, int64_t now_us, uint32_t run)
 {
     struct command *c = find_command(u, run);
 
-    if (!c || u->fd < 0 || u->owner.config->freezer == EXEC_FREEZER_OFF || c->pausing)
+    if (!c || u->fd < 0 || u->config->freezer == EXEC_FREEZER_OFF || c->pausing)
         return HAWK_EUNSUPPORTED;
     c->pausing = true;
     c->pause_due_us = now_us + EXEC_CONFIRM_US + RUNNER_LATE_US;
@@ -565,7 +567,7 @@ static int on_exited(struct user_runner *u, struct record *r, exec_event_fn fn, 
     x->outcome = (uint8_t)outcome;
     x->result = utf8_tame_blob(x->result, TEXT_MAX);
     blame_user(u, x);
-    run_files_ended(&u->owner, &c->held);
+    run_files_ended(u->config, &u->limits, &c->held);
     forget_command(u, c);
     fn(arg, &m);
     msg_drop(&m);
