@@ -56,7 +56,7 @@ bool api_is_signed(const struct api *a, struct job_desc *job, char *why, size_t 
 {
     struct signed_checker checker;
     char text[SUBMISSION_WHY];
-    if (!a->roles.signatures || job->kind != PAYLOAD_COMMAND)
+    if (!a->roles.signatures)
         return true;
     tls_checker(a->roles.signatures, &checker);
     if (submission_check(job, &checker, text) == 0)

@@ -11,8 +11,8 @@
  *
  * Two more clusters do some of it in the same rounds (not with --unix, nor with --plain): one with TLS on all
  * connections but the executors', where signatures are required, and one that runs commands as their users
- * besides (root only). Users sign commands alone: bench_commands tells what that costs. Usage: bench_noop
- * [--timers] [--unix|--plain] [--hawk BINARY] [--total TASKS] [--only TASKSxJOBS] [FILE.json [ROUNDS]] */
+ * besides (root only). Usage: bench_noop [--timers] [--unix|--plain] [--hawk BINARY] [--total TASKS]
+ * [--only TASKSxJOBS] [FILE.json [ROUNDS]] */
 #include "base/mem.h"
 #include "bench/lib/columns.h"
 #include "bench/lib/figures.h"

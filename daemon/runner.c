@@ -316,21 +316,21 @@ static bool may_limit(struct runner *r, const struct msg_exec_start *m)
 
 static void start_run(struct runner *r, const struct msg_exec_start *m, const char *worker)
 {
-    if (m->desc->kind == PAYLOAD_APP && r->apps) {
-        apps_run(r->apps, loop_now(r->loop), m);
-        return;
-    }
     char why[EXEC_WHY_MAX];
     const struct blob *proof = r->proof_run == m->run ? r->proof : NULL;
     struct msg_exec_start as_signed = *m;
     int err;
-    if (m->desc->kind == PAYLOAD_COMMAND && r->signatures) {
+    if (r->signatures) {
         err = signatures_admit(r->signatures, m, proof, &as_signed.desc, why);
         if (err) {
             refuse_start(r, m->run, err, why);
             return;
         }
         m = &as_signed;
+    }
+    if (m->desc->kind == PAYLOAD_APP && r->apps) {
+        apps_run(r->apps, loop_now(r->loop), m);
+        return;
     }
     if (m->desc->kind == PAYLOAD_COMMAND && !exec_may_run(&r->config, m->desc, why)) {
         refuse_run(r, m->run, OUTCOME_NOT_STARTED, REFUSED, NULL, why);

@@ -152,8 +152,6 @@ int submission_sign(struct job_desc *const *v, uint32_t n, const struct tls *tls
     drafts = xcalloc(n, sizeof *drafts);
     for (uint32_t i = 0; i < n && !err; i++) {
         struct draft *draft = &drafts[drafts_n];
-        if (v[i]->kind != PAYLOAD_COMMAND)
-            continue;
         job_desc_unsign(v[i]);
         if (!drafts_n && (err = begin_head(&head, tls, &signer, now_s)) != 0)
             break;

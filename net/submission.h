@@ -17,7 +17,7 @@ struct submission {
     struct job_desc *desc;   /* the job as its user signed it, and his: without arguments */
 };
 
-/* Signs the commands among n jobs anew, all with one signature, by the credential that `tls` shows, for
+/* Signs n jobs anew, all with one signature, by the credential that `tls` shows, for
  * SIGNED_LIFE_S_MAX from now on, unless the credential is no user's who may submit. HAWK_EINVALID: its key cannot sign,
  * no root of `tls` has signed it, or one of the jobs is too large; the others are signed then. */
 HAWK_MUST_USE int submission_sign(struct job_desc *const *v, uint32_t n, const struct tls *tls,

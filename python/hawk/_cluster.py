@@ -104,9 +104,8 @@ class Cluster:
 
     def sign(self, specs):
         """Signs whole jobs together, where this user has a credential."""
-        commands = [spec for spec in specs if spec.kind == pb.PAYLOAD_COMMAND]
-        if self.signer and commands:
-            self.signer.sign(commands)
+        if self.signer and specs:
+            self.signer.sign(specs)
 
     def channel(self, address, role=ROLE_SCHEDULER):
         with self.lock:

@@ -13,10 +13,10 @@ epb = generated("executor")
 
 class Executor:
     """do(task) returns bytes, or (code, error), or None: no answer for now (`answer` gives one later). With pauses it
-    offers to pause tasks; `pause` is what it is asked next, `paused` answers."""
+    offers to pause tasks; `pause` is what it is asked next, `paused` answers. channel: instead of a plain one to addr."""
 
-    def __init__(self, addr, app, do, slots=1, name="", token=None, pauses=False):
-        self.channel = grpc.insecure_channel(addr, options=[("grpc.use_local_subchannel_pool", 1)])
+    def __init__(self, addr, app, do, slots=1, name="", token=None, pauses=False, channel=None):
+        self.channel = channel or grpc.insecure_channel(addr, options=[("grpc.use_local_subchannel_pool", 1)])
         attach = self.channel.stream_stream("/hawk.v1.Executors/Attach",
                                             request_serializer=epb.FromExecutor.SerializeToString,
                                             response_deserializer=epb.ToExecutor.FromString)

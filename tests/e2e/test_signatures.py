@@ -7,8 +7,9 @@ import tempfile
 import time
 
 import pythontest as p
+from executortest import Executor
 from signedtest import DENIED, BrokenDist, Catcher, SignedCluster, api, not_run, proof_of, ran
-from tlstest import SecureCaller
+from tlstest import EXPECTED, SecureCaller, secure_channel
 
 import hawk
 from grpctest import refused
@@ -126,6 +127,33 @@ def test_a_broken_dist_runs_what_users_asked_for_alone():
         broken = BrokenDist(c)
         assert not_run(broken.give(spec), "its user signed this job as ")
         broken.close()
+
+
+def test_executors_get_what_their_users_asked_for_alone():
+    with SignedCluster(workers=1) as c:
+        channel = secure_channel(c.worker_addr(), c.ca, "ann", EXPECTED["worker"])
+        executor = Executor(None, "sum", lambda task: task.payload, channel=channel).wait_attached()
+        for tag in ("short", "long"):
+            assert c.hawk("submit", "--wait", "--class", tag, "--app", "sum", "--input", "one", "two").returncode == 0
+        assert c.hawk("submit", "--wait", "--app", "sum", "--payload", "whole").returncode == 0
+        ann = SecureCaller(c.dist_addrs[0], c.ca, "ann")
+        made_up = api.JobSpec(kind=api.PAYLOAD_APP, app="sum", user="ann", tasks=1, stdin=b"made up")
+        why = refused(DENIED, lambda: ann("Submit", api.SubmitRequest(job=made_up), api.SubmitReply))
+        assert "this cluster takes signed jobs alone: it is not signed" in why, why
+        catcher, broken = Catcher(c), BrokenDist(c)
+        several = catcher.catch(c, "--app", "sum", "--input", "three", "four")
+        assert not_run(broken.give(made_up), "it is not signed")
+        job = broken.next_job()
+        assert not_run(broken.give(several, job=job, arg=b"made up"), "did not sign this task's input")
+        assert ran(broken.give(several, task=1, job=job))
+        assert not_run(broken.give(several, task=1), "its user signed this job as ")
+        whole = catcher.catch(c, "--app", "sum", "--payload", "all of it")
+        changed = api.JobSpec.FromString(whole.SerializeToString())
+        changed.stdin = b"made up"
+        assert ran(broken.give(changed)), "the executor gets what was signed"
+        assert sorted(t.payload for t in executor.tasks) == sorted([b"one", b"two"] * 2 + [b"whole", b"four", b"all of it"])
+        broken.close()
+        executor.die()
 
 
 def test_no_task_starts_by_a_credential_that_has_expired():
