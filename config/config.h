@@ -42,7 +42,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
       "let every user of this machine connect to unix sockets, as himself and with scopes read and "         \
       "submit; tasks run as the worker's user")                                                              \
     S(cluster, BOOL, require_signatures, "no",                                                               \
-      "dists take, and workers run, only jobs that their users have signed with their credentials; "     \
+      "dists take, and workers run, only jobs that their users have signed with their credentials; "         \
       "needs TLS")                                                                                           \
     S(cluster, LIST, shared_apps, "",                                                                        \
       "applications that operators' executors serve to everybody on this worker, and that nobody has of "    \

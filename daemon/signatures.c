@@ -132,7 +132,8 @@ static int open_job(struct signatures *s, const struct msg_exec_start *m,
 
     if (err)
         snprintf(why, EXEC_WHY_MAX, "this worker runs signed jobs alone: %s", text);
-    else if (s->as_users && o->submission.desc->kind == PAYLOAD_COMMAND && !uid_fits(&o->submission.head, why))
+    else if (s->as_users && o->submission.desc->kind == PAYLOAD_COMMAND &&
+             !uid_fits(&o->submission.head, why))
         err = HAWK_EDENIED;
     else
         err = note_use(s, &o->submission.head, m->id.job, checker->now_s, why);
