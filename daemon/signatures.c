@@ -83,15 +83,17 @@ void signatures_free(struct signatures *s)
     free(s);
 }
 
-/* Whether the machine knows the user by the uid that his credential names. */
-static bool uid_fits(const struct signed_head *head, char *why)
+/* Whether the machine knows the user by the uid that his credential names. For an executor's tasks it need not know
+ * him. */
+static bool uid_fits(const struct submission *s, char *why)
 {
+    const struct signed_head *head = &s->head;
     const struct passwd *pw;
 
     if (head->uid == IDENTITY_NO_UID)
         return true;
     pw = getpwnam(head->user);
-    if (pw && pw->pw_uid == head->uid)
+    if (pw ? pw->pw_uid == head->uid : s->desc->kind != PAYLOAD_COMMAND)
         return true;
     snprintf(why, EXEC_WHY_MAX, "user %.100s signed the job with uid %u, and %s", head->user, head->uid,
              pw ? "has another on this machine" : "is unknown on this machine");
@@ -132,8 +134,7 @@ static int open_job(struct signatures *s, const struct msg_exec_start *m,
 
     if (err)
         snprintf(why, EXEC_WHY_MAX, "this worker runs signed jobs alone: %s", text);
-    else if (s->as_users && o->submission.desc->kind == PAYLOAD_COMMAND &&
-             !uid_fits(&o->submission.head, why))
+    else if (s->as_users && !uid_fits(&o->submission, why))
         err = HAWK_EDENIED;
     else
         err = note_use(s, &o->submission.head, m->id.job, checker->now_s, why);
