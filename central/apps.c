@@ -220,7 +220,7 @@ void central_on_app(struct central *c, const struct msg *in)
     list_app(a, n);
     if (has_jobs(a))
         central_recall_arm(c);
-    ends_look(c, n);
+    end_times_look(c, n);
 }
 
 /* Looks at each worker: the heaps of central.waiting contain all workers. */

@@ -161,7 +161,7 @@ static void check_jobs(const struct central *c)
     CHECK(held <= c->cfg.long_tasks_max || held <= c->tasks_recovered || !c->recovered);
     CHECK(kept == places[PLACE_QUEUE]);
     CHECK(kept_check(c, &c->kept) + check_apps(c) == keeping);
-    ends_check(c);
+    end_times_check(c);
     CHECK(list_length(&c->limbo) == places[PLACE_LIMBO]);
     CHECK(c->waiting.total == places[PLACE_WORKER]);
     /* No task waits while a worker could take it. */

@@ -5,24 +5,12 @@
 
 #include "central/state.h"
 
-void central_hold_recall(struct central *c, struct long_task *t)
-{
-    struct node *n = central_node_by_id(c, t->worker);
-
-    if (t->place != PLACE_WORKER || t->state != TASK_PLACED || t->unsent || t->cancelled || t->recalled ||
-        !n || !n->link || !msg_in_version(MSG_TASK_RECALL, n->version))
-        return;
-    t->recalled = true;
-    c->counters[COUNTER_tasks_recalled]++;
-    central_send(c, n, MSG_TASK_RECALL)->task_recall.id = central_task_try(t);
-}
-
 static void hold_job(struct central *c, struct long_job *j, bool on)
 {
     j->held = on;
-    kept_hold(c, j);
+    kept_update_turn(c, j);
     for (uint32_t i = 0; on && i < j->n; i++)
-        central_hold_recall(c, &j->tasks[i]);
+        central_recall_task(c, &j->tasks[i]);
 }
 
 void central_on_long_hold(struct central *c, const struct msg *in)

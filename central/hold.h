@@ -6,11 +6,8 @@
 
 struct central;
 struct long_job;
-struct long_task;
 struct msg;
 
-/* The task waits at a worker, and its job is held: calls it back. */
-void central_hold_recall(struct central *c, struct long_task *t);
 /* A dist has the job under that epoch. The one before may have held it, and is gone. */
 void central_hold_moved(struct central *c, struct long_job *j, uint16_t owner);
 void central_on_long_hold(struct central *c, const struct msg *in);

@@ -266,12 +266,12 @@ void central_jobs_journalled(struct central *c, struct long_job *j, int32_t err)
         return;
     }
     if (j->cancel)
-        central_jobs_cancel_all(c, j);
+        central_job_cancel_tasks(c, j);
 }
 
 /* ---- Cancelling ---- */
 
-void central_jobs_cancel_all(struct central *c, struct long_job *j)
+void central_job_cancel_tasks(struct central *c, struct long_job *j)
 {
     for (uint32_t i = 0; i < j->n; i++)
         central_task_cancel(c, &j->tasks[i]);
@@ -283,7 +283,7 @@ void central_jobs_settle(struct central *c)
         struct long_job *j = container_of(c->touched.next, struct long_job, touched);
 
         list_remove(&j->touched);
-        central_jobs_cancel_all(c, j);
+        central_job_cancel_tasks(c, j);
     }
 }
 
@@ -315,7 +315,7 @@ void central_job_cancel(struct central *c, struct long_job *j, uint32_t client)
     j->cancel = true;
     central_orphans_look(c, j);
     if (j->state == LONG_ACTIVE)
-        central_jobs_cancel_all(c, j);
+        central_job_cancel_tasks(c, j);
 }
 
 void central_on_cancel(struct central *c, const struct msg *in)
@@ -537,7 +537,7 @@ void central_jobs_recovered(struct central *c)
             recovered_task(c, &j->tasks[i]);
         if (j->cancel ||
             (j->desc->max_fails && j->ended[TASK_FAILED] + j->ended[TASK_LOST] >= j->desc->max_fails))
-            central_jobs_cancel_all(c, j);
+            central_job_cancel_tasks(c, j);
         central_jobs_progress(c, j);
     }
     central_orphans_look_all(c);

@@ -142,7 +142,7 @@ static void leave(struct central *c, struct long_job *j)
 /* It has no turn, though tasks of it wait. */
 static bool is_out(const struct long_job *j) { return j->held || !list_empty(&j->apart); }
 
-void kept_hold(struct central *c, struct long_job *j)
+void kept_update_turn(struct central *c, struct long_job *j)
 {
     if (is_out(j) && heap_in(&j->turn))
         leave(c, j);
@@ -152,8 +152,8 @@ void kept_hold(struct central *c, struct long_job *j)
 
 void kept_set_apart(struct central *c, struct long_job *j)
 {
-    list_push_tail(&c->ends.apart, &j->apart);
-    kept_hold(c, j);
+    list_push_tail(&c->end_times.apart, &j->apart);
+    kept_update_turn(c, j);
 }
 
 void kept_add(struct central *c, struct long_task *t)

@@ -59,8 +59,8 @@ struct long_task *kept_first_of(const struct kept *k, uint32_t user);
 void kept_pass_over(struct long_job *j);
 void kept_readmit(struct central *c, struct long_job *j);
 /* Takes j's turn, or gives it one, as j->held and j->apart say. */
-void kept_hold(struct central *c, struct long_job *j);
-/* Takes it, until j is in c->ends.apart no more. */
+void kept_update_turn(struct central *c, struct long_job *j);
+/* Takes it, until j is in c->end_times.apart no more. */
 void kept_set_apart(struct central *c, struct long_job *j);
 /* Computes j's size again, because its tasks have shown more; that of all jobs, because the policy has changed. */
 void kept_resize(struct central *c, struct long_job *j);

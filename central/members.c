@@ -119,7 +119,7 @@ void central_members_send_all(struct central *c, const struct node *dist)
     m->members.list = members_ref(c->dist_list);
     m->members.version = c->members_version;
     central_apps_send_all(c, dist);
-    ends_tell_all(c, dist);
+    end_times_tell_all(c, dist);
 }
 
 /* The worker with the oldest list, unless that is the newest version. */

@@ -128,7 +128,7 @@ void central_node_update_eligible(struct central *c, struct node *n)
 {
     if (n->waiting.n_slots)
         waiting_set_eligible(&c->waiting, &n->waiting, central_node_eligible(c, n), c->now_us);
-    ends_look(c, n);
+    end_times_look(c, n);
 }
 
 void central_node_report(struct central *c, const struct node *n, enum node_change change)
@@ -332,7 +332,7 @@ static void take_join(struct central *c, struct node *n, struct link *l, const s
     list_remove(&n->out);
     central_pairing_forget(c, n);
     if (fresh) {
-        ends_forget(c, n);
+        end_times_forget(c, n);
         n->queued = n->running_short = n->running_long = n->paused = n->jobs_unfinished = 0;
         n->freezer = 0;
         free(n->counters);

@@ -64,7 +64,7 @@ static bool serve_the_same(const struct node *a, const struct node *b)
  * commands alone. Where workers have an end or run one user's commands alone, O(workers). */
 bool central_partition_keeps(const struct central *c, const struct node *n)
 {
-    if (list_empty(&c->owned) && c->ends.workers == 0)
+    if (list_empty(&c->owned) && c->end_times.workers == 0)
         return c->n_general > (n->counted && n->general);
     for (uint32_t id = 1; id < c->nodes_end; id++) {
         const struct node *other = c->nodes[id];
@@ -97,7 +97,7 @@ static struct node *next_to_reserve(struct central *c, uint64_t slots)
             !central_partition_keeps(c, n))
             continue;
         first = n;
-        if (c->ends.workers == 0)
+        if (c->end_times.workers == 0)
             break;
     }
     return first;
@@ -109,7 +109,7 @@ static struct node *next_to_release(struct central *c)
     while (c->reserved_last > 0 && !is_reserved(central_node_by_id(c, (node_id_t){c->reserved_last})))
         c->reserved_last--;
     struct node *last = c->reserved_last ? c->nodes[c->reserved_last] : NULL;
-    for (uint32_t id = c->reserved_last; c->ends.workers > 0 && id > 0; id--)
+    for (uint32_t id = c->reserved_last; c->end_times.workers > 0 && id > 0; id--)
         if (is_reserved(c->nodes[id]) && c->nodes[id]->ends_us > last->ends_us)
             last = c->nodes[id];
     return last;
@@ -120,7 +120,7 @@ static struct node *next_unkept(struct central *c)
 {
     struct node *last = NULL;
 
-    if (c->n_general > 0 && list_empty(&c->owned) && c->ends.workers == 0)
+    if (c->n_general > 0 && list_empty(&c->owned) && c->end_times.workers == 0)
         return NULL;
     for (uint32_t id = c->reserved_last; id > 0; id--) {
         struct node *n = c->nodes[id];

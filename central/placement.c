@@ -11,14 +11,14 @@ static bool may_send(struct central *c, const struct long_task *t)
 static struct node *first_that_fits(struct central *c, const struct heap *ranked, const struct long_job *j)
 {
     const struct heap_node *best = NULL;
-    int64_t estimate_us = ends_estimate(c, j);
+    int64_t estimate_us = end_times_estimate(c, j);
 
     if (estimate_us <= 0)
         best = heap_min(ranked);
     for (uint32_t i = 0; estimate_us > 0 && i < ranked->n; i++) {
         const struct heap_node *h = ranked->v[i].node;
 
-        if (ends_fit(c, container_of(h, struct node, rank), estimate_us) &&
+        if (end_times_fit(c, container_of(h, struct node, rank), estimate_us) &&
             (!best || h->key < best->key || (h->key == best->key && h->seq < best->seq)))
             best = h;
     }
@@ -36,7 +36,7 @@ static void place_for_app(struct central *c, struct central_app *a)
     while ((t = kept_first(&a->kept))) {
         struct node *n = first_that_fits(c, &ranked, t->job);
 
-        if (!n && ends_try_set_apart(c, t->job))
+        if (!n && end_times_try_set_apart(c, t->job))
             continue;
         if (!n || !may_send(c, t))
             break;
@@ -58,13 +58,14 @@ static struct node *best_for_user(struct central *c, const struct long_job *j)
 {
     bool early = !policy_has(&c->policy, POLICY_LATE_LONG);
     struct waiting_worker *best = early ? central_starts_best(c, j) : NULL;
-    int64_t estimate_us = ends_estimate(c, j);
+    int64_t estimate_us = end_times_estimate(c, j);
 
     list_foreach(&c->owned, entry, next) {
         struct node *n = container_of(entry, struct node, own);
 
         if (n->user != j->user->number || !central_node_takes(c, n) ||
-            (owner_starts_avoid(&j->starts, n->id) && !j->starts.unstartable) || !ends_fit(c, n, estimate_us))
+            (owner_starts_avoid(&j->starts, n->id) && !j->starts.unstartable) ||
+            !end_times_fit(c, n, estimate_us))
             continue;
         if (!best || waiting_at(&n->waiting, c->now_us) < waiting_at(best, c->now_us))
             best = &n->waiting;
@@ -83,7 +84,7 @@ static void place_for_users(struct central *c)
 
         while ((t = kept_first_of(&c->kept, n->user))) {
             to = best_for_user(c, t->job);
-            if (!to && ends_try_set_apart(c, t->job))
+            if (!to && end_times_try_set_apart(c, t->job))
                 continue;
             if (!to || !may_send(c, t))
                 break;
@@ -112,7 +113,7 @@ void central_tasks_place(struct central *c)
     while ((t = kept_first(&c->kept))) {
         struct waiting_worker *w = central_starts_best(c, t->job);
 
-        if (!w && ends_try_set_apart(c, t->job))
+        if (!w && end_times_try_set_apart(c, t->job))
             continue;
         /* The task waits for another worker than the one that asks. Tasks behind it need not wait. */
         if (!w && t->job->starts.n > 0 && waiting_best(&c->waiting, c->now_us) && passed < PASSED_OVER_MAX) {

@@ -163,7 +163,7 @@ void central_policy_job_finished(struct central *c, const struct msg_history *jo
     if (!e)
         return;
     push_estimate(c, e);
-    ends_learned(c, job->name);
+    end_times_learned(c, job->name);
 }
 
 /* ---- The operator's choice (docs/protocol.md 2) ---- */

@@ -50,11 +50,34 @@ static struct waiting_worker *sooner_worker(struct central *c, const struct long
     struct waiting_worker *best = serves ? &serves->waiting : a ? NULL : waiting_best(&c->waiting, c->now_us);
 
     r->looks += a ? a->nodes_n : 0;
-    if (best && !ends_fit(c, container_of(best, struct node, waiting), ends_estimate(c, t->job)))
+    if (best && !end_times_fit(c, container_of(best, struct node, waiting), end_times_estimate(c, t->job)))
         return NULL;
     return best && best != here && waiting_at(best, c->now_us) + RECALL_GAIN_US < waiting_at(here, c->now_us)
                ? best
                : NULL;
+}
+
+static bool hears_recalls(const struct node *n)
+{
+    return n->link && msg_in_version(MSG_TASK_RECALL, n->version);
+}
+
+static bool may_recall(const struct long_task *t) { return !t->unsent && !t->cancelled && !t->recalled; }
+
+/* Asks for the task: until a worker hands it back it is the worker's, and stays if it has started meanwhile. */
+static void recall(struct central *c, struct long_task *t, const struct node *n)
+{
+    t->recalled = true;
+    c->counters[COUNTER_tasks_recalled]++;
+    central_send(c, n, MSG_TASK_RECALL)->task_recall.id = central_task_try(t);
+}
+
+void central_recall_task(struct central *c, struct long_task *t)
+{
+    const struct node *n = central_node_by_id(c, t->worker);
+
+    if (t->place == PLACE_WORKER && t->state == TASK_PLACED && may_recall(t) && n && hears_recalls(n))
+        recall(c, t, n);
 }
 
 /* The last task in n's queue, if it may be recalled. Not a task that recall_from() has just moved here:
@@ -65,7 +88,7 @@ static struct long_task *last_queued(const struct node *n)
                               ? NULL
                               : container_of(n->waiting.queued.prev, struct long_task, w.link);
 
-    return !t || t->unsent || t->cancelled || t->recalled || !node_eq(t->worker, n->id) ? NULL : t;
+    return t && may_recall(t) && node_eq(t->worker, n->id) ? t : NULL;
 }
 
 /* Moves tasks in the waiting-time queue from n to workers where they would start sooner. Stops at a task that
@@ -88,8 +111,7 @@ static void recall_from(struct central *c, struct node *n, struct recalls *r)
     }
 }
 
-/* Puts the tasks back into their workers' queues and asks for them: until a worker hands a task back the task
- * is the worker's, and stays if it has started meanwhile. */
+/* Puts the tasks back into their workers' queues and asks for them. */
 static void call_back(struct central *c, struct recalls *r)
 {
     while (r->n > 0) {
@@ -99,9 +121,7 @@ static void call_back(struct central *c, struct recalls *r)
 
         waiting_end(&c->waiting, &t->w, c->now_us);
         waiting_place(&c->waiting, &n->waiting, &t->w, estimate_us, c->now_us);
-        t->recalled = true;
-        c->counters[COUNTER_tasks_recalled]++;
-        central_send(c, n, MSG_TASK_RECALL)->task_recall.id = central_task_try(t);
+        recall(c, t, n);
     }
 }
 
@@ -115,7 +135,7 @@ void central_recall_run(struct central *c)
     list_foreach(&c->by_state[NODE_UP], entry, next) {
         struct node *n = container_of(entry, struct node, by_state);
 
-        if (n->link && msg_in_version(MSG_TASK_RECALL, n->version))
+        if (hears_recalls(n))
             recall_from(c, n, &r);
     }
     if (r.n > 0 && recalls_full(&r)) /* there is at least one recall, so this ends */

@@ -19,7 +19,7 @@ static struct waiting_worker *best_unavoided(struct central *c, const struct lon
     struct waiting_worker *w;
 
     hide(c, j, true);
-    w = ends_best(c, j);
+    w = end_times_best(c, j);
     hide(c, j, false);
     return w;
 }
@@ -28,7 +28,7 @@ static struct waiting_worker *best_unavoided(struct central *c, const struct lon
  * late binding O(workers). */
 static bool another_may_take(struct central *c, const struct long_job *j)
 {
-    int64_t estimate_us = ends_estimate(c, j);
+    int64_t estimate_us = end_times_estimate(c, j);
 
     if (!policy_has(&c->policy, POLICY_LATE_LONG))
         return best_unavoided(c, j) != NULL;
@@ -37,7 +37,7 @@ static bool another_may_take(struct central *c, const struct long_job *j)
 
         if (n->role == ROLE_WORKER && central_node_may_take(n) && central_node_serves(n, j->app) &&
             (!n->serves || j->app || n->user == j->user->number) && !owner_starts_avoid(&j->starts, n->id) &&
-            ends_fit(c, n, estimate_us))
+            end_times_fit(c, n, estimate_us))
             return true;
     }
     return false;
@@ -50,7 +50,7 @@ struct waiting_worker *central_starts_best(struct central *c, const struct long_
 
     if (!w && avoids && policy_has(&c->policy, POLICY_LATE_LONG) && another_may_take(c, j))
         return NULL; /* that worker will ask */
-    return w ? w : ends_best(c, j);
+    return w ? w : end_times_best(c, j);
 }
 
 bool central_starts_failed(struct central *c, struct node *n, struct long_task *t)

@@ -7,7 +7,7 @@
 #include "base/list.h"
 #include "base/units.h"
 #include "central/config.h"
-#include "central/ends.h"
+#include "central/end_times.h"
 #include "central/kept.h"
 #include "central/waiting.h"
 #include "msg/msg.h"
@@ -85,7 +85,7 @@ struct node {
     uint8_t drain, freezer; /* enum drain: the operator's wish; as HEARTBEAT has it */
     bool draining;          /* it is stopping */
     bool reporting; /* it was let in, and has not reported what it holds: counted in central.n_reporting */
-    bool held_off;  /* it handed a long task back, and has not been heard since */
+    bool held_off;  /* central_nodes_hold() */
     bool counted;   /* a worker: its slots are part of the cluster */
     bool general;   /* the partition that central chose for it */
     bool acked;     /* it has acknowledged its partition */
@@ -366,14 +366,14 @@ struct central {
     struct kept kept;                    /* jobs with tasks that wait for any worker */
     uint64_t kept_slots, kept_step;      /* the slots by which jobs have sizes; the number of this step */
     struct central_app *apps;            /* by key */
-    struct ends ends;
+    struct end_times end_times;
     struct list owned;                        /* workers that run one user's commands alone */
     struct list apps_waiting;                 /* applications with jobs in `kept` */
     struct list results_untold, results_told; /* struct long_result; results_told may be removed for room */
     uint64_t results_bytes;
     struct list limbo;   /* tasks at workers that are away, by w.due_us: when each is placed again */
     bool unwanted;       /* some of these were cancelled, and end when all workers have reported */
-    struct list touched; /* jobs that reached max_fails: cancelled at the end of this step */
+    struct list touched; /* jobs that reached max_fails: central_jobs_settle() cancels them */
     struct list orphans; /* active jobs that nobody waits for, by orphan_us */
     int64_t orphan_clock_us, orphan_since_us; /* their clock, and when it was read; orphans.c */
     uint32_t dists_up, dists_suspect;
@@ -395,7 +395,7 @@ struct link *central_link(const struct central *c, uint32_t id);
 void central_link_add(struct central *c, uint32_t id, uint8_t role); /* there must be no such link */
 void central_link_remove(struct central *c, uint32_t id);
 
-/* ---- nodes.c: states, streams, joining; silence.c: heartbeats, leaving, suspicion ---- */
+/* ---- nodes.c: states, streams, joining ---- */
 void central_on_peer_up(struct central *c, const struct msg *in);
 void central_on_peer_lost(struct central *c, const struct msg *in);
 void central_on_join(struct central *c, const struct msg *in);
@@ -414,15 +414,6 @@ void central_nodes_journalled(struct central *c, struct node *n);
 void central_on_job_numbers(struct central *c, const struct msg *in);
 /* The node that sent a message; NULL: it has not joined. Notes that central heard it. */
 struct node *central_nodes_heard(struct central *c, uint32_t link);
-void central_on_heartbeat(struct central *c, const struct msg *in);
-void central_on_counter(struct central *c, const struct msg *in);
-void central_on_leave(struct central *c, const struct msg *in);
-/* A node is stopping. */
-void central_on_draining(struct central *c, const struct msg *in);
-/* hold: the node handed long tasks back unasked, and gets none until its next heartbeat. */
-void central_nodes_hold(struct central *c, struct node *n, bool hold);
-int64_t central_nodes_due_us(const struct central *c);
-void central_nodes_run(struct central *c);
 void central_nodes_free(struct central *c);
 struct node *central_node_by_id(const struct central *c, node_id_t id);
 /* Adds a message to n at the end of the output; NULL: n has no stream. */
@@ -445,6 +436,17 @@ void central_node_gone(struct central *c, struct node *n, enum node_change why);
 void central_node_report(struct central *c, const struct node *n, enum node_change change);
 /* Sets whether n still has to report what it holds. */
 void central_node_set_reporting(struct central *c, struct node *n, bool reporting);
+
+/* ---- silence.c: heartbeats, leaving, suspicion ---- */
+void central_on_heartbeat(struct central *c, const struct msg *in);
+void central_on_counter(struct central *c, const struct msg *in);
+void central_on_leave(struct central *c, const struct msg *in);
+/* A node is stopping. */
+void central_on_draining(struct central *c, const struct msg *in);
+/* hold: the node handed long tasks back unasked, and gets none until its next heartbeat, or a return to service. */
+void central_nodes_hold(struct central *c, struct node *n, bool hold);
+int64_t central_nodes_due_us(const struct central *c);
+void central_nodes_run(struct central *c);
 
 /* ---- drain.c: operators' requests to nodes ---- */
 /* Whether the worker is out of service by itself. */
@@ -555,8 +557,9 @@ void central_jobs_journalled(struct central *c, struct long_job *j, int32_t err)
 void central_jobs_end_journalled(struct central *c, struct long_job *j);
 /* One more task of j is final or durable: moves the job on if its state changes. */
 void central_jobs_progress(struct central *c, struct long_job *j);
-void central_jobs_cancel_all(struct central *c, struct long_job *j);
-/* Cancels the touched jobs at the end of a step, so that the end of one task moves no other while tasks are walked. */
+/* Cancels all tasks of j, without a record. */
+void central_job_cancel_tasks(struct central *c, struct long_job *j);
+/* Cancels the tasks of touched jobs. Not while tasks are walked: the end of one would move others. */
 void central_jobs_settle(struct central *c);
 /* How long tasks of j that no worker has reported, and that may run, still wait; 0: none does. */
 int64_t central_job_unreported_us(const struct central *c, const struct long_job *j);
@@ -568,10 +571,12 @@ void central_jobs_free(struct central *c);
 void central_job_cancel(struct central *c, struct long_job *j, uint32_t client);
 /* An operator cancels all that central has of a job. */
 void central_on_cancel(struct central *c, const struct msg *in);
-/* How the job ends, once all of its tasks have ended. */
-enum job_state central_job_end_state(const struct long_job *j);
 /* client 0: nobody asked. */
 void central_jobs_answer_cancel(struct central *c, job_id_t job, uint32_t client, int err);
+
+/* ---- job_view.c ---- */
+/* How the job ends, once all of its tasks have ended. */
+enum job_state central_job_end_state(const struct long_job *j);
 
 /* ---- orphans.c: long jobs that nobody waits for any more ---- */
 /* Whether somebody may wait for j: it is detached, or a dist has it that is there or may come back. */
@@ -621,9 +626,7 @@ void central_on_held_end(struct central *c, const struct msg *in);
  * its tasks are lost at due_us. */
 void central_tasks_worker_gone(struct central *c, struct node *n);
 void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t due_us);
-/* Places waiting tasks as long as there is a worker. */
 void central_task_place(struct central *c, struct long_task *t, struct node *n); /* t waits */
-void central_tasks_place(struct central *c);
 /* Whether the journal is read, and every worker that is known is up and has said what it holds. */
 bool central_workers_all_back(const struct central *c);
 /* A worker has reported what it holds. If it was the last of all workers that central knows by name, tasks
@@ -633,6 +636,10 @@ void central_tasks_all_reported(struct central *c);
 void central_tasks_end_unwanted(struct central *c);
 int64_t central_tasks_due_us(const struct central *c);
 void central_tasks_run(struct central *c);
+
+/* ---- placement.c ---- */
+/* Places waiting tasks as long as there is a worker. */
+void central_tasks_place(struct central *c);
 
 /* ---- starts.c: workers that could not start tasks of a job ---- */
 /* The worker with the least waiting time that j does not avoid; if there are no others, one that it avoids.
@@ -648,6 +655,7 @@ void central_on_task_paused(struct central *c, const struct msg *in);
 void central_pauses_send(struct central *c, const struct long_job *j, const struct node *dist);
 
 /* ---- recall.c: long tasks that would start sooner at another worker ---- */
+void central_recall_task(struct central *c, struct long_task *t); /* if it waits at a worker */
 void central_recall_arm(struct central *c); /* a worker has come that can take long tasks */
 void central_recall_run(struct central *c); /* if it is time. O(workers + recalled tasks) */
 

@@ -546,7 +546,7 @@ void central_on_task_held(struct central *c, const struct msg *in)
     if (m->state == TASK_RUNNING)
         start_task(c, t, m->run_us);
     else if (t->job->held)
-        central_hold_recall(c, t);
+        central_recall_task(c, t);
     central_task_tell(c, t);
 }
 

@@ -162,7 +162,7 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
         return;
     CHECK(dist_job_starved(job) || dist_job_kept_back(job) || heap_in(&job->timer) ||
           job->live >= job->unlaunched || (job->live > 0 && !(job->policy_flags & POLICY_REPROBE)));
-    CHECK(!dist_job_starved(job) || draw_total(pool) == dist_ends_short(d, job, pool));
+    CHECK(!dist_job_starved(job) || draw_total(pool) == dist_end_times_short(d, job, pool));
 }
 
 static void check_job(const struct dist *d, const struct dist_job *job)

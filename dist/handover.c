@@ -589,7 +589,7 @@ void dist_on_long_task(struct dist *d, const struct msg *m)
                       state == TASK_DONE && t->no_room ? 1 : l->code, l->run_us, l->used);
 }
 
-/* Why a task of central's could not start; its end follows. */
+/* Why a task of central's could not start, or what an executor said of it; its end follows. */
 void dist_on_long_message(struct dist *d, const struct msg *m)
 {
     const struct msg_long_message *l = &m->long_message;

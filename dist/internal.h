@@ -75,11 +75,7 @@ void dist_jobs_accept_durable(struct dist *d);
 void dist_job_reject(struct dist *d, struct dist_job *job, int err);
 /* Cancels all tasks of the job that have not ended; a running task ends when its worker says so. */
 void dist_job_cancel_rest(struct dist *d, struct dist_job *job);
-void dist_jobs_trim(struct dist *d); /* forgets the oldest finished jobs beyond what is kept */
 void dist_job_free(struct dist *d, struct dist_job *job);
-/* Reports the job to history, unless central has it as a whole, and so writes its history itself. */
-void dist_job_report(struct dist *d, const struct dist_job *job);
-void dist_reports_send(struct dist *d); /* sends finished jobs' reports that central has not got */
 void dist_submit_refused(struct dist *d, uint32_t client, int err);
 void dist_on_submit(struct dist *d, const struct msg *m);
 void dist_on_cancel(struct dist *d, const struct msg *m);
@@ -88,10 +84,18 @@ void dist_on_watch(struct dist *d, const struct msg *m);
  * one is due. */
 void dist_jobs_abandon(struct dist *d);
 int64_t dist_jobs_next_abandoned(const struct dist *d);
-/* When the oldest finished job has been kept for long enough; TIME_NEVER: never. */
-int64_t dist_jobs_next_forgotten(const struct dist *d);
 /* The finished job is about to be freed. */
 void dist_job_finished_out(struct dist *d, const struct dist_job *job);
+/* The journal has the job, or (err) does not. */
+void dist_job_journalled(struct dist *d, struct dist_job *job, int err);
+
+/* ---- times.c: finished jobs, and what is told of them ---- */
+void dist_jobs_trim(struct dist *d); /* forgets the oldest finished jobs beyond what is kept */
+/* Reports the job to history, unless central has it as a whole, and so writes its history itself. */
+void dist_job_report(struct dist *d, const struct dist_job *job);
+void dist_reports_send(struct dist *d); /* sends finished jobs' reports that central has not got */
+/* When the oldest finished job has been kept for long enough; TIME_NEVER: never. */
+int64_t dist_jobs_next_forgotten(const struct dist *d);
 void dist_times_note(struct dist *d, const struct dist_job *job); /* job has ended */
 
 /* ---- journal.c: what is written, and what waits for it ---- */
@@ -104,7 +108,7 @@ void dist_journal_cancel(struct dist *d, const struct dist_job *job);
 void dist_journal_task(struct dist *d, struct dist_job *job, uint32_t i);
 void dist_journal_failure(struct dist *d, const struct dist_job *job, uint32_t i);
 void dist_journal_launch(struct dist *d, const struct dist_job *job,
-                         uint32_t i);                                  /* dist_task_journalled() follows */
+                         uint32_t i); /* dist_task_launch_journalled() follows */
 void dist_journal_ended(struct dist *d, const struct dist_job *job);   /* the job has ended, and is kept */
 void dist_journal_job_end(struct dist *d, const struct dist_job *job); /* the job is forgotten */
 void dist_journal_numbers(struct dist *d);                             /* writes dist.seq_end */
@@ -125,8 +129,6 @@ bool dist_journal_awaited(const struct dist *d);
 void dist_journal_rewrite(struct dist *d); /* puts failed records out again, when it is time */
 void dist_journal_free(struct dist *d);
 void dist_on_journal_done(struct dist *d, const struct msg *m);
-/* jobs.c: the journal has the job, or (err) does not. */
-void dist_job_journalled(struct dist *d, struct dist_job *job, int err);
 
 /* ---- numbers.c: job numbers (docs/protocol.md 11.8) ---- */
 /* 0: the next number may be given out. HAWK_ENOT_REGISTERED: not yet; HAWK_EIO: the journal cannot be
@@ -270,7 +272,7 @@ void dist_task_refused(struct dist *d, struct dist_job *job, uint32_t i);
 struct dist_job *dist_task_own_job(const struct dist *d, const struct try_id *id);
 /* The launch of task i is on record, or (err) cannot be recorded: sends the task, or gives the launch up.
  * Ignores stale calls. */
-void dist_task_journalled(struct dist *d, const struct try_id *id, int err);
+void dist_task_launch_journalled(struct dist *d, const struct try_id *id, int err);
 /* Tasks whose launch was not sent wait again, or are cancelled. */
 void dist_tasks_unlaunch(struct dist *d, struct dist_job *job);
 /* Sets the tasks of a new job to the states that its client knows. */
@@ -350,14 +352,14 @@ uint64_t dist_job_bytes(const struct dist_job *job);
 /* Keeps the result of task i, which has not ended yet. False: it has no room, and a message says so. */
 bool dist_task_keep_result(struct dist *d, struct dist_job *job, uint32_t i, struct blob *result);
 void dist_job_free_results(struct dist_job *job);
-void dist_on_long_result(struct dist *d, const struct msg *m);
 
-/* ---- ends.c: workers that have an end ---- */
+/* ---- end_times.c: workers that have an end ---- */
 /* Whether a task of the job would end there before the worker does, as far as its estimate is known. */
-bool dist_ends_fit(const struct dist *d, const struct dist_job *job, const struct dist_node *n);
+bool dist_end_times_fit(const struct dist *d, const struct dist_job *job, const struct dist_node *n);
 /* Slots of the pool's workers where it would not. O(workers that have an end). */
-uint32_t dist_ends_short(const struct dist *d, const struct dist_job *job, const struct draw *pool);
-void dist_ends_forget(struct dist *d, struct dist_node *n); /* it has no end, unless central says so again */
+uint32_t dist_end_times_short(const struct dist *d, const struct dist_job *job, const struct draw *pool);
+void dist_end_times_forget(struct dist *d,
+                           struct dist_node *n); /* it has no end, unless central says so again */
 void dist_on_ends(struct dist *d, const struct msg *in);
 
 /* ---- served.c: workers that run one user's commands alone ---- */
@@ -431,12 +433,6 @@ static inline bool dist_handover_has_timer(const struct dist_job *job)
 }
 /* Whether the table has this move. */
 bool dist_handover_may_move(enum hand_over from, enum hand_over to);
-/* If the job's tasks show at least the cutoff: promotes it, so that it is long, and central gets the tasks that were
- * not launched. At most once in an ownership; without central only if nothing is left to launch. A job that is tagged
- * short loses the reserve instead. */
-void dist_handover_promote(struct dist *d, struct dist_job *job);
-/* It counts as long from now on: central has a part of it, or nothing is left to hand over. */
-void dist_job_promoted(struct dist *d, struct dist_job *job);
 void dist_handover_cancel(struct dist *d, struct dist_job *job);
 void dist_handover_central_up(struct dist *d);
 void dist_handover_central_lost(struct dist *d);
@@ -446,7 +442,16 @@ void dist_on_long_accepted(struct dist *d, const struct msg *m);
 void dist_on_long_refused(struct dist *d, const struct msg *m);
 void dist_on_long_task(struct dist *d, const struct msg *m);
 void dist_on_long_message(struct dist *d, const struct msg *m);
+void dist_on_long_result(struct dist *d, const struct msg *m);
 void dist_on_long_watched(struct dist *d, const struct msg *m);
+
+/* ---- promote.c: jobs whose tasks outlive the cutoff ---- */
+/* If the job's tasks show at least the cutoff: promotes it, so that it is long, and central gets the tasks that were
+ * not launched. At most once in an ownership; without central only if nothing is left to launch. A job that is tagged
+ * short loses the reserve instead. */
+void dist_handover_promote(struct dist *d, struct dist_job *job);
+/* It counts as long from now on: central has a part of it, or nothing is left to hand over. */
+void dist_job_promoted(struct dist *d, struct dist_job *job);
 void dist_on_task_overrun(struct dist *d, const struct msg *m);
 
 #endif

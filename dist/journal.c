@@ -373,7 +373,7 @@ static void record_durable(struct dist *d, const struct dist_record *r)
             dist_hold_durable(d, job);
         break;
     case RECORD_LAUNCH:
-        dist_task_journalled(d, &id, 0);
+        dist_task_launch_journalled(d, &id, 0);
         break;
     case RECORD_NUMBERS:
         if (r->numbers_end > d->seq_durable)
@@ -406,7 +406,7 @@ static bool tell_failure(struct dist *d, const struct dist_record *r, int err)
     if (r->kind == RECORD_JOB && job && job->journalling)
         dist_job_journalled(d, job, err);
     if (r->kind == RECORD_LAUNCH)
-        dist_task_journalled(d, &id, err);
+        dist_task_launch_journalled(d, &id, err);
     if (r->kind == RECORD_CANCELLED)
         dist_cancel_answer(d, r->job, r->client, err);
     /* The job may come back if the dist crashes before the record can be written. */

@@ -318,7 +318,7 @@ static void unlist(struct dist *d, struct dist_node *n, bool lost)
     n->vouched = false;
     dist_node_update_pools(d, n);
     dist_node_forget_apps(d, n);
-    dist_ends_forget(d, n);
+    dist_end_times_forget(d, n);
     dist_node_set_user(d, n);
     if (lost || !n->stream)
         lose_all(d, n, LOSS_ALL);
@@ -338,7 +338,7 @@ void dist_on_members(struct dist *d, const struct msg *in)
          i++) /* central's next messages say what they serve, and when they end */
         if ((n = dist_node_find(d, i))) {
             dist_node_forget_apps(d, n);
-            dist_ends_forget(d, n);
+            dist_end_times_forget(d, n);
         }
     for (uint32_t i = 0; i < list->n; i++) {
         uint32_t id = list->v[i].node.v;

@@ -20,7 +20,7 @@ bool dist_probe_general(const struct dist *d, const struct dist_job *job)
 {
     const struct draw *pool = &dist_pools_of((struct dist *)d, job)[POOL_GENERAL].draw;
 
-    return job->overstays && draw_total(pool) > dist_ends_short(d, job, pool);
+    return job->overstays && draw_total(pool) > dist_end_times_short(d, job, pool);
 }
 
 /* The pool for a job's probes. A job that began while short tasks ran on reserved workers only must not wait
@@ -118,7 +118,7 @@ static bool turned_away(struct dist *d, const struct dist_job *job)
 void dist_probe_job(struct dist *d, struct dist_job *job, uint64_t n)
 {
     struct dist_pool *which = dist_probe_pool_of(d, job);
-    uint32_t late = dist_ends_short(d, job, &which->draw);
+    uint32_t late = dist_end_times_short(d, job, &which->draw);
     bool avoid = late > 0 || dist_starts_avoided(d, job) > 0; /* of `which` some are left, or total is 0 */
     struct draw *pool = !avoid && turned_away(d, job) ? &reserved_pool(d, job)->draw : &which->draw;
     uint32_t total = draw_total(pool) - late;
@@ -139,7 +139,8 @@ void dist_probe_job(struct dist *d, struct dist_job *job, uint64_t n)
         do
             id = job->policy_flags & POLICY_DRAW_REPLACE ? draw_any(pool, &d->rng)
                                                          : draw_next(pool, &d->rng, &taken);
-        while (avoid && (dist_starts_avoid(d, job, id) || !dist_ends_fit(d, job, dist_node_find(d, id))));
+        while (avoid &&
+               (dist_starts_avoid(d, job, id) || !dist_end_times_fit(d, job, dist_node_find(d, id))));
         node = dist_node_find(d, id);
 
         if (node->drawn++ == 0) {
@@ -236,7 +237,7 @@ void dist_probe_settle(struct dist *d, struct dist_job *job)
         probe_missing(d, job);
 }
 
-static void put_cancel(struct dist *d, job_id_t job, uint32_t worker)
+static void put_probe_cancel(struct dist *d, job_id_t job, uint32_t worker)
 {
     out_add(d->out, MSG_PROBE_CANCEL, worker)->probe_cancel.job = job;
 }
@@ -249,7 +250,7 @@ void dist_probe_cancel_all(struct dist *d, struct dist_job *job)
 
         if (p->live == 0)
             continue;
-        put_cancel(d, job->id, p->node->m.node.v);
+        put_probe_cancel(d, job->id, p->node->m.node.v);
         dist_place_take_live(d, p, p->live);
     }
 }
@@ -273,7 +274,7 @@ static void share_out(struct dist *d, struct dist_job *job, const struct draw *p
     uint64_t share = (want * slots + total - 1) / total;
     const struct dist_place *p = dist_place_find(d, job, n);
 
-    if (dist_starts_avoid(d, job, n->m.node.v) || !dist_ends_fit(d, job, n))
+    if (dist_starts_avoid(d, job, n->m.node.v) || !dist_end_times_fit(d, job, n))
         return;
     if (p && p->live > 0) /* it was away only for a central that restarted, and has its share */
         return;
@@ -389,7 +390,7 @@ void dist_probe_take_back(struct dist *d, struct dist_job *job, const struct dis
 {
     struct dist_place *p = job ? dist_place_find(d, job, n) : NULL;
 
-    put_cancel(d, id, n->m.node.v);
+    put_probe_cancel(d, id, n->m.node.v);
     if (p)
         dist_place_take_live(d, p, p->live);
     if (job)

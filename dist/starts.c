@@ -12,10 +12,10 @@ uint32_t dist_starts_avoided(struct dist *d, const struct dist_job *job)
     for (uint32_t i = 0; i < job->starts.n; i++) {
         const struct dist_node *n = dist_node_find(d, job->starts.v[i].node.v);
 
-        if (n && dist_ends_fit(d, job, n))
+        if (n && dist_end_times_fit(d, job, n))
             slots += draw_weight(pool, n->m.node.v);
     }
-    return slots < draw_total(pool) - dist_ends_short(d, job, pool) ? slots : 0;
+    return slots < draw_total(pool) - dist_end_times_short(d, job, pool) ? slots : 0;
 }
 
 bool dist_starts_avoid(struct dist *d, const struct dist_job *job, uint32_t node)

@@ -444,7 +444,7 @@ void dist_tasks_unlaunch(struct dist *d, struct dist_job *job)
             unlaunch(d, job, i);
 }
 
-void dist_task_journalled(struct dist *d, const struct try_id *id, int err)
+void dist_task_launch_journalled(struct dist *d, const struct try_id *id, int err)
 {
     struct dist_job *job = dist_job_find(d, id->job);
     struct dist_task *t = job ? &job->tasks[id->task] : NULL;
@@ -519,7 +519,7 @@ void dist_on_task_request(struct dist *d, const struct msg *m)
 
 /* ---- Workers' reports (docs/protocol.md 3.10, 3.11) ---- */
 
-static void put_cancel(struct dist *d, uint32_t worker, const struct try_id *id)
+static void put_task_cancel(struct dist *d, uint32_t worker, const struct try_id *id)
 {
     out_add(d->out, MSG_TASK_CANCEL, worker)->task_cancel.id = *id;
 }
@@ -589,7 +589,7 @@ void dist_on_task_started(struct dist *d, const struct msg *m)
     struct dist_job *job = adopt(d, n, &m->task_started.id);
 
     if (!job) {
-        put_cancel(d, m->peer, &m->task_started.id);
+        put_task_cancel(d, m->peer, &m->task_started.id);
         return;
     }
     dist_task_started(d, job, m->task_started.id.task, 0);
@@ -621,7 +621,7 @@ void dist_on_task_held(struct dist *d, const struct msg *m)
     struct dist_job *job = adopt(d, n, id);
 
     if (!job) {
-        put_cancel(d, m->peer, id);
+        put_task_cancel(d, m->peer, id);
         return;
     }
     if (m->task_held.state == TASK_RUNNING) /* if it has ended, the end tells whether it had started */
@@ -668,7 +668,7 @@ static void accept_finished(struct dist *d, struct dist_job *job, struct dist_no
             return;
         }
         if (!latest && at_worker(t->state) && !t->doubtful)
-            put_cancel(d, t->worker, &other);
+            put_task_cancel(d, t->worker, &other);
         if (f->outcome != OUTCOME_NOT_STARTED)
             dist_starts_began(d, job, f->id.task, m->peer);
         t->stolen = f->stolen != 0;

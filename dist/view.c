@@ -196,7 +196,7 @@ static bool lacks_time(const struct dist *d, const struct dist_job *job, enum po
 {
     const struct draw *pool = &dist_pools_of((struct dist *)d, job)[p].draw;
 
-    return draw_total(pool) > 0 && dist_ends_short(d, job, pool) == draw_total(pool);
+    return draw_total(pool) > 0 && dist_end_times_short(d, job, pool) == draw_total(pool);
 }
 
 static enum dist_block blocked_pool(const struct dist *d, const struct dist_job *job, enum pool p)

@@ -445,6 +445,12 @@ bool app_eq(const struct blob *name, const struct blob *user, const struct blob 
             const struct blob *other_user);
 /* A key of an application for hash tables: different for different ones. A new blob. */
 struct blob *app_key(const struct blob *name, const struct blob *user);
+/* Whether a task of that estimate ends before a worker that ends then (TIME_NEVER: never). 0: nobody knows how long it
+ * takes, and it fits anywhere. */
+static inline bool fits_before_end(int64_t estimate_us, int64_t ends_us, int64_t now_us)
+{
+    return estimate_us <= 0 || ends_us == TIME_NEVER || estimate_us <= ends_us - now_us;
+}
 /* A set of applications in 64 bits. It may say that it has one that it has not, never the reverse. The
  * number's lowest bits choose the bit: they differ for "sum1" and "sum2", and the upper ones of FNV-1a do
  * not. */

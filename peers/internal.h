@@ -82,6 +82,8 @@ struct peers {
     uint32_t opening; /* of them */
 };
 
+/* ---- peers.c ---- */
+
 struct peers_action *peers_put(struct peers_out *out, enum peers_what what, uint32_t peer,
                                enum peers_side side);
 void peers_tell_lost(struct peers_out *out, uint32_t peer, enum role role);

@@ -70,8 +70,9 @@ struct thief_env {
     node_id_t self;
     bool hungry;    /* a free slot and an empty queue */
     bool long_work; /* central says that some long work exists */
-    bool paired;    /* central pairs parked thieves with victims: it is up, and the policy wants it */
-    bool freed;     /* a slot became free just now, and the queue had nothing for it */
+    bool
+        paired; /* central is up and hears of this thief: it pairs it with victims, if the policy has hints */
+    bool freed; /* a slot became free just now, and the queue had nothing for it */
 };
 
 void thief_init(struct thief *t);

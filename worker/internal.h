@@ -344,6 +344,7 @@ void worker_dist_lost(struct worker *w, struct owner *o);
 void worker_dist_away(struct worker *w,
                       struct owner *o); /* it has no stream: its tasks are orphans from now on */
 void worker_orphans_due(struct worker *w);
+bool worker_entry_has_time(const struct worker *w, const struct entry *e);
 
 /* ---- beats.c ---- */
 void worker_beats_due(struct worker *w);
@@ -397,13 +398,11 @@ int worker_why_not(const struct worker *w, uint64_t app, uint32_t user, int64_t 
 /* Whether an executor takes that user's tasks for app; true also for no application. */
 bool worker_serves(const struct worker *w, uint64_t app, uint32_t user);
 void worker_serves_tell(const struct worker *w); /* tells central whose commands it runs */
-/* Whether a task of that estimate would end before the worker does; 0: not known, and then nobody asks. */
+/* Whether a task of that estimate would end before the worker does. */
 static inline bool worker_has_time(const struct worker *w, int64_t estimate_us)
 {
-    return estimate_us <= 0 || w->config.ends_us == TIME_NEVER ||
-           estimate_us <= w->config.ends_us - w->now_us;
+    return fits_before_end(estimate_us, w->config.ends_us, w->now_us);
 }
-bool worker_entry_has_time(const struct worker *w, const struct entry *e);
 void worker_ends_tell(const struct worker *w); /* tells central when it ends */
 /* e enters a queue, or leaves it. */
 void worker_apps_count(struct worker *w, const struct entry *e, bool in);

@@ -230,8 +230,7 @@ void worker_loot_return(struct worker *w, node_id_t thief)
 
 /* ---- As thief ---- */
 
-/* Whether central is silent for three heartbeats, as long as central waits for a worker (DESIGN 3.9): it
- * hangs, or the network does. */
+/* Whether central has left a heartbeat without an answer for the time of three: it hangs, or the network does. */
 static bool heartbeat_overdue(const struct worker *w)
 {
     return w->heartbeat_awaited != 0 && w->now_us - w->heartbeat_sent_us > 3 * w->heartbeat_us;

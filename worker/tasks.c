@@ -246,7 +246,8 @@ void worker_task_return(struct worker *w, struct task *t)
     worker_task_free(w, t);
 }
 
-/* The task would start sooner elsewhere; it stays if it is not queued any more. Output: at most 1 message. */
+/* Central wants the task back: it would start sooner elsewhere, or its job is held. It stays if it is not queued any
+ * more. Output: at most 1 message. */
 void worker_on_task_recall(struct worker *w, const struct msg *in)
 {
     struct owner *o = worker_owner_find(w, NODE_CENTRAL);
@@ -491,7 +492,7 @@ static void hold_done(struct worker *w, struct task *t, const struct msg_exec_he
 }
 
 /* Ends the run, if it has not ended; EXEC_EXITED will find no task. */
-static void send_refusal(const struct worker *w, uint32_t run, bool runs)
+static void end_unknown_run(const struct worker *w, uint32_t run, bool runs)
 {
     struct msg_exec_kill *m;
 
@@ -519,7 +520,7 @@ void worker_on_exec_held(struct worker *w, const struct msg *in)
     if (generation > w->run_generation)
         w->run_generation = generation; /* the executor may still know all of them */
     if (worker_task_find(w, o, &m->id) || (runs && (slot >= w->n_slots || slot_at(w, slot)->task))) {
-        send_refusal(w, m->run, runs);
+        end_unknown_run(w, m->run, runs);
         worker_owner_release(w, o);
         return;
     }

@@ -63,7 +63,7 @@ static inline uint32_t worker_paused_max(uint32_t slots)
 }
 
 /* The defaults: 1 slot, one queue for all slots, WORKER_QUEUE_LIMIT, park 100 ms .. 5 s, orphans 10 s,
- * heartbeats, policy "hawk", leaves service; no name, address or end. Pauses after 100 ms, for 10 minutes, twice
+ * heartbeats, policy "hawk", leaves service; no name, address or end. Pauses after 100 ms, for 10 minutes, half
  * the run time; but none at a time (paused_max 0), because the shell must be able to freeze. */
 void worker_config_init(struct worker_config *c);
 

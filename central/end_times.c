@@ -1,13 +1,13 @@
-/* See ends.h. */
+/* See end_times.h. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "central/state.h"
 
 #include <stdlib.h>
 
-void ends_init(struct ends *e)
+void end_times_init(struct end_times *e)
 {
-    *e = (struct ends){.least_us = TIME_NEVER};
+    *e = (struct end_times){.least_us = TIME_NEVER};
     list_init(&e->apart);
 }
 
@@ -15,7 +15,7 @@ void ends_init(struct ends *e)
 
 static void set_end(struct central *c, struct node *n, int64_t at_us)
 {
-    c->ends.workers += (uint32_t)(at_us != TIME_NEVER) - (uint32_t)(n->ends_us != TIME_NEVER);
+    c->end_times.workers += (uint32_t)(at_us != TIME_NEVER) - (uint32_t)(n->ends_us != TIME_NEVER);
     n->ends_us = at_us;
 }
 
@@ -37,9 +37,9 @@ static void tell_dists(struct central *c, const struct node *n)
         send_end(c, container_of(entry, struct node, push), n);
 }
 
-void ends_tell_all(struct central *c, const struct node *dist)
+void end_times_tell_all(struct central *c, const struct node *dist)
 {
-    for (uint32_t id = 1; c->ends.workers > 0 && id < c->nodes_end; id++)
+    for (uint32_t id = 1; c->end_times.workers > 0 && id < c->nodes_end; id++)
         if (c->nodes[id] && c->nodes[id]->ends_us != TIME_NEVER)
             send_end(c, dist, c->nodes[id]);
 }
@@ -52,7 +52,7 @@ void central_on_ends(struct central *c, const struct msg *in)
     central_node_update_eligible(c, c->from);
 }
 
-void ends_forget(struct central *c, struct node *n)
+void end_times_forget(struct central *c, struct node *n)
 {
     if (n->ends_us == TIME_NEVER)
         return;
@@ -62,28 +62,28 @@ void ends_forget(struct central *c, struct node *n)
 
 /* ---- Where a job fits ---- */
 
-int64_t ends_estimate(struct central *c, const struct long_job *j)
+int64_t end_times_estimate(struct central *c, const struct long_job *j)
 {
-    if (c->ends.workers == 0)
+    if (c->end_times.workers == 0)
         return 0;
     if (j->desc->estimate_us > 0)
         return j->desc->estimate_us;
     return history_estimate(&c->history, job_desc_user(j->desc), j->desc->name);
 }
 
-bool ends_fit(const struct central *c, const struct node *n, int64_t estimate_us)
+bool end_times_fit(const struct central *c, const struct node *n, int64_t estimate_us)
 {
-    return estimate_us <= 0 || n->ends_us == TIME_NEVER || estimate_us <= n->ends_us - c->now_us;
+    return fits_before_end(estimate_us, n->ends_us, c->now_us);
 }
 
 /* Hides workers where they do not fit, for a moment. O(such workers * log of all). */
-struct waiting_worker *ends_best(struct central *c, const struct long_job *j)
+struct waiting_worker *end_times_best(struct central *c, const struct long_job *j)
 {
     struct waiting_worker *w = waiting_best(&c->waiting, c->now_us), **hidden = NULL;
     uint32_t n = 0, cap = 0;
-    int64_t estimate_us = w ? ends_estimate(c, j) : 0;
+    int64_t estimate_us = w ? end_times_estimate(c, j) : 0;
 
-    while (w && !ends_fit(c, container_of(w, struct node, waiting), estimate_us)) {
+    while (w && !end_times_fit(c, container_of(w, struct node, waiting), estimate_us)) {
         vec_grow(hidden, n, cap);
         hidden[n++] = w;
         waiting_set_eligible(&c->waiting, w, false, c->now_us);
@@ -112,12 +112,12 @@ static void look_at_taker(const struct central *c, const struct node *n, const s
     if (!is_for(n, j) || !central_node_takes(c, n))
         return;
     t->any = true;
-    t->fit |= ends_fit(c, n, estimate_us);
+    t->fit |= end_times_fit(c, n, estimate_us);
 }
 
-bool ends_try_set_apart(struct central *c, struct long_job *j)
+bool end_times_try_set_apart(struct central *c, struct long_job *j)
 {
-    int64_t estimate_us = ends_estimate(c, j);
+    int64_t estimate_us = end_times_estimate(c, j);
     struct takers t = {0};
 
     if (estimate_us <= 0 || (!j->app && j->starts.n > 0)) /* central_starts_best() knows why it waits */
@@ -129,56 +129,57 @@ bool ends_try_set_apart(struct central *c, struct long_job *j)
             look_at_taker(c, container_of(entry, struct node, own), j, estimate_us, &t);
     if (!j->app && waiting_best(&c->waiting, c->now_us)) {
         t.any = true;
-        t.fit |= ends_best(c, j) != NULL;
+        t.fit |= end_times_best(c, j) != NULL;
     }
     if (!t.any || t.fit)
         return false;
     kept_set_apart(c, j);
-    if (estimate_us < c->ends.least_us)
-        c->ends.least_us = estimate_us;
+    if (estimate_us < c->end_times.least_us)
+        c->end_times.least_us = estimate_us;
     return true;
 }
 
-void ends_look(struct central *c, const struct node *n)
+void end_times_look(struct central *c, const struct node *n)
 {
     int64_t least_us = TIME_NEVER;
 
-    if (list_empty(&c->ends.apart) || !central_node_takes(c, n) || !ends_fit(c, n, c->ends.least_us))
+    if (list_empty(&c->end_times.apart) || !central_node_takes(c, n) ||
+        !end_times_fit(c, n, c->end_times.least_us))
         return;
-    list_foreach(&c->ends.apart, entry, next) {
+    list_foreach(&c->end_times.apart, entry, next) {
         struct long_job *j = container_of(entry, struct long_job, apart);
-        int64_t estimate_us = ends_estimate(c, j);
+        int64_t estimate_us = end_times_estimate(c, j);
 
-        if (is_for(n, j) && ends_fit(c, n, estimate_us)) {
+        if (is_for(n, j) && end_times_fit(c, n, estimate_us)) {
             list_remove(&j->apart);
-            kept_hold(c, j);
+            kept_update_turn(c, j);
         } else if (estimate_us < least_us) {
             least_us = estimate_us;
         }
     }
-    c->ends.least_us = least_us;
+    c->end_times.least_us = least_us;
 }
 
-void ends_learned(struct central *c, const struct blob *name)
+void end_times_learned(struct central *c, const struct blob *name)
 {
-    list_foreach(&c->ends.apart, entry, next) {
+    list_foreach(&c->end_times.apart, entry, next) {
         struct long_job *j = container_of(entry, struct long_job, apart);
 
         if (j->desc->estimate_us > 0 || !name || !blob_eq(j->desc->name, name))
             continue;
         list_remove(&j->apart);
-        kept_hold(c, j);
+        kept_update_turn(c, j);
     }
 }
 
-void ends_check(const struct central *c)
+void end_times_check(const struct central *c)
 {
     uint32_t workers = 0;
 
     for (uint32_t id = 1; id < c->nodes_end; id++)
         workers += c->nodes[id] && c->nodes[id]->ends_us != TIME_NEVER;
-    CHECK(workers == c->ends.workers);
-    list_foreach(&c->ends.apart, entry, next) {
+    CHECK(workers == c->end_times.workers);
+    list_foreach(&c->end_times.apart, entry, next) {
         const struct long_job *j = container_of(entry, struct long_job, apart);
 
         CHECK(!list_empty(&j->kept) && !heap_in(&j->turn));

@@ -4,19 +4,19 @@
 
 #include "base/units.h"
 
-bool dist_ends_fit(const struct dist *d, const struct dist_job *job, const struct dist_node *n)
+bool dist_end_times_fit(const struct dist *d, const struct dist_job *job, const struct dist_node *n)
 {
-    return job->estimate_us <= 0 || n->ends_us == TIME_NEVER || job->estimate_us <= n->ends_us - d->now_us;
+    return fits_before_end(job->estimate_us, n->ends_us, d->now_us);
 }
 
-uint32_t dist_ends_short(const struct dist *d, const struct dist_job *job, const struct draw *pool)
+uint32_t dist_end_times_short(const struct dist *d, const struct dist_job *job, const struct draw *pool)
 {
     uint32_t slots = 0;
 
     list_foreach(&d->ending, entry, next) {
         const struct dist_node *n = container_of(entry, struct dist_node, ending);
 
-        if (!dist_ends_fit(d, job, n))
+        if (!dist_end_times_fit(d, job, n))
             slots += draw_weight(pool, n->m.node.v);
     }
     return slots;
@@ -53,7 +53,7 @@ void dist_on_ends(struct dist *d, const struct msg *in)
     set_end(d, n, in->ends.left_us < LIMIT_TIME_US ? d->now_us + in->ends.left_us : TIME_NEVER);
 }
 
-void dist_ends_forget(struct dist *d, struct dist_node *n)
+void dist_end_times_forget(struct dist *d, struct dist_node *n)
 {
     if (n->ends_us != TIME_NEVER)
         set_end(d, n, TIME_NEVER);
