@@ -500,7 +500,9 @@ void central_on_task_finished(struct central *c, const struct msg *in)
         }
         return;
     }
-    if (m->id.attempt == 0 || (m->id.attempt > t->attempt && !t->unsure) || retry(c, t, m))
+    /* The try was given to another worker: this one can have no end of it. */
+    bool anothers = t->place == PLACE_WORKER && m->id.attempt == t->attempt && node_of(t) != n;
+    if (m->id.attempt == 0 || anothers || (m->id.attempt > t->attempt && !t->unsure) || retry(c, t, m))
         send_finish_ack(c, n, &m->id);
     else
         record_completion(c, n, t, m);

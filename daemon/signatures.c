@@ -25,19 +25,20 @@ struct opened {
     struct list age;
     job_id_t job;
     struct submission submission; /* its desc has the signature; under another one the job is opened anew */
+    bool noted;                   /* its nonce is this job's */
 };
 
 struct signatures {
     const struct tls *tls;
     struct nonces *nonces;
-    bool as_users;
+    bool any_user;
     uint64_t denied;       /* the list of revoked names, and ... */
     uint32_t roots;        /* ... the roots by which these were opened */
     struct opened *opened; /* by job */
     struct list by_age;
 };
 
-int signatures_open(struct signatures **out, const struct tls *tls, const char *state_dir, bool as_users)
+int signatures_open(struct signatures **out, const struct tls *tls, const char *state_dir, bool any_user)
 {
     struct signatures *s;
     struct nonces *nonces;
@@ -55,7 +56,7 @@ int signatures_open(struct signatures **out, const struct tls *tls, const char *
     s = *out = xcalloc(1, sizeof *s);
     s->tls = tls;
     s->nonces = nonces;
-    s->as_users = as_users;
+    s->any_user = any_user;
     list_init(&s->by_age);
     return 0;
 }
@@ -84,16 +85,17 @@ void signatures_free(struct signatures *s)
 }
 
 /* Whether the machine knows the user by the uid that his credential names. For an executor's tasks it need not know
- * him. */
-static bool uid_fits(const struct submission *s, char *why)
+ * him, and for commands that run as the worker's user it does not matter. */
+static bool uid_fits(const struct signatures *s, const struct submission *job, char *why)
 {
-    const struct signed_head *head = &s->head;
+    const struct signed_head *head = &job->head;
+    bool command = job->desc->kind == PAYLOAD_COMMAND;
     const struct passwd *pw;
 
-    if (head->uid == IDENTITY_NO_UID)
+    if (head->uid == IDENTITY_NO_UID || (command && s->any_user))
         return true;
     pw = getpwnam(head->user);
-    if (pw ? pw->pw_uid == head->uid : s->desc->kind != PAYLOAD_COMMAND)
+    if (pw ? pw->pw_uid == head->uid : !command)
         return true;
     snprintf(why, EXEC_WHY_MAX, "user %.100s signed the job with uid %u, and %s", head->user, head->uid,
              pw ? "has another on this machine" : "is unknown on this machine");
@@ -134,10 +136,8 @@ static int open_job(struct signatures *s, const struct msg_exec_start *m,
 
     if (err)
         snprintf(why, EXEC_WHY_MAX, "this worker runs signed jobs alone: %s", text);
-    else if (s->as_users && !uid_fits(&o->submission, why))
+    else if (!uid_fits(s, &o->submission, why))
         err = HAWK_EDENIED;
-    else
-        err = note_use(s, &o->submission.head, m->id.job, checker->now_s, why);
     if (err) {
         submission_close(&o->submission);
         free(o);
@@ -190,14 +190,17 @@ int signatures_admit(struct signatures *s, const struct msg_exec_start *m, const
     o = find_opened(s, m, checker.now_s);
     if (!o && (err = open_job(s, m, &checker, &o, why)) != 0)
         return err;
-    if (submission_has(&o->submission, m->id.task, m->arg, proof)) {
-        *desc = o->submission.desc;
-        return 0;
+    *desc = o->submission.desc;
+    if ((*desc)->kind != m->desc->kind || !submission_has(&o->submission, m->id.task, m->arg, proof)) {
+        snprintf(why, EXEC_WHY_MAX,
+                 "this worker runs signed jobs alone: user %.100s did not sign this task's %s",
+                 o->submission.head.user, (*desc)->kind != m->desc->kind ? "kind of payload" : "input");
+        return HAWK_EDENIED;
     }
-    snprintf(why, EXEC_WHY_MAX,
-             "this worker runs signed jobs alone: user %.100s did not sign this task's input",
-             o->submission.head.user);
-    return HAWK_EDENIED;
+    if (!o->noted && (err = note_use(s, &o->submission.head, m->id.job, checker.now_s, why)) != 0)
+        return err;
+    o->noted = true;
+    return 0;
 }
 
 bool signatures_work(struct signatures *s, char *why)

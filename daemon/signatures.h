@@ -10,11 +10,11 @@
 
 struct signatures;
 
-/* tls is borrowed, with the roots in it. state_dir holds the nonces. as_users: each command runs as its user, whose uid
- * must be the one of his credential; an executor's tasks may be those of a user whom the machine does not know.
- * HAWK_EIO: the log says what is wrong. */
+/* tls is borrowed, with the roots in it. state_dir holds the nonces. any_user: commands run as the worker's
+ * user, whoever's they are. The uid of a job's user on this machine must else be the one of his credential. HAWK_EIO:
+ * the log says what is wrong. */
 HAWK_MUST_USE int signatures_open(struct signatures **out, const struct tls *tls, const char *state_dir,
-                                  bool as_users);
+                                  bool any_user);
 /* proof: that of the task's argument; NULL: there is none. *desc: the job as its user signed it, with the signature,
  * borrowed until the next call. HAWK_EDENIED: this task is not what he signed. HAWK_ECANNOT_START: this worker cannot
  * note the nonce, and another one can run the task. Of both, why (EXEC_WHY_MAX bytes) says more. */

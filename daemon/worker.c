@@ -508,7 +508,7 @@ static int worker_daemon_start(struct worker_daemon *d)
     if (!err)
         err = process_signatures(p, &roots);
     if (!err && roots)
-        err = signatures_open(&d->signatures, roots, state_dir, d->run_as.mode == RUN_AS_USER);
+        err = signatures_open(&d->signatures, roots, state_dir, d->run_as.mode == RUN_AS_ANY);
     if (err)
         return err;
     configure_exec(d, state_dir, &ec);

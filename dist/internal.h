@@ -290,6 +290,8 @@ void dist_on_task_request(struct dist *d, const struct msg *m);
 void dist_on_task_started(struct dist *d, const struct msg *m);
 void dist_on_task_finished(struct dist *d, const struct msg *m);
 void dist_on_task_held(struct dist *d, const struct msg *m);
+
+/* ---- pauses.c ---- */
 void dist_on_task_paused(struct dist *d, const struct msg *m);
 
 /* ---- probe.c ---- */

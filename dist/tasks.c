@@ -595,25 +595,6 @@ void dist_on_task_started(struct dist *d, const struct msg *m)
     dist_task_started(d, job, m->task_started.id.task, 0);
 }
 
-/* From its worker; of a task of central's, from central. */
-void dist_on_task_paused(struct dist *d, const struct msg *m)
-{
-    const struct try_id *id = &m->task_paused.id;
-    bool central = d->from == NULL;
-    struct dist_job *job = dist_job_find(d, id->job);
-    const struct dist_task *t = job && id->task < job->desc->tasks ? &job->tasks[id->task] : NULL;
-    struct try_id latest;
-
-    if (!t || t->central != central || task_state_before(t->state) ||
-        (!central && t->worker != d->from->m.node.v))
-        return;
-    latest = dist_task_try(job, id->task);
-    if (try_eq(&latest, id))
-        owner_pause_note(&job->pauses, id->task, &m->task_paused, d->now_us);
-    if (t->state != TASK_RUNNING)
-        owner_pause_end(&job->pauses, id->task, d->now_us);
-}
-
 void dist_on_task_held(struct dist *d, const struct msg *m)
 {
     struct dist_node *n = d->from;
@@ -637,6 +618,22 @@ static int32_t keep_words(struct dist *d, struct dist_job *job, const struct msg
     return ok && !dist_task_keep_result(d, job, f->id.task, f->result) ? 1 : f->code;
 }
 
+/* The try that ended the task, at n, is not the latest one: the task's worker, attempt and output are that one's. */
+static void become_try(struct dist *d, struct dist_job *job, struct dist_node *n, const struct try_id *id)
+{
+    struct dist_task *t = &job->tasks[id->task];
+
+    if (at_worker(t->state)) {
+        leave_list(d, job, id->task);
+        link_task(job, &dist_place_get(d, job, n)->launched, id->task);
+    }
+    t->worker = n->m.node.v;
+    t->attempt = id->attempt;
+    t->adopted = id->epoch != job->own_epoch;
+    if (t->adopted)
+        t->epoch = id->epoch;
+}
+
 /* The first completion of a task counts, whatever its attempt. */
 static void accept_finished(struct dist *d, struct dist_job *job, struct dist_node *n, const struct msg *m)
 {
@@ -646,6 +643,9 @@ static void accept_finished(struct dist *d, struct dist_job *job, struct dist_no
     bool latest = try_eq(&other, &f->id);
 
     if (task_state_final(t->state))
+        return;
+    if (latest && at_worker(t->state) && !t->doubtful &&
+        t->worker != m->peer) /* which can have no end of that try */
         return;
     if (f->outcome == OUTCOME_LOST || f->outcome == OUTCOME_CANCELLED) {
         /* The worker gave the try up: the dist cancelled it, or the worker stops. The task has not ended by
@@ -669,6 +669,8 @@ static void accept_finished(struct dist *d, struct dist_job *job, struct dist_no
         }
         if (!latest && at_worker(t->state) && !t->doubtful)
             put_task_cancel(d, t->worker, &other);
+        if (!latest)
+            become_try(d, job, n, &f->id);
         if (f->outcome != OUTCOME_NOT_STARTED)
             dist_starts_began(d, job, f->id.task, m->peer);
         t->stolen = f->stolen != 0;

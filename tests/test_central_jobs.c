@@ -316,6 +316,23 @@ static void a_completion_of_a_try_that_never_was_is_not_one(void **state)
     end(&c);
 }
 
+/* A worker that was broken into, or is mistaken. */
+static void only_the_worker_that_has_a_try_ends_it(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 2);
+    submit(&c.t, c.d, 1, 1, 5 * S);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    finished(&c.t, c.w[1], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 2 * S);
+    expect(&c.t, FINISH_ACK, finish_ack, c.w[1]);
+    expect_none(&c.t, TASK_CANCEL, c.w[0]);
+    assert_int_equal(view_of(&c, 1).placed, 1);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 2 * S);
+    expect_task(&c, 0, TASK_DONE);
+    end(&c);
+}
+
 static void too_many_failures_cancel_the_rest(void **state)
 {
     struct cluster c;
@@ -576,6 +593,7 @@ int main(void)
         cmocka_unit_test(a_run_time_is_within_the_jobs_age),
         cmocka_unit_test(one_completion_per_task_counts),
         cmocka_unit_test(a_completion_of_a_try_that_never_was_is_not_one),
+        cmocka_unit_test(only_the_worker_that_has_a_try_ends_it),
         cmocka_unit_test(too_many_failures_cancel_the_rest),
         cmocka_unit_test(what_waits_is_cancelled_at_once),
         cmocka_unit_test(what_runs_is_cancelled_by_its_worker),

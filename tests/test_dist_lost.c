@@ -176,6 +176,28 @@ static void test_first_completion_counts(void **state)
     finished(t, 102, try_of(1, 0, 1, 2), 1, 1);
     says(t, "102 FINISH_ACK id=3.1/0@1.2");
     assert_int_equal(job_view_of(t, 1).done, 1);
+    assert_int_equal(task_view_of(t, 1, 0).attempt, 1); /* so its output is looked for where it is */
+    assert_int_equal(task_view_of(t, 1, 0).worker.v, 101);
+    talk_end(t);
+}
+
+/* A worker that was broken into, or is mistaken. */
+static void test_only_the_worker_that_has_a_try_ends_it(void **state)
+{
+    struct talk *t = talk_joined("hawk", 2);
+
+    submit(t, desc_new(1, ""));
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    finished(t, 102, try_of(1, 0, 1, 1), 7, 1);
+    says(t, "102 FINISH_ACK id=3.1/0@1.1");
+    silent(t);
+    assert_int_equal(job_view_of(t, 1).failed, 0);
+    finished(t, 101, try_of(1, 0, 1, 1), 0, 1);
+    says(t, "101 FINISH_ACK id=3.1/0@1.1");
+    ignore(t);
+    assert_int_equal(job_view_of(t, 1).done, 1);
     talk_end(t);
 }
 
@@ -236,6 +258,7 @@ int main(void)
         cmocka_unit_test(test_launches_are_not_refused_without_end),
         cmocka_unit_test(test_worker_that_comes_back_keeps_its_tasks),
         cmocka_unit_test(test_first_completion_counts),
+        cmocka_unit_test(test_only_the_worker_that_has_a_try_ends_it),
         cmocka_unit_test(test_suspect_without_a_retry_left_keeps_its_task),
         cmocka_unit_test(test_stale_and_absurd_messages_are_survived),
     };

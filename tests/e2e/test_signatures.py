@@ -2,6 +2,7 @@
 up, changes, or gives out a second time does not."""
 import contextlib
 import os
+import pwd
 import sys
 import tempfile
 import time
@@ -151,8 +152,29 @@ def test_executors_get_what_their_users_asked_for_alone():
         changed = api.JobSpec.FromString(whole.SerializeToString())
         changed.stdin = b"made up"
         assert ran(broken.give(changed)), "the executor gets what was signed"
+        command = catcher.catch(c, "--", "touch", c.path("a"))
+        for kind in (api.PAYLOAD_TIMER, api.PAYLOAD_APP):  # of which the worker keeps and ends other things
+            other = api.JobSpec.FromString(command.SerializeToString())
+            other.kind, other.app = kind, "sum" if kind == api.PAYLOAD_APP else ""
+            assert not_run(broken.give(other), "did not sign this task's kind of payload")
+        assert ran(broken.give(command)) and c.has("a"), "what was refused uses up no submission"
         assert sorted(t.payload for t in executor.tasks) == sorted([b"one", b"two"] * 2 + [b"whole", b"four", b"all of it"])
         broken.close()
+        executor.die()
+
+
+def test_tasks_are_of_this_machines_user_of_that_name():
+    with SignedCluster(workers=1) as c:
+        channel = secure_channel(c.worker_addr(), c.ca, "ann", EXPECTED["worker"])
+        executor = Executor(None, "sum", lambda task: task.payload, channel=channel).wait_attached()
+        for name, uid, fits in (("daemon", 65001, False), ("bin", pwd.getpwnam("bin").pw_uid, True), ("stranger", 65002, True)):
+            c.ca.user(name, uid)
+            other = Executor(None, "sum", lambda task: task.payload, channel=secure_channel(c.worker_addr(), c.ca, name, EXPECTED["worker"]))
+            other.wait_attached()
+            done = c.hawk("submit", "--wait", "--app", "sum", "--payload", "x", env=c.ca.environment(name), check=None)
+            assert (done.returncode == 0) == fits and (fits or "has another on this machine" in done.stderr + done.stdout), done
+            assert len(other.tasks) == fits and not executor.tasks
+            other.die()
         executor.die()
 
 

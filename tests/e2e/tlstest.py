@@ -1,5 +1,6 @@
 """What the tests of TLS share: roots, certificates, a cluster that has them, and clients in Python with any of them."""
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -27,6 +28,16 @@ class Roots:
 
     def run(self, *args):
         return subprocess.run([HAWK, "ca", *args], check=True, capture_output=True, text=True, timeout=BOUND).stdout
+
+    def user(self, name, uid):
+        """Files as issue() makes them, of a credential that names a uid."""
+        subprocess.run([HAWK, "user", "add", name, "--ca", self.dir, "--uid", str(uid), "--out", f"{self.dir}/{name}.credential"],
+                       check=True, capture_output=True, timeout=BOUND)
+        text = self.read(f"{name}.credential").decode()
+        for file, what in (("key", "PRIVATE KEY"), ("crt", "CERTIFICATE")):
+            with open(f"{self.dir}/{name}.{file}", "w", encoding="ascii") as f:
+                f.write(re.search(rf"-----BEGIN {what}-----.*?-----END {what}-----\n", text, re.S).group())
+            os.chmod(f"{self.dir}/{name}.{file}", 0o600)
 
     def issue(self, role, name, *more):
         self.run("issue", self.dir, "--role", role, "--name", name, "--out", self.dir, *more)
