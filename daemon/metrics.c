@@ -16,6 +16,7 @@
 #define EVERY_US US_PER_S
 /* Readers are few. One that sends nothing, or does not read, loses its connection. */
 #define CONNECTIONS 32u
+#define CONNECTIONS_OF_ADDRESS 8u /* others can still read when one address keeps its connections open */
 #define IDLE_S 10u
 #define CONTENT_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
@@ -226,6 +227,7 @@ static struct MHD_Daemon *start_thread(struct metrics *m, int fd)
     thread_block_signals(&before);
     http = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL, on_request, m,
                             MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
+                            MHD_OPTION_PER_IP_CONNECTION_LIMIT, CONNECTIONS_OF_ADDRESS,
                             MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_END);
     thread_restore_signals(&before);
     return http;
