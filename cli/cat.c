@@ -51,10 +51,18 @@ struct starting {
     uint32_t task;
     struct api_task found; /* without its texts */
     bool changed;
+    uint32_t after; /* the last try that is known: waits for the next one, or for the task's end; 0: none */
     int err;
 };
 
 static bool has_started(const struct api_task *t) { return !task_state_before(t->state) && t->worker; }
+
+/* What is waited for has come. */
+static bool has_come(const struct starting *w)
+{
+    return (has_started(&w->found) && w->found.attempt > w->after) ||
+           (w->after && task_state_final(w->found.state));
+}
 
 static int look_at_task(struct starting *w)
 {
@@ -81,13 +89,14 @@ static int on_tick(void *ctx)
     if (!w->changed)
         return 0;
     w->changed = false;
-    return look_at_task(w) || has_started(&w->found) ? STOP : 0;
+    return look_at_task(w) || has_come(w) ? STOP : 0;
 }
 
-/* Waits until the task runs or has ended. */
-static int wait_started(struct session *s, job_id_t job, uint32_t task, struct api_task *found)
+/* Waits until the task runs, in a try after that one, or has ended. */
+static int wait_started(struct session *s, job_id_t job, uint32_t task, uint32_t after,
+                        struct api_task *found)
 {
-    struct starting w = {.s = s, .job = job, .task = task, .changed = true};
+    struct starting w = {.s = s, .job = job, .task = task, .after = after, .changed = true};
     int result = client_watch(s->client, &job, 1, CLIENT_WATCH_JOBS, on_change, on_tick, &w);
     if (result == 0)
         look_at_task(&w); /* the job has ended */
@@ -173,7 +182,7 @@ static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_i
 {
     struct api_task t = *task;
     if (!has_started(&t) && c->follow && !task_state_final(t.state) &&
-        wait_started(c->s, c->job, t.task, &t)) {
+        wait_started(c->s, c->job, t.task, 0, &t)) {
         c->exit_code = session_failed(c->s);
         return STOP;
     }
@@ -190,9 +199,14 @@ static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_i
     }
     struct api_read_output_request r = {
         .job = c->job, .task = t.task, .attempt = t.attempt, .stderr = c->from_stderr, .follow = c->follow};
-    c->n = 0;
-    c->truncated = c->cut_short = false;
-    int err = client_read_output(c->s->client, (node_id_t){t.worker}, &r, on_output, c);
+    int err;
+    do { /* a try that has failed may be followed by another */
+        r.attempt = t.attempt;
+        c->n = 0;
+        c->truncated = c->cut_short = false;
+        err = client_read_output(c->s->client, (node_id_t){t.worker}, &r, on_output, c);
+    } while (c->follow && err == 0 && !task_state_final(t.state) &&
+             wait_started(c->s, c->job, t.task, r.attempt, &t) == 0 && t.attempt > r.attempt);
     if (fflush(stdout))
         return STOP;
     if (c->cut_short && c->cut++ == 0)

@@ -162,7 +162,8 @@ static int use_cwd(const char *command, const char *dir, const struct inputs *in
     char *numbered = inputs_numbered(in, dir ? dir : "");
     bool each = in->n && place_stands_in(numbered, in->columns), whole = *numbered == '/';
     if (dir && !whole)
-        snprintf(path, sizeof path, "%s/%s", strcmp(here, "/") == 0 ? "" : here, numbered);
+        snprintf(path, sizeof path, "%s/%s%s", strcmp(here, "/") == 0 ? "" : here,
+                 each && *numbered == '{' ? "./" : "", numbered); /* exec/output.h output_cwd() */
     d->cwd = blob_str(!dir ? here : whole ? numbered : path);
     free(numbered);
     d->flags |= each ? JOB_EACH_CWD : 0;

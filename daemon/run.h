@@ -61,6 +61,7 @@ struct run_live {
     struct run_live *next;
     job_id_t job;
     uint32_t task;
+    uint16_t attempt;
     int fd[2];
     off_t at[2];
 };

@@ -137,20 +137,6 @@ static void live_look(void *arg)
 
 void run_live_start(struct run *r) { loop_timer_init(&r->look, live_look, r); }
 
-void run_live_begin(struct run *r, const struct try_id *id)
-{
-    char path[EXEC_PATH_MAX];
-    if (r->live == LIVE_NOT || *live_find(r, id))
-        return;
-    struct run_live *l = xcalloc(1, sizeof *l);
-    *l = (struct run_live){.next = r->living, .job = id->job, .task = id->task};
-    r->living = l;
-    for (int i = 0; i < 2; i++)
-        l->fd[i] = open_captured(r, id, i + 1, path);
-    if (!loop_timer_is_set(&r->look))
-        loop_timer_set(r->loop, &r->look, loop_now(r->loop) + LOOK_US);
-}
-
 static void live_end(struct run_live **at)
 {
     struct run_live *l = *at;
@@ -159,6 +145,45 @@ static void live_end(struct run_live **at)
         if (l->fd[i] >= 0)
             close(l->fd[i]);
     free(l);
+}
+
+static void end_line(struct run *r, int which)
+{
+    if (r->mid_line[which - 1] && (r->options.tag || r->live == LIVE_LINES)) {
+        fputc('\n', which == 1 ? stdout : stderr);
+        r->mid_line[which - 1] = false;
+    }
+}
+
+/* What is printed of the task's tries so far; NULL: nothing. An earlier try, which has failed, is printed to its end, as
+ * the next one has files of its own. */
+static struct run_live **live_find_try(struct run *r, const struct try_id *id)
+{
+    struct run_live **at = live_find(r, id);
+    struct run_live *l = *at;
+    if (!l || l->attempt == id->attempt)
+        return l ? at : NULL;
+    for (int i = 0; i < 2; i++) {
+        if (l->fd[i] >= 0)
+            (void)print_from(r, run_part_find(r, l->job), l->task, i + 1, l->fd[i], &l->at[i], false);
+        end_line(r, i + 1);
+    }
+    live_end(at);
+    return NULL;
+}
+
+void run_live_begin(struct run *r, const struct try_id *id)
+{
+    char path[EXEC_PATH_MAX];
+    if (r->live == LIVE_NOT || live_find_try(r, id))
+        return;
+    struct run_live *l = xcalloc(1, sizeof *l);
+    *l = (struct run_live){.next = r->living, .job = id->job, .task = id->task, .attempt = id->attempt};
+    r->living = l;
+    for (int i = 0; i < 2; i++)
+        l->fd[i] = open_captured(r, id, i + 1, path);
+    if (!loop_timer_is_set(&r->look))
+        loop_timer_set(r->loop, &r->look, loop_now(r->loop) + LOOK_US);
 }
 
 void run_live_stop(struct run *r)
@@ -181,8 +206,8 @@ void run_live_alone(struct run *r)
 bool run_print_file(struct run *r, const struct run_part *p, const struct try_id *id, int which)
 {
     char path[EXEC_PATH_MAX];
-    struct run_live **live = live_find(r, id);
-    off_t at = *live ? (*live)->at[which - 1] : 0;
+    struct run_live **live = live_find_try(r, id);
+    off_t at = live ? (*live)->at[which - 1] : 0;
     bool any = at > 0;
     int fd = open_captured(r, id, which, path);
     if (fd >= 0) {
@@ -191,12 +216,10 @@ bool run_print_file(struct run *r, const struct run_part *p, const struct try_id
         close(fd);
         unlink(path);
     }
-    if (any && r->mid_line[which - 1] && (r->options.tag || r->live == LIVE_LINES)) {
-        fputc('\n', which == 1 ? stdout : stderr);
-        r->mid_line[which - 1] = false;
-    }
+    if (any)
+        end_line(r, which);
     flush_output(r, which == 1 ? stdout : stderr);
-    if (*live && which == 2)
+    if (live && which == 2)
         live_end(live);
     return any;
 }

@@ -1,6 +1,7 @@
 /* What one task is given: its argv, the variables of its own, and its directory, from the templates of its job. */
 #include "base/mem.h"
 #include "exec/launch.h"
+#include "exec/output.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -204,7 +205,9 @@ int command_fill(struct launcher *l, struct spec *s, const struct task *t, char 
     l->search = s->search;
     int err = fill_all(l, s, t, &in, why);
 
-    l->cwd = l->argv_at ? l->text.data + l->at[0] : s->d->cwd && s->d->cwd->len ? s->d->cwd->data : NULL;
+    l->cwd = l->argv_at                    ? output_cwd(l->text.data + l->at[0])
+             : s->d->cwd && s->d->cwd->len ? s->d->cwd->data
+                                           : NULL;
     if (!err)
         point(l, s);
     return err;

@@ -107,6 +107,22 @@ static size_t add_next(struct path *p, const char *s)
     return n;
 }
 
+const char *output_cwd(const char *path)
+{
+    const char *at = strstr(path, "/.//");
+
+    return at ? at + strlen("/./") : path;
+}
+
+/* An input that is an absolute path, and begins the pattern, is not below the directory. */
+static void leave_directory(struct path *p, size_t directory)
+{
+    if (p->len >= p->size || p->buf[directory] != '/')
+        return;
+    memmove(p->buf, p->buf + directory, p->len - directory);
+    p->len -= directory;
+}
+
 /* Adds the directory of a relative pattern: the job's directory, itself relative to this process's. */
 static int add_directory(struct path *p, const struct job_desc *d)
 {
@@ -120,11 +136,16 @@ static int add_directory(struct path *p, const struct job_desc *d)
         add_bytes(p, "/", 1);
     }
     if (given) {
-        if (d->flags & JOB_EACH_CWD)
+        if (d->flags & JOB_EACH_CWD) {
             for (const char *s = d->cwd->data; *s;)
                 s += add_next(p, s);
-        else
+            if (p->len < p->size) {
+                p->buf[p->len] = '\0';
+                leave_directory(p, (size_t)(output_cwd(p->buf) - p->buf));
+            }
+        } else {
             add_text(p, d->cwd->data);
+        }
         add_bytes(p, "/", 1);
     }
     return 0;
@@ -134,6 +155,7 @@ static int expand(struct path *p, const char *pattern, const struct exec_config 
                   const struct job_desc *d)
 {
     int err = pattern[0] == '/' ? 0 : add_directory(p, d);
+    size_t directory = p->len;
 
     while (!err && *pattern) {
         if (*pattern != '%') {
@@ -143,6 +165,8 @@ static int expand(struct path *p, const char *pattern, const struct exec_config 
         err = add_placeholder(p, pattern[1], c, id, d); /* a percent sign at the end is an error */
         pattern += 2;
     }
+    if (directory > 0 && p->len > directory)
+        leave_directory(p, directory);
     return err ? err : finish_path(p);
 }
 

@@ -77,6 +77,13 @@ def test_places_in_directory_environment_and_output():
                            env={**os.environ, "X": "{}"})
         assert r.stdout == b"{}\n", r
         assert run("--env", "X={}", "--", "sh", "-c", "echo $X").stdout == b"{}\n"
+        # An input that is an absolute path stays one, in directories and files' names.
+        os.mkdir(f"{d}/far")
+        far = f"{d}/far/z.in".encode()
+        run("-l", "-", "--cwd", "{//}", "--stdout", "{.}.log", "--stderr", "{/.}.err", "--", "sh", "-c", "pwd; pwd >&2", lines=[far], cwd=f"{d}/one")
+        for name in ("z.log", "z.err"):
+            assert open(f"{d}/far/{name}", encoding="ascii").read() == f"{d}/far\n", name
+        assert not os.path.exists(f"{d}/one/{d}")
         r = run("-l", "-", "--cwd", f"{d}/{{}}", "--", "true", lines=[b"three"], check=1)
         assert f"cannot enter the directory {d}/three".encode() in r.stderr, r
         assert run("-l", "-", "--env", "PATH={}", "--", "mine", lines=[f"{d}/one".encode()], check=1).stderr.count(b"no such program"), d

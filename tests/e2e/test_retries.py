@@ -49,6 +49,34 @@ def test_only_after_what_was_named():
     assert "contradict" in run("--retries", "1", "--at-most-once", "--", "true", check=2).stderr
 
 
+def followed(d, argv, env=None):
+    """What it prints of a task whose first try fails once its line was read, and whose second one prints less."""
+    seen = f"{d}/seen"
+    script = f"if [ $HAWK_ATTEMPT = 1 ]; then echo a long line of the first try; while [ ! -e {seen} ]; do sleep 0.02; done; exit 1; fi; echo 42"
+    with subprocess.Popen([HAWK, *argv(script)], stdout=subprocess.PIPE, text=True, env=env) as p:
+        text = p.stdout.readline()
+        with open(seen, "w", encoding="ascii"):
+            pass
+        text += p.stdout.read()
+        assert p.wait(BOUND) == 0, text
+    os.unlink(seen)
+    return text
+
+
+def test_who_follows_a_task_sees_each_try_whole():
+    with tempfile.TemporaryDirectory() as d:
+        for flags in ((), ("--line-buffer", "--array", "1-1"), ("--tag", "--line-buffer", "--array", "1-1")):
+            text = followed(d, lambda script, flags=flags: ["run", "--retries", "1", *flags, "--", "sh", "-c", script])
+            tag = "1\t" if "--tag" in flags else ""
+            assert text == f"{tag}a long line of the first try\n{tag}42\n", (flags, text)
+    with Cluster(workers=1) as c:
+        def follow(script):
+            job = c.submit("--retries", "1", "--retry-delay", "100ms", "--", "sh", "-c", script)
+            return ["cat", "--follow", job]
+        text = followed(c.dir, follow, env={**os.environ, "HAWK_DIST": c.dist_addrs[0]})
+        assert text == "a long line of the first try\n42\n", text
+
+
 def test_it_waits_longer_each_time():
     began = time.monotonic()
     run("--retries", "3", "--retry-delay", "100ms", "--", "false", check=1)
