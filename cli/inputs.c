@@ -156,8 +156,10 @@ static int take_all(const char *command, const char *path, struct lines *l, stru
     if (!exit_code)
         exit_code = lines_take(l, values, LIMIT_TASKS_PER_JOB + 1);
     if (!exit_code && values->n > LIMIT_TASKS_PER_JOB)
-        return usage_error("%s: --each-line: %s has more than %u lines, the limit of tasks in a job", command,
-                           path, LIMIT_TASKS_PER_JOB);
+        return usage_error(
+            "%s: --each-line: %s has more than %u lines, the limit of tasks in a job: give them to "
+            "several jobs, or to `hawk run -l -` through a pipe, which has no limit",
+            command, path, LIMIT_TASKS_PER_JOB);
     return exit_code;
 }
 

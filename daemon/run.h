@@ -41,10 +41,10 @@ struct run_halt {
 struct run_part {
     struct job_desc *desc;
     job_id_t job;
-    uint32_t base;                /* inputs before its first one */
-    uint32_t delivered;           /* tasks, with those that need not run */
-    uint8_t *before;              /* by task: enum run_before; NULL: nothing is known of earlier runs */
-    struct msg_task_event **kept; /* by task: with --keep-order, ends that wait for those before them */
+    uint32_t base;           /* inputs before its first one */
+    uint32_t delivered;      /* tasks, with those that need not run */
+    uint8_t *before;         /* by task: enum run_before; NULL: nothing is known of earlier runs */
+    struct run_ended **kept; /* by task: with --keep-order, ends that wait for those before them */
     uint32_t next_kept;
     bool over; /* the job has ended */
 };
@@ -66,11 +66,12 @@ struct run_live {
     off_t at[2];
 };
 
-/* An end that waits for its line in the log. */
+/* An end that waits for its turn, or for its line in the log. */
 struct run_ended {
     struct run_ended *next;
     struct msg_task_event event;
-    uint64_t line;
+    int64_t ended_us; /* since 1970 */
+    uint64_t line;    /* of the log: its own, or the last one before it; 0: none */
 };
 
 struct run {
@@ -120,6 +121,7 @@ struct run {
 
     struct joblog *log; /* NULL: none is kept */
     struct run_ended *unlogged, **unlogged_end;
+    uint64_t last_line;
     struct run_past *past; /* what the log has of earlier runs, by position */
     uint32_t past_n, past_cap, past_next;
     struct text past_inputs;

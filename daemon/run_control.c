@@ -224,6 +224,8 @@ void run_halt_look(struct run *r, const struct msg_task_event *m)
         embedded_hold(r->cluster);
     if (r->halting && !r->halt.now && embedded_running(r->cluster) == 0)
         run_cancel(r);
-    if (r->max_fails && m->state != TASK_CANCELLED && r->ended_badly == r->max_fails)
+    if (r->max_fails && m->state != TASK_CANCELLED && r->ended_badly == r->max_fails) {
+        run_parts_stop_reading(r);
         run_cancel(r);
+    }
 }

@@ -115,50 +115,55 @@ int run_log_look_beyond(const struct run *r)
         r->options.joblog, (unsigned long long)e->line, (unsigned long long)e->position, r->total);
 }
 
-/* ---- Ends that wait for those of earlier inputs ---- */
-
-static void skip_before(struct run_part *p)
-{
-    while (p->before && p->next_kept < p->desc->tasks && p->before[p->next_kept] != BEFORE_NOTHING)
-        p->next_kept++;
-}
-
-/* Delivers what may be of the first part. Whether it was the last of it. */
-static bool deliver_kept(struct run *r, struct run_part *p)
-{
-    for (skip_before(p); p->next_kept < p->desc->tasks && p->kept && p->kept[p->next_kept]; skip_before(p)) {
-        run_deliver(r, p, p->kept[p->next_kept]);
-        free(p->kept[p->next_kept]);
-        p->kept[p->next_kept++] = NULL;
-    }
-    run_part_settle(r, p);
-    return run_part_first(r) != p;
-}
-
-void run_log_go_on(struct run *r)
-{
-    if (!r->options.keep_order)
-        return;
-    for (struct run_part *p = run_part_first(r); p && deliver_kept(r, p);)
-        p = run_part_first(r);
-}
-
-/* Its output stays on the disk until then. */
-static void deliver_in_order(struct run *r, const struct msg_task_event *m)
-{
-    struct run_part *p = run_part_find(r, m->id.job);
-    if (!r->options.keep_order) {
-        run_deliver(r, p, m);
-        run_part_settle(r, p);
-        return;
-    }
-    if (!p->kept)
-        p->kept = xcalloc(p->desc->tasks, sizeof *p->kept);
-    p->kept[m->id.task] = xmemdup0(m, sizeof *m);
-    run_log_go_on(r);
-}
-
 /* ---- Lines, and what waits for them ---- */
+
+static void deliver(struct run *r, struct run_ended *e)
+{
+    run_deliver(r, run_part_find(r, e->event.id.job), &e->event);
+    free(e);
+}
+
+static uint64_t add_line(struct run *r, const struct run_ended *e)
+{
+    const struct msg_task_event *m = &e->event;
+    char ending[TASK_ENDING_MAX];
+    const struct run_part *p = run_part_find(r, m->id.job);
+    struct blob *input = run_input(r, p, m->id.task);
+    const struct joblog_line line = {
+        .position = (uint64_t)p->base + m->id.task + 1,
+        .host = ":",
+        .start_us = e->ended_us - m->run_us,
+        .run_us = m->run_us,
+        .output = run_output_bytes(r, &m->id),
+        .outcome = m->outcome,
+        .code = m->code,
+        .input = input,
+        .ending = run_ending(r, m, ending, sizeof ending),
+    };
+    uint64_t number = joblog_add(r->log, &line);
+    blob_drop(input);
+    return number;
+}
+
+/* Its turn has come: it is delivered when its line, and those before it, are on the disk. Without -k its end is its
+ * turn. With -k what still waits to be printed has no line, so that the run that goes on prints it. */
+static void log_end(struct run *r, struct run_ended *e)
+{
+    bool logged = r->log && e->event.state != TASK_CANCELLED; /* the next run runs what was cancelled */
+    if (!logged && !r->unlogged) {
+        deliver(r, e);
+        return;
+    }
+    if (logged && r->log_broken) {
+        free(e);
+        return;
+    }
+    if (logged)
+        r->last_line = add_line(r, e);
+    e->line = r->last_line;
+    *r->unlogged_end = e;
+    r->unlogged_end = &e->next;
+}
 
 static struct run_ended *take_first(struct run *r)
 {
@@ -195,11 +200,13 @@ static void on_written(void *arg)
     uint64_t n = r->log ? joblog_written(r->log, &err) : 0;
     while (r->unlogged && r->unlogged->line <= n) {
         struct run_ended *e = take_first(r);
-        deliver_in_order(r, &e->event);
-        free(e);
+        struct run_part *p = run_part_find(r, e->event.id.job);
+        deliver(r, e);
+        run_part_settle(r, p);
     }
     if (err)
         broken(r, err);
+    run_log_go_on(r);
     run_finish(r);
 }
 
@@ -213,39 +220,49 @@ void run_log_start(struct run *r)
         joblog_start(r->log, post_written, r);
 }
 
-static uint64_t add_line(struct run *r, const struct msg_task_event *m)
+/* ---- Ends that wait for those of earlier inputs ---- */
+
+static void skip_before(struct run_part *p)
 {
-    char ending[TASK_ENDING_MAX];
-    const struct run_part *p = run_part_find(r, m->id.job);
-    struct blob *input = run_input(r, p, m->id.task);
-    const struct joblog_line line = {
-        .position = (uint64_t)p->base + m->id.task + 1,
-        .host = ":",
-        .start_us = clock_us(CLOCK_REALTIME) - m->run_us,
-        .run_us = m->run_us,
-        .output = run_output_bytes(r, &m->id),
-        .outcome = m->outcome,
-        .code = m->code,
-        .input = input,
-        .ending = run_ending(r, m, ending, sizeof ending),
-    };
-    uint64_t number = joblog_add(r->log, &line);
-    blob_drop(input);
-    return number;
+    while (p->before && p->next_kept < p->desc->tasks && p->before[p->next_kept] != BEFORE_NOTHING)
+        p->next_kept++;
 }
 
+/* Logs what may be of the first part. Whether it was the last of it. */
+static bool log_kept(struct run *r, struct run_part *p)
+{
+    for (skip_before(p); p->next_kept < p->desc->tasks && p->kept && p->kept[p->next_kept]; skip_before(p)) {
+        struct run_ended *e = p->kept[p->next_kept];
+        p->kept[p->next_kept++] = NULL;
+        log_end(r, e);
+    }
+    run_part_settle(r, p);
+    return run_part_first(r) != p;
+}
+
+void run_log_go_on(struct run *r)
+{
+    if (!r->options.keep_order)
+        return;
+    for (struct run_part *p = run_part_first(r); p && log_kept(r, p);)
+        p = run_part_first(r);
+}
+
+/* With -k its output stays on the disk until its turn. */
 void run_log_ended(struct run *r, const struct msg_task_event *m)
 {
-    if (!r->log || m->state == TASK_CANCELLED) { /* which the next run runs */
-        deliver_in_order(r, m);
+    struct run_part *p = run_part_find(r, m->id.job);
+    struct run_ended *e = xmalloc(sizeof *e);
+    *e = (struct run_ended){.event = *m, .ended_us = clock_us(CLOCK_REALTIME)};
+    if (!r->options.keep_order) {
+        log_end(r, e);
+        run_part_settle(r, p);
         return;
     }
-    if (r->log_broken)
-        return;
-    struct run_ended *e = xmalloc(sizeof *e);
-    *e = (struct run_ended){.event = *m, .line = add_line(r, m)};
-    *r->unlogged_end = e;
-    r->unlogged_end = &e->next;
+    if (!p->kept)
+        p->kept = xcalloc(p->desc->tasks, sizeof *p->kept);
+    p->kept[m->id.task] = e;
+    run_log_go_on(r);
 }
 
 void run_log_close(struct run *r)

@@ -155,8 +155,8 @@ static void end_line(struct run *r, int which)
     }
 }
 
-/* What is printed of the task's tries so far; NULL: nothing. An earlier try, which has failed, is printed to its end, as
- * the next one has files of its own. */
+/* What is printed of this try so far; NULL: nothing. An earlier try, which has failed, is printed to its end: this one
+ * has files of its own. */
 static struct run_live **live_find_try(struct run *r, const struct try_id *id)
 {
     struct run_live **at = live_find(r, id);

@@ -152,8 +152,20 @@ static void print_failed(const struct run *r, const char *before, FILE *f)
         fputs(r->json ? "the document has them" : "--joblog FILE lists them", f);
 }
 
+/* What ended the run early; NULL: nothing did. */
+static const char *ended_by(const struct run *r)
+{
+    uint32_t max_fails = r->options.spec.max_fails;
+    if (r->halting)
+        return "--halt: ";
+    if (max_fails && r->ended_badly >= max_fails && (r->cancelled || r->cut))
+        return "--max-fails: ";
+    return r->interrupted ? "" : NULL;
+}
+
 void run_say_summary(const struct run *r)
 {
+    const char *by = ended_by(r);
     uint32_t tasks = r->total, done = r->ended_well + r->done_before;
     char *text = NULL;
     size_t size = 0;
@@ -161,16 +173,16 @@ void run_say_summary(const struct run *r)
     if (!f)
         return;
     failures_print(&r->failures, f, "hawk run: ", FAILURE_KINDS_MAX);
-    if (r->interrupted || r->halting) {
-        fprintf(f, "hawk run: %s%u of %u task%s done, %u failed, %u cancelled%s",
-                r->halting ? "--halt: " : "", done, tasks, PLURAL(tasks), r->failed, r->cancelled,
+    if (by) {
+        fprintf(f, "hawk run: %s%u of %u task%s done, %u failed, %u cancelled%s", by, done, tasks,
+                PLURAL(tasks), r->failed, r->cancelled,
                 r->cut ? ", and the rest of the list was not read" : "");
         print_failed(r, "; failed", f);
     } else if (r->failed) {
         fprintf(f, "hawk run: %u of %u task%s failed", r->failed, tasks, PLURAL(tasks));
         print_failed(r, "", f);
     }
-    if (r->interrupted || r->halting || r->failed)
+    if (by || r->failed)
         fputc('\n', f);
     if (r->failed_before)
         fprintf(f, "hawk run: %u task%s failed in an earlier run: --resume-failed runs %s again\n",

@@ -33,8 +33,8 @@ struct output_mode output_mode(const struct job_desc *d, enum output which, bool
  * descriptor (close-on-exec, blocking) or -errno. Does not wait for the reader of a FIFO: -ENXIO. The
  * process's umask must be 0, so that `mode` alone decides. */
 int output_open(const char *path, bool truncate, struct output_mode mode);
-/* The directory that --cwd named, its places filled (JOB_EACH_CWD): a client writes "/./" between its own directory and a
- * place that begins the pattern, and an input that is an absolute path begins the directory there. Points into path. */
+/* The directory that --cwd named, its places filled (JOB_EACH_CWD). A client writes "/./" between its own directory and
+ * a place that begins the pattern: an input that is an absolute path begins the directory there. Points into path. */
 const char *output_cwd(const char *path);
 /* Notes beside an output file below output_dir whose it is, and the number of the job's first task, before it is
  * opened. 0 or -errno: -EPERM, the job's output there is another user's. */

@@ -107,6 +107,21 @@ def test_resume_after_kill_9():
         assert set(times) == set(seqs) and sum(times.values()) <= tasks + 2 * 4, times
 
 
+def test_what_waits_to_be_printed_has_no_line():
+    """So that a run which was killed loses no output, and the next one prints all of it in order."""
+    with tempfile.TemporaryDirectory() as d:
+        command = [HAWK, "run", "-k", "-j", "2", "--joblog", f"{d}/log", "--resume", "--array", "1-8", "--", "sh", "-c",
+                   f"test $HAWK_INPUT != 1 || test -e {d}/go || sleep 1000; echo $HAWK_INPUT | tee -a {d}/ran"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": d}) as p:
+            wait_for("the others", lambda: os.path.exists(f"{d}/ran") and len(open(f"{d}/ran").readlines()) == 7)
+            p.kill()
+            assert p.stdout.read() == b"" and len(lines_of(f"{d}/log")) == 0
+        open(f"{d}/go", "w").close()
+        out = subprocess.run(command, capture_output=True, text=True, timeout=BOUND, check=True).stdout
+        assert out == "".join(f"{i}\n" for i in range(1, 9)), out
+        assert [x["Seq"] for x in lines_of(f"{d}/log")] == [str(i) for i in range(1, 9)]
+
+
 def test_a_log_that_cannot_be_written_ends_the_run():
     with small_disk("size=16k") as d, tempfile.TemporaryDirectory() as elsewhere:
         if not d:

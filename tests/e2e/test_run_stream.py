@@ -163,6 +163,7 @@ def test_it_halts_and_reads_no_more():
         shell = f"yes | {HAWK} run -j2 {' '.join(args)} -l - -- sh -c 'echo; exit 1'"
         r = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, timeout=BOUND)
         assert r.returncode == 1 and r.stdout.count("\n") >= 3, r
+        assert f"{args[0]}: 0 of " in r.stderr and "cancelled, and the rest of the list was not read" in r.stderr, r
     r = subprocess.run(["sh", "-c", f"yes | {HAWK} run -l - -- echo {{}} | head -n 2"], capture_output=True, text=True, timeout=BOUND)
     assert r.stdout == "y\ny\n", r
 
