@@ -32,7 +32,7 @@ const struct flag run_flags[] = {
     FLAG(BOOL, struct run_options, tag, "tag", 0, NULL,
          "begin each line of output with the task's input and a tab"),
     FLAG(BOOL, struct run_options, dry_run, "dry-run", 0, NULL,
-         "only print the commands that would run; exit code 1 if one would not start"),
+         "only print the commands that would run; exit code 1 if an input cannot be filled in"),
     FLAG(TEXT, struct run_options, halt, "halt", 0, "WHEN",
          "stop when tasks fail: now,fail=N ends those that run, soon,fail=N lets them end; N may be a share "
          "(10%) of "
