@@ -200,16 +200,18 @@ static IN_CHILD int child_run(void *arg)
     return child_fail(p, STAGE_EXEC);
 }
 
-/* Reports the program's absence as the child would have found it, after its chdir. */
+/* Reports the program's absence, or its interpreter's, as the child would have found it, after its chdir. */
 static int no_program(const struct plan *p, struct launched *out)
 {
-    char dir[2 * EXEC_PATH_MAX];
+    char path[2 * EXEC_PATH_MAX];
     int len = (int)(strrchr(p->program, '/') - p->program);
-    bool relative = *p->program != '/';
+    bool relative = *p->program != '/' && p->cwd;
 
-    snprintf(dir, sizeof dir, "%s%s%.*s/", relative && p->cwd ? p->cwd : "", relative && p->cwd ? "/" : "",
-             len, p->program);
-    if (len > 0 && access(dir, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR))
+    snprintf(path, sizeof path, "%s%s%s", relative ? p->cwd : "", relative ? "/" : "", p->program);
+    if (access(path, F_OK) == 0)
+        return cannot(out, LAUNCH_NO_PROGRAM, "%s: the interpreter it names is missing", p->program);
+    strrchr(path, '/')[1] = '\0';
+    if (len > 0 && access(path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR))
         return cannot(out, LAUNCH_NO_PROGRAM, "%s: no such program: there is no directory %.*s", p->program,
                       len, p->program);
     return cannot(out, LAUNCH_NO_PROGRAM, "%s: no such program", p->program);
@@ -229,11 +231,8 @@ static int explain_child(const struct plan *p, struct launched *out)
         return cannot(out, is_of_here(err) ? LAUNCH_NOT_HERE : LAUNCH_CANNOT,
                       "cannot enter the directory %s: %s", p->cwd, strerror(err));
     }
-    if (err == ENOENT || err == ENOTDIR) {
-        if (p->program[0] == '/' && access(p->program, F_OK) == 0)
-            return cannot(out, LAUNCH_NO_PROGRAM, "%s: the interpreter it names is missing", p->program);
+    if (err == ENOENT || err == ENOTDIR)
         return no_program(p, out);
-    }
     return cannot(out, is_of_here_at_exec(err) ? LAUNCH_NOT_HERE : LAUNCH_CANNOT,
                   "%s: cannot be executed: %s", p->program, strerror(err));
 }

@@ -325,6 +325,10 @@ def test_programs_that_are_not_there():
         assert "it is one word with blanks in it; for a shell's text write sh -c 'echo hello world'" in said("echo hello world")
         assert "./nodir/wcc: no such program: there is no directory ./nodir" in said("./nodir/wcc")
         assert f"{d}/nodir/wcc: no such program: there is no directory {d}/nodir" in said(f"{d}/nodir/wcc")
+        with open(f"{d}/script", "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o755)) as f:
+            f.write("#!/no/such/sh\n")
+        for name in ("./script", f"{d}/script"):
+            assert f"{name}: the interpreter it names is missing" in said(name)
         os.mkdir(f"{d}/dir")
         assert "there is no directory" not in said("./dir/wcc")
         assert env["PATH"] not in said("nosuchthing")
