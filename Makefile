@@ -256,7 +256,7 @@ check-structure:
 	$(Q)$(MAKE) B=$(B)/plain LTO= $(patsubst %.c,$(B)/plain/obj/%.o,$(wildcard $(patsubst %,%/*.c,$(policy) $(named))))
 	$(Q)tools/check-structure $(B)/plain
 # One stamp per file, renewed when its object is: a second run looks only at what changed. The analyzer looks at a third of
-# the paths that it would by default, in a third of the time, 3 minutes instead of 10.
+# the paths that it would by default, in a third of the time.
 analyzer := -Xclang -analyzer-config -Xclang max-nodes=75000
 tidy_stamps := $(patsubst %.c,$(B)/tidy/%.ok,$(wildcard $(all_sources)))
 check-tidy: $(tidy_stamps)

@@ -155,9 +155,9 @@ static void end_line(struct run *r, int which)
     }
 }
 
-/* What is printed of this try so far; NULL: nothing. An earlier try, which has failed, is printed to its end: this one
- * has files of its own. */
-static struct run_live **live_find_try(struct run *r, const struct try_id *id)
+/* Leaves an earlier try, which has failed: prints it to its end, since this try has files of its own. Returns what is
+ * printed of this one so far; NULL: nothing. */
+static struct run_live **live_switch_to(struct run *r, const struct try_id *id)
 {
     struct run_live **at = live_find(r, id);
     struct run_live *l = *at;
@@ -175,7 +175,7 @@ static struct run_live **live_find_try(struct run *r, const struct try_id *id)
 void run_live_begin(struct run *r, const struct try_id *id)
 {
     char path[EXEC_PATH_MAX];
-    if (r->live == LIVE_NOT || live_find_try(r, id))
+    if (r->live == LIVE_NOT || live_switch_to(r, id))
         return;
     struct run_live *l = xcalloc(1, sizeof *l);
     *l = (struct run_live){.next = r->living, .job = id->job, .task = id->task, .attempt = id->attempt};
@@ -206,7 +206,7 @@ void run_live_alone(struct run *r)
 bool run_print_file(struct run *r, const struct run_part *p, const struct try_id *id, int which)
 {
     char path[EXEC_PATH_MAX];
-    struct run_live **live = live_find_try(r, id);
+    struct run_live **live = live_switch_to(r, id);
     off_t at = live ? (*live)->at[which - 1] : 0;
     bool any = at > 0;
     int fd = open_captured(r, id, which, path);
