@@ -45,9 +45,12 @@ struct long_task *central_jobs_find_task(const struct central *c, const struct t
 }
 
 static const uint8_t legal_moves[LONG_STATE_COUNT] = {
-    [LONG_JOURNALLING] = 1 << LONG_ACTIVE, [LONG_ACTIVE] = 1 << LONG_ENDING,
-    [LONG_ENDING] = 1 << LONG_FINISHED,    [LONG_FINISHED] = 1 << LONG_FINISHED | 1 << LONG_UNCLAIMED,
-    [LONG_UNCLAIMED] = 1 << LONG_FINISHED,
+    [LONG_JOURNALLING] = 1 << LONG_ACTIVE,
+    [LONG_ACTIVE] = 1 << LONG_ENDED,
+    [LONG_ENDED] = 1 << LONG_ENDED | 1 << LONG_ENDING | 1 << LONG_UNCLAIMED,
+    [LONG_ENDING] = 1 << LONG_FINISHED,
+    [LONG_FINISHED] = 1 << LONG_ENDED | 1 << LONG_UNCLAIMED,
+    [LONG_UNCLAIMED] = 1 << LONG_ENDED,
 };
 
 void central_job_set_state(struct central *c, struct long_job *j, enum long_state state)
@@ -58,7 +61,7 @@ void central_job_set_state(struct central *c, struct long_job *j, enum long_stat
     j->state = state;
     list_remove(&j->by_state);
     list_push_tail(&c->jobs[state], &j->by_state);
-    if (state == LONG_FINISHED)
+    if (state == LONG_ENDED || state == LONG_FINISHED)
         j->ended_us = c->now_us;
     central_orphans_look(c, j);
 }

@@ -133,7 +133,7 @@ void central_job_blocked(const struct central *c, const struct long_job *j, char
     if (j->abandoned)
         snprintf(buf, size, "%s: nobody waits for it any more (central.long_lease)",
                  j->final == j->n ? "cancelled" : "being cancelled");
-    else if (j->state >= LONG_ENDING)
+    else if (j->state >= LONG_ENDED)
         snprintf(buf, size, "it has ended, and no dist that is up has asked for it since");
     else if (left_us >= 0)
         snprintf(

@@ -7,11 +7,12 @@
 
 /* ---- Watchers: dists that mirror the job ---- */
 
+/* The stream to a dist that is heard on it. */
 static uint32_t stream_of(const struct central *c, node_id_t dist)
 {
     const struct node *n = central_node_by_id(c, dist);
 
-    return n ? n->link : 0;
+    return n && n->state == NODE_UP ? n->link : 0;
 }
 
 int64_t central_job_unreported_us(const struct central *c, const struct long_job *j)
@@ -74,10 +75,11 @@ static void tell_tasks(struct central *c, struct long_job *j, const struct node 
     for (uint32_t i = 0; i < j->n; i++)
         central_task_send(c, &j->tasks[i], dist);
     central_pauses_send(c, j, dist);
-    if (j->state != LONG_FINISHED && j->state != LONG_UNCLAIMED)
+    if (j->state < LONG_ENDED)
         return;
     central_job_watch(j, dist->id)->told = dist->link;
-    central_job_set_state(c, j, LONG_FINISHED); /* keeps the job for another while */
+    if (j->state != LONG_ENDING)
+        central_job_set_state(c, j, LONG_ENDED); /* keeps the job for another while */
 }
 
 /* Whether the dist speaks for a user whose job this is not: a client there has taken the id of another's job. A dist of
@@ -160,21 +162,42 @@ void central_jobs_released(struct central *c, const struct long_key *key, uint32
 
 /* ---- Submission ---- */
 
-/* Removes finished jobs if they take the room of a new one. False: there is no room. */
+static struct long_job *first_in(const struct central *c, enum long_state state)
+{
+    const struct list *l = &c->jobs[state];
+
+    return list_empty(l) ? NULL : container_of(l->next, struct long_job, by_state);
+}
+
+/* Removes the ended job that is least likely to be asked for. False: there is none. */
+static bool forget_one(struct central *c)
+{
+    struct long_job *j = first_in(c, LONG_UNCLAIMED);
+
+    if (!j)
+        j = first_in(c, LONG_FINISHED);
+    if (!j)
+        j = first_in(c, LONG_ENDED);
+    if (!j)
+        return false;
+    if (j->state != LONG_FINISHED)
+        central_journal_forget(c, j->key);
+    central_job_free(c, j);
+    return true;
+}
+
+/* Removes ended jobs if they take the room of a new one. False: there is no room. */
 static bool room_for(struct central *c, uint32_t tasks)
 {
     for (;;) {
         uint32_t jobs = 0;
-        struct list *kept =
-            !list_empty(&c->jobs[LONG_UNCLAIMED]) ? &c->jobs[LONG_UNCLAIMED] : &c->jobs[LONG_FINISHED];
 
         for (int s = 0; s < LONG_STATE_COUNT; s++)
             jobs += c->n_jobs[s];
         if (jobs < c->cfg.long_jobs_max && c->tasks_held + tasks <= c->cfg.long_tasks_max)
             return true;
-        if (list_empty(kept))
+        if (!forget_one(c))
             return false;
-        central_job_free(c, container_of(kept->next, struct long_job, by_state));
     }
 }
 
@@ -354,31 +377,42 @@ void central_jobs_answer_cancel(struct central *c, job_id_t job, uint32_t client
 
 /* ---- The end ---- */
 
-void central_jobs_progress(struct central *c, struct long_job *j)
+static void count_in_history(struct central *c, const struct long_job *j)
+{
+    struct msg_history h = {.name = j->desc->name,
+                            .task_us = j->run_us > INT64_MAX ? INT64_MAX : (uint64_t)j->run_us,
+                            .tasks = j->ended[TASK_DONE],
+                            .class = CLASS_LONG,
+                            .user = job_desc_user(j->desc)};
+
+    /* The dist of a promoted job has the run times of all its tasks, and reports the whole job. */
+    if (h.tasks == 0 || j->set)
+        return;
+    h.mean_us = (int64_t)(j->run_us / h.tasks);
+    central_policy_job_finished(c, &h, false);
+}
+
+/* False: it goes on. */
+static bool end_job(struct central *c, struct long_job *j)
 {
     if (j->state != LONG_ACTIVE || j->durable < j->n)
-        return;
-    central_job_set_state(c, j, LONG_ENDING);
-    central_journal_job_end(c, j);
+        return false;
+    central_job_set_state(c, j, LONG_ENDED);
+    job_desc_forget_env(&j->desc);
+    for (uint32_t i = 0; i < j->n_watchers; i++)
+        j->watchers[i].told = stream_of(c, j->watchers[i].dist);
+    return true;
+}
+
+void central_jobs_progress(struct central *c, struct long_job *j)
+{
+    if (end_job(c, j))
+        count_in_history(c, j);
 }
 
 void central_jobs_end_journalled(struct central *c, struct long_job *j)
 {
     central_job_set_state(c, j, LONG_FINISHED);
-    job_desc_forget_env(&j->desc);
-    for (uint32_t i = 0; i < j->n_watchers; i++)
-        j->watchers[i].told = stream_of(c, j->watchers[i].dist);
-    /* The dist of a promoted job has the run times of all its tasks, and reports the whole job. */
-    if (j->ended[TASK_DONE] > 0 && !j->set) {
-        struct msg_history h = {.name = j->desc->name,
-                                .mean_us = (int64_t)(j->run_us / j->ended[TASK_DONE]),
-                                .task_us = j->run_us > INT64_MAX ? INT64_MAX : (uint64_t)j->run_us,
-                                .tasks = j->ended[TASK_DONE],
-                                .class = CLASS_LONG,
-                                .user = job_desc_user(j->desc)};
-
-        central_policy_job_finished(c, &h, false);
-    }
 }
 
 /* Whether the end reached every watcher that has not lost the job: it was told on a stream that is still up.
@@ -399,21 +433,44 @@ static bool everybody_knows(const struct central *c, const struct long_job *j)
     return any;
 }
 
+/* When the first of the jobs in that state is due. A dist ends a stream on which it hears nothing for suspect_us, and
+ * central suspects it another suspect_us later. So a dist that is up by then has heard what it was told. */
+static int64_t due_us(const struct central *c, enum long_state state)
+{
+    const struct long_job *j = first_in(c, state);
+    int64_t us = 2 * c->cfg.suspect_us;
+
+    if (!j)
+        return TIME_NEVER;
+    if (state == LONG_FINISHED && c->cfg.ended_kept_us > us)
+        us = c->cfg.ended_kept_us;
+    if (state == LONG_ENDED && c->stopping)
+        us = 0;
+    return j->ended_us + us;
+}
+
 int64_t central_jobs_due_us(const struct central *c)
 {
-    const struct list *l = &c->jobs[LONG_FINISHED];
-    int64_t kept_us = c->cfg.ended_kept_us > c->cfg.suspect_us ? c->cfg.ended_kept_us : c->cfg.suspect_us;
-
-    return list_empty(l) ? TIME_NEVER : container_of(l->next, struct long_job, by_state)->ended_us + kept_us;
+    return earlier(due_us(c, LONG_ENDED), due_us(c, LONG_FINISHED));
 }
 
 /* A dist that asks for a job which central has forgotten submits it again, and all of it runs twice. So
- * central keeps a finished job until the streams on which it told the end have held for a while. A stream
- * that breaks in that time makes the dist ask again, or the client move the job. */
+ * the journal keeps an ended job until the streams on which central told the end have held for a while, and central
+ * keeps it for longer. A stream that breaks in that time makes the dist ask again, or the client move the job. */
 void central_jobs_run(struct central *c)
 {
-    while (central_jobs_due_us(c) <= c->now_us) {
-        struct long_job *j = container_of(c->jobs[LONG_FINISHED].next, struct long_job, by_state);
+    while (due_us(c, LONG_ENDED) <= c->now_us) {
+        struct long_job *j = first_in(c, LONG_ENDED);
+
+        if (everybody_knows(c, j)) {
+            central_job_set_state(c, j, LONG_ENDING);
+            central_journal_job_end(c, j);
+        } else {
+            central_job_set_state(c, j, LONG_UNCLAIMED);
+        }
+    }
+    while (due_us(c, LONG_FINISHED) <= c->now_us) {
+        struct long_job *j = first_in(c, LONG_FINISHED);
 
         if (everybody_knows(c, j))
             central_job_free(c, j);
@@ -421,7 +478,7 @@ void central_jobs_run(struct central *c)
             central_job_set_state(c, j, LONG_UNCLAIMED);
     }
     while (c->n_jobs[LONG_UNCLAIMED] > c->cfg.finished_kept)
-        central_job_free(c, container_of(c->jobs[LONG_UNCLAIMED].next, struct long_job, by_state));
+        (void)forget_one(c);
 }
 
 /* ---- Recovery: the journal's records, in their order ---- */
@@ -538,7 +595,7 @@ void central_jobs_recovered(struct central *c)
         if (j->cancel ||
             (j->desc->max_fails && j->ended[TASK_FAILED] + j->ended[TASK_LOST] >= j->desc->max_fails))
             central_job_cancel_tasks(c, j);
-        central_jobs_progress(c, j);
+        (void)end_job(c, j); /* its history was counted when it ended */
     }
     central_orphans_look_all(c);
 }

@@ -146,9 +146,9 @@ void central_journal_job_end(struct central *c, struct long_job *j)
     write_job_end(c, &j->key, central_job_end_state(j));
 }
 
-static void undo_job(struct central *c, struct long_key key)
+void central_journal_forget(struct central *c, struct long_key key)
 {
-    add_record(c, RECORD_UNDO)->of_job = key;
+    add_record(c, RECORD_FORGET)->of_job = key;
     write_job_end(c, &key, JOB_CANCELLED);
 }
 
@@ -218,7 +218,7 @@ static void record_written(struct central *c, const struct record *r)
         central_admission_answer(c, r->client, 0);
         break;
     case RECORD_CLUSTER:
-    case RECORD_UNDO:
+    case RECORD_FORGET:
     case RECORD_OWNER:
     case RECORD_NOTE:
     case RECORD_WAITS:
@@ -234,7 +234,7 @@ static void record_failed(struct central *c, const struct record *r, int32_t err
         central_jobs_journalled(c, r->job, err);
         /* The store may keep a record that it could not write, and write it later. Then the job must not come
          * back with the next central, after its dist has run it. */
-        undo_job(c, key);
+        central_journal_forget(c, key);
     } else if (r->kind < RECORD_CANCEL) {
         /* It will be written when that is possible; what waits for it goes on waiting. An operator's choice is in force
          * already, and he gets the error now. */
@@ -303,10 +303,10 @@ static void put_again(struct central *c, const struct record *r)
         if (j && j->released < r->upto)
             central_journal_released(c, j);
         break;
-    case RECORD_UNDO:
+    case RECORD_FORGET:
         /* If the job was submitted again, its new record comes later, and counts. */
         if (!central_jobs_find(c, (job_id_t){key->job}, (uint32_t)key->epoch))
-            undo_job(c, *key);
+            central_journal_forget(c, *key);
         break;
     case RECORD_JOB:
     case RECORD_CANCEL:

@@ -13,6 +13,8 @@ void central_journal_policy(struct central *c, uint32_t client);
 void central_journal_admission(struct central *c, const struct admission *a, uint32_t client);
 void central_journal_job(struct central *c, struct long_job *j);
 void central_journal_job_end(struct central *c, struct long_job *j);
+/* Removes a job, unless it is submitted anew before that is written. */
+void central_journal_forget(struct central *c, struct long_key key);
 void central_journal_cancel(struct central *c, const struct long_job *j, uint32_t client);
 void central_journal_owner(struct central *c, const struct long_job *j);
 /* That central may send the job's tasks up to j->releasing. */

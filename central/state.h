@@ -175,9 +175,10 @@ struct long_result {
 enum long_state {
     LONG_JOURNALLING, /* not accepted yet */
     LONG_ACTIVE,
-    LONG_ENDING,    /* every task is final; the job's end is being journalled */
+    LONG_ENDED,     /* its watchers are told; the journal has it until they have certainly heard */
+    LONG_ENDING,    /* they have: the job's end is being journalled */
     LONG_FINISHED,  /* kept for a while, for a watcher that may have missed the end */
-    LONG_UNCLAIMED, /* finished while its dist was away: kept until that dist asks, or its room is needed */
+    LONG_UNCLAIMED, /* ended while its dist was away: kept until that dist asks, or its room is needed */
     LONG_STATE_COUNT
 };
 
@@ -257,7 +258,7 @@ enum record_kind {
     RECORD_LAUNCH, /* a launch of an at-most-once task, which is sent when this is written */
     RECORD_JOB_END,
     RECORD_RELEASED, /* more tasks of the job may be sent when this is written (POLICY_LATE_LONG) */
-    RECORD_UNDO,     /* a refused job that could not be written: removes it, in case the store kept it */
+    RECORD_FORGET, /* removes a job that is not here any more: it was refused, or nobody has asked for its end */
     /* Nothing waits for the kinds from here on but a client: a failed record is not put out again. */
     RECORD_CANCEL,
     RECORD_OWNER,
@@ -280,7 +281,7 @@ struct record {
         struct long_job *job;
         struct long_task *task;
         struct try_id launch; /* RECORD_LAUNCH: a copy, because the task may end before it is written */
-        /* RECORD_UNDO, RECORD_CANCEL, RECORD_RELEASED: a copy, because the job may be gone before it is written. */
+        /* RECORD_FORGET, RECORD_CANCEL, RECORD_RELEASED: a copy, because the job may be gone before it is written. */
         struct long_key of_job;
     };
 };

@@ -72,7 +72,7 @@ void central_view_summary(const struct central *c, struct central_summary *s)
 void central_view_totals(const struct central *c, struct central_totals *t)
 {
     *t = (struct central_totals){
-        .long_jobs = c->n_jobs[LONG_JOURNALLING] + c->n_jobs[LONG_ACTIVE] + c->n_jobs[LONG_ENDING],
+        .long_jobs = c->n_jobs[LONG_JOURNALLING] + c->n_jobs[LONG_ACTIVE],
         .long_tasks = c->tasks_in[TASK_WAITING] + c->tasks_in[TASK_PLACED] + c->tasks_in[TASK_RUNNING],
     };
     for (int i = 0; i < COUNTER_COUNT; i++)
@@ -102,6 +102,5 @@ void central_view_queue(const struct central *c, struct central_queue *q)
 
 bool central_quiet(const struct central *c)
 {
-    return c->n_jobs[LONG_JOURNALLING] + c->n_jobs[LONG_ACTIVE] + c->n_jobs[LONG_ENDING] == 0 &&
-           c->pending.n + c->failed.n == 0;
+    return c->n_jobs[LONG_JOURNALLING] + c->n_jobs[LONG_ACTIVE] == 0 && c->pending.n + c->failed.n == 0;
 }

@@ -150,10 +150,43 @@ static void expect_durable(struct cluster *c, const struct msg_long_task *m)
                  job_id_format((char[JOB_ID_TEXT]){0}, m->id.job), task_state_text(m->state));
 }
 
+/* Central has the part of a job under that epoch, or a later one, and it has ended. */
+static bool central_knows_end(const struct cluster *c, job_id_t job, uint16_t epoch)
+{
+    const struct long_job *j = central_find_job(c->central, job);
+    struct job_view v = {0};
+
+    if (j)
+        central_job_view(c->central, j, bus_now(c->bus), &v);
+    return j && v.epoch >= epoch && job_state_final(v.state);
+}
+
+/* A dist asks for what it has not heard the end of. What central has forgotten by then would run again. It may forget
+ * where its tables are small. */
+static void expect_known(struct cluster *c, const struct cluster_dist *d, const struct msg_long_watched *m)
+{
+    const struct cluster_config *cfg = &c->config;
+    const struct dist_job *job = dist_find(&d->d, m->job);
+    struct job_view v = {0};
+
+    if (job)
+        dist_job_view(&d->d, job, bus_now(c->bus), &v);
+    if (!job || v.abandoned || job_state_final(v.state))
+        return;
+    if (m->err != HAWK_ENOT_FOUND || cfg->finished_kept || cfg->long_jobs_max || cfg->long_tasks_max)
+        return;
+    for (uint32_t i = 0; i < c->accepted_n; i++)
+        if (job_eq(c->accepted[i].job, m->job) && c->accepted[i].epoch == m->epoch)
+            cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN,
+                         "central has forgotten %s (epoch %u), and is asked for it",
+                         job_id_format((char[JOB_ID_TEXT]){0}, m->job), m->epoch);
+}
+
 static void check_accepted(struct cluster *c)
 {
     for (uint32_t i = 0; i < c->accepted_n; i++)
-        if (!cluster_store_ended(&c->store, c->accepted[i].job, c->accepted[i].epoch))
+        if (!cluster_store_ended(&c->store, c->accepted[i].job, c->accepted[i].epoch) &&
+            !central_knows_end(c, c->accepted[i].job, c->accepted[i].epoch))
             cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN,
                          "central accepted %s (epoch %u), and its end is not on record",
                          job_id_format((char[JOB_ID_TEXT]){0}, c->accepted[i].job), c->accepted[i].epoch);
@@ -286,6 +319,8 @@ void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, 
         expect_durable(c, &m->long_task);
     if (m->type == MSG_LONG_ACCEPTED)
         note_accepted(c, &m->long_accepted);
+    if (m->type == MSG_LONG_WATCHED)
+        expect_known(c, cluster_dist_of(c, to), &m->long_watched);
     if (m->type == MSG_TASK_LAUNCH && cluster_dist_of(c, from))
         expect_unfinished(c, cluster_dist_of(c, from), &m->task_launch.id);
     if (m->type == MSG_TASK_ENQUEUE)

@@ -337,6 +337,14 @@ static inline bool general(struct talk *t, uint32_t node)
     return v.member.general;
 }
 
+/* The end of the next job that has ended is journalled once its watchers have certainly heard of it. */
+static inline enum job_state expect_end(struct cluster *c)
+{
+    expect_none(&c->t, JOURNAL_JOB_END, 0);
+    pass(&c->t, 6 * S);
+    return (enum job_state)expect(&c->t, JOURNAL_JOB_END, journal_job_end, 0)->state;
+}
+
 static inline void expect_forgotten(struct cluster *c)
 {
     struct central_totals v = totals(c);
@@ -344,7 +352,7 @@ static inline void expect_forgotten(struct cluster *c)
     assert_true(central_quiet(c->t.c));
     assert_int_equal(v.long_jobs, 0);
     assert_int_equal(v.long_tasks, 0);
-    pass(&c->t, 3 * S); /* the time in which a dist may still ask */
+    pass(&c->t, 12 * S); /* the times in which a dist may still ask */
     tell(&c->t, LONG_WATCH, long_watch, c->d, .job = JOB(c->d, 1), .epoch = 1);
     assert_int_equal(expect(&c->t, LONG_WATCHED, long_watched, c->d)->err, HAWK_ENOT_FOUND);
 }

@@ -52,14 +52,14 @@ static void a_long_job_from_submission_to_the_end(void **state)
     assert_int_equal(m->long_task.run_us, 30 * S);
     assert_int_equal(figure_value(m->long_task.used.cpu_us), 1500);
     assert_int_equal(figure_value(m->long_task.used.mem_peak_bytes), 2000);
-    m = expect_msg(&c.t, MSG_JOURNAL_JOB_END, 0);
-    assert_int_equal(m->journal_job_end.state, JOB_DONE);
-    expect_nothing_else(&c.t);
-    assert_false(central_quiet(c.t.c));
-    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = m->journal_job_end.token);
     assert_int_equal(expect(&c.t, HISTORY, history, 0)->mean_us, 30 * S);
     assert_int_equal(expect(&c.t, ESTIMATE, estimate, c.d)->mean_us, 30 * S);
     expect_nothing_else(&c.t);
+    pass(&c.t, 6 * S);
+    m = expect_msg(&c.t, MSG_JOURNAL_JOB_END, 0);
+    assert_int_equal(m->journal_job_end.state, JOB_DONE);
+    assert_false(central_quiet(c.t.c));
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = m->journal_job_end.token);
     expect_forgotten(&c);
     job_desc_drop(d);
     end(&c);
@@ -260,7 +260,7 @@ static void only_what_exited_well_is_history(void **state)
     assert_int_equal(h->mean_us, 3 * S);
     assert_int_equal(h->tasks, 2);
     assert_int_equal(h->task_us, 6 * S);
-    assert_int_equal(expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->state, JOB_FAILED);
+    assert_int_equal(expect_end(&c), JOB_FAILED);
     end(&c);
 }
 
@@ -350,7 +350,7 @@ static void too_many_failures_cancel_the_rest(void **state)
     finished(&c.t, c.w[0], try_of(c.d, 1, 2, 1), OUTCOME_CANCELLED, 0, 1);
     tell(&c.t, TASK_RETURNED, task_returned, c.w[0], .id = try_of(c.d, 1, 3, 1)); /* as good an answer */
     expect_task(&c, 3, TASK_CANCELLED);
-    assert_int_equal(expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->state, JOB_FAILED);
+    assert_int_equal(expect_end(&c), JOB_FAILED);
     job_desc_drop(d);
     expect_forgotten(&c);
     end(&c);
@@ -367,7 +367,7 @@ static void what_waits_is_cancelled_at_once(void **state)
     tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(c.d, 1), .epoch = 1);
     for (uint32_t i = 0; i < 3; i++)
         expect_task(&c, i, TASK_CANCELLED);
-    assert_int_equal(expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->state, JOB_CANCELLED);
+    assert_int_equal(expect_end(&c), JOB_CANCELLED);
     expect_forgotten(&c);
     end(&c);
 }
@@ -462,11 +462,13 @@ static void a_job_that_ended_while_its_dist_was_away_is_kept_for_it(void **state
     finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 3 * S);
     assert_true(central_quiet(c.t.c));
     pass(&c.t, 50 * S);
+    expect_none(&c.t, JOURNAL_JOB_END, 0); /* a central that restarts now has to know it as well */
     d2 = join(&c.t, (struct join){.name = "d1", .role = ROLE_DIST});
     tell(&c.t, LONG_WATCH, long_watch, d2, .job = JOB(c.d, 1), .epoch = 1);
     assert_int_equal(expect(&c.t, LONG_TASK, long_task, d2)->state, TASK_DONE);
     assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, d2)->err, 0);
-    pass(&c.t, 3 * S); /* now it knows */
+    assert_int_equal(expect_end(&c), JOB_DONE); /* now it knows */
+    pass(&c.t, 6 * S);
     tell(&c.t, LONG_WATCH, long_watch, d2, .job = JOB(c.d, 1), .epoch = 1);
     assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, d2)->err, HAWK_ENOT_FOUND);
     end(&c);
@@ -487,11 +489,49 @@ static void finished_jobs_nobody_asks_for_are_limited(void **state)
     c.d = join(&c.t, (struct join){.name = "d2", .role = ROLE_DIST});
     for (uint64_t seq = 1; seq <= 5; seq++)
         tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(1, seq), .epoch = 1);
-    pass(&c.t, 3 * S);
+    pass(&c.t, 6 * S);
     for (uint64_t seq = 1; seq <= 5; seq++) {
         tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, seq), .epoch = 1);
         assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, c.d)->err, seq <= 3 ? HAWK_ENOT_FOUND : 0);
     }
+    end(&c);
+}
+
+/* Nor may they grow in the journal. */
+static void what_is_forgotten_unasked_leaves_the_journal(void **state)
+{
+    struct cluster c;
+
+    talk_config(&c.t);
+    c.t.config.finished_kept = 1;
+    talk_start(&c.t);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    c.d = add_dist(&c.t, "d1");
+    for (uint64_t seq = 1; seq <= 3; seq++)
+        submit(&c.t, c.d, seq, 1, 5 * S);
+    for (uint64_t seq = 1; seq <= 3; seq++)
+        tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(c.d, seq), .epoch = 1);
+    tell(&c.t, PEER_LOST, peer_lost, c.d, 0);
+    pass(&c.t, 6 * S);
+    for (uint64_t seq = 1; seq <= 2; seq++)
+        assert_int_equal(job_id_seq(expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->job), seq);
+    expect_none(&c.t, JOURNAL_JOB_END, 0);
+    assert_true(central_quiet(c.t.c));
+    end(&c);
+}
+
+/* Otherwise the next central would read them back for a dist that has heard. */
+static void a_central_that_stops_waits_no_longer_with_what_is_told(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 0);
+    submit(&c.t, c.d, 1, 1, 5 * S);
+    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(c.d, 1), .epoch = 1);
+    expect_none(&c.t, JOURNAL_JOB_END, 0);
+    tell(&c.t, STOP, stop, 0, 0);
+    expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0);
+    expect(&c.t, STOPPED, stopped, 0);
     end(&c);
 }
 
@@ -602,6 +642,8 @@ int main(void)
         cmocka_unit_test(a_dist_that_comes_back_is_told_everything),
         cmocka_unit_test(a_job_that_ended_while_its_dist_was_away_is_kept_for_it),
         cmocka_unit_test(finished_jobs_nobody_asks_for_are_limited),
+        cmocka_unit_test(what_is_forgotten_unasked_leaves_the_journal),
+        cmocka_unit_test(a_central_that_stops_waits_no_longer_with_what_is_told),
         cmocka_unit_test(a_promoted_jobs_unlaunched_tasks_come_here),
         cmocka_unit_test(a_task_that_stands_still),
     };

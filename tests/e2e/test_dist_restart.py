@@ -266,4 +266,26 @@ def test_journals_that_are_refused():
         c.hawk("wait", job)
 
 
+def test_what_ended_while_dist_and_central_were_away():
+    # Once central forgot it then, and the dist that asked for it had all of it run again.
+    with Cluster(workers=1, slots=2, central=("--short-partition", "0%")) as c:
+        jobs = [c.submit("--class", "long", "--array", "1-2", *flags, "--", *script(c, name, "go"))
+                for name, flags in (("plain", ()), ("once", ("--at-most-once",)))]
+        wait_for("two tasks to run", lambda: len(lines(f"{c.dir}/plain.began")) == 2)
+        c.dists[0].kill()
+        touch(c, "go")
+        for name in ("plain", "once"):
+            wait_for("the tasks to end", lambda n=name: len(lines(f"{c.dir}/{n}.ended")) == 2)
+        wait_for("central to have them on record", lambda: all(
+            c.json("job", j, dist=c.central_addr)["jobs"][0]["state"] == "done" for j in jobs))
+        c.central.kill()
+        c.start_central(c.central_addr)
+        restart(c)
+        c.wait_nodes(1)
+        for job in jobs:
+            c.hawk("wait", job)
+            assert c.job(job)["done"] == 2, c.job(job)
+        assert sorted(lines(f"{c.dir}/plain.began")) == sorted(lines(f"{c.dir}/once.began")) == ["1", "2"]
+
+
 run_tests(sys.modules[__name__])
