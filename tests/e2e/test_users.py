@@ -283,6 +283,35 @@ def test_kept_output_is_its_users():
         assert read_output(ANN, job) == b"ann\n"
 
 
+def test_who_takes_the_next_ids_takes_nothing_from_anybody():
+    """A client names the id of a job that it moves. Bob names those that Ann's dist gives out next."""
+    if not others_exist():
+        return
+    with UserCluster(workers=1, slots=4, dists=2) as c:
+        node, seq = map(int, c.as_user(ANN, "submit", "--wait", "--", "true").stdout.strip().split("."))
+        bob = caller_as(BOB, c.dist_addrs[1])
+        bobs = pb.JobSpec(tasks=1, argv=[b"sh", b"-c", b"echo bob; echo bob >&2; sleep 600"])
+        taken = [f"{node}.{seq + n}" for n in (1, 2)]
+        for job in taken:
+            bob("Submit", pb.SubmitRequest(job=bobs, key=5, resubmit=pb.Resubmit(job=job, epoch=3)), pb.SubmitReply)
+            wait_for("Bob's output", lambda j=job: os.path.exists(f"{c.dir}/out-w1/{j}/0.out") and
+                     open(f"{c.dir}/out-w1/{j}/0.out").read() == "bob\n")
+        for job, class_ in zip(taken, ("short", "long")):
+            assert c.as_user(ANN, "submit", "--wait", "--class", class_, "--", "echo", "ann").stdout == f"{job}\n"
+            # She has it, whichever dist she asks; and no line of Bob's.
+            for dist in (*c.dist_addrs, ",".join(reversed(c.dist_addrs))):
+                assert c.as_user(ANN, "cat", job, dist=dist).stdout == "ann\n"
+                assert "done" in c.as_user(ANN, "job", job, dist=dist).stdout
+                c.as_user(ANN, "wait", job, dist=dist)
+            assert sorted(os.listdir(f"{c.dir}/out-w1/{job}")) == [".user", "0.err", "0.out"]
+            # Nor does what he has come back into hers.
+            bob("Submit", pb.SubmitRequest(job=bobs, key=5, resubmit=pb.Resubmit(job=job, epoch=5)), pb.SubmitReply)
+            events = bob.stream("Watch", pb.WatchRequest(job=job, tasks=True), pb.Event)
+            message = next(t.message for e in events for t in e.tasks if t.state == pb.TASK_FAILED)
+            assert "another user's job" in message, message
+            assert c.as_user(ANN, "cat", job).stdout == "ann\n"
+
+
 def test_what_is_changed_is_said():
     if not others_exist():
         return
