@@ -162,7 +162,7 @@ static bool central_knows_end(const struct cluster *c, job_id_t job, uint16_t ep
 }
 
 /* A dist asks for what it has not heard the end of. What central has forgotten by then would run again. It may forget
- * where its tables are small. */
+ * where its tables are small, or where the dist heard and could not write it down. */
 static void expect_known(struct cluster *c, const struct cluster_dist *d, const struct msg_long_watched *m)
 {
     const struct cluster_config *cfg = &c->config;
@@ -171,7 +171,7 @@ static void expect_known(struct cluster *c, const struct cluster_dist *d, const 
 
     if (job)
         dist_job_view(&d->d, job, bus_now(c->bus), &v);
-    if (!job || v.abandoned || job_state_final(v.state))
+    if (!job || v.abandoned || job_state_final(v.state) || d->store.full_until_us > 0)
         return;
     if (m->err != HAWK_ENOT_FOUND || cfg->finished_kept || cfg->long_jobs_max || cfg->long_tasks_max)
         return;
