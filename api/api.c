@@ -198,7 +198,11 @@ static void on_submitted(struct api *a, const struct msg_submitted *m)
         rpc_audit(c, "submit of job %s, %u tasks, '%s'", job_id_format(id, m->job), v.desc->tasks,
                   v.desc->name->data);
     api_reply(c, API_SUBMIT,
-              &(struct api_submit_reply){.job = m->job, .class = m->class, .why = m->why, .state = v.state});
+              &(struct api_submit_reply){.job = m->job,
+                                         .class = m->class,
+                                         .why = m->why,
+                                         .state = v.state,
+                                         .receipt = api_receipt(a, rpc_caller(c), m->job)});
 }
 
 static void on_cancelled_job(struct api *a, const struct msg_cancelled *m)

@@ -75,6 +75,8 @@ void api_get_job(struct api *a, struct rpc_call *c, void *request);
 HAWK_MUST_USE int api_submit_event(struct api *a, const struct caller *who, struct job_desc *job,
                                    const struct api_resubmit *from, uint64_t key, struct msg_submit *m,
                                    char *why, size_t size);
+/* That this dist gave the job's id to that caller (net/receipt.h); 0: it gives no receipts, or does not know him. */
+uint64_t api_receipt(const struct api *a, const struct caller *who, job_id_t job);
 /* Whether the job's user has signed it, where that is required. If not, why says what is wrong. */
 bool api_is_signed(const struct api *a, struct job_desc *job, char *why, size_t size);
 /* Takes out of a job's line in a list what only its user and operators may see. */

@@ -3,6 +3,7 @@
 #include "base/entropy.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "net/receipt.h"
 #include "net/submission.h"
 
 #include <stdio.h>
@@ -52,6 +53,23 @@ static void set_user(struct job_desc *job, const struct caller *who)
     job->user = blob_new(who->name, strlen(who->name));
 }
 
+uint64_t api_receipt(const struct api *a, const struct caller *who, job_id_t job)
+{
+    return who->by == CALLER_UNKNOWN ? 0 : receipt_of(dist_receipts(a->roles.dist), job, who->name);
+}
+
+/* Whether it was this caller whom a dist gave the job's id. */
+static bool may_move(const struct api *a, const struct caller *who, const struct api_resubmit *from)
+{
+    const struct receipt_secret *secrets = dist_receipts(a->roles.dist);
+
+    if (who->by == CALLER_UNKNOWN || !receipt_secret_set(secrets))
+        return true;
+    if (!from->receipt && !dist_receipts_due(a->roles.dist, loop_now(a->loop)))
+        return true;
+    return receipt_good(secrets, DIST_RECEIPTS, from->receipt, from->job, who->name);
+}
+
 bool api_is_signed(const struct api *a, struct job_desc *job, char *why, size_t size)
 {
     struct signed_checker checker;
@@ -80,6 +98,13 @@ int api_submit_event(struct api *a, const struct caller *who, struct job_desc *j
         snprintf(why, size,
                  "resubmit: the job's key is missing: one that was submitted without cannot be moved");
         return HAWK_EINVALID;
+    }
+    if (from->job.v && !may_move(a, who, from)) {
+        snprintf(why, size,
+                 "resubmit: its receipt is missing, or is none of this job's id for you: a client moves its "
+                 "own jobs "
+                 "alone (clients of earlier versions move none)");
+        return HAWK_EDENIED;
     }
     if (!api_is_signed(a, job, why, size))
         return HAWK_EDENIED;

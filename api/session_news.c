@@ -146,10 +146,13 @@ void session_tell_job(struct session_job *j, const struct job_view *v)
                                   .class = v->class,
                                   .why = v->why,
                                   .at_central = node_eq(v->owner, NODE_CENTRAL),
-                                  .epoch = v->epoch};
+                                  .epoch = v->epoch,
+                                  .receipt = j->told.receipt};
     if (j->told.class == now.class && j->told.why == now.why && j->told.at_central == now.at_central &&
         j->told.epoch == now.epoch && job_eq(j->told.job, now.job))
         return;
+    if (!now.receipt)
+        now.receipt = api_receipt(j->session->api, rpc_caller(j->session->call), j->job);
     j->told = now;
     mark_soon(j->session);
     add_event(j->session, &(struct api_session_event){.jobs = &now, .jobs_n = 1});

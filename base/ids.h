@@ -50,8 +50,6 @@ int job_id_parse(const char *text, job_id_t *j);
 #define EPOCH_FIRST 1
 #define OWNER_NONE 0      /* LONG_WATCH.owner: this dist has the job, and does not claim it */
 #define EPOCH_LAST 0xfffd /* a dist's last one: the epoch after it is left for a promotion */
-/* Of the dist that gave the job its id, or of what that dist promoted: its client has not moved it. */
-static inline bool epoch_is_givers(uint32_t epoch) { return epoch <= EPOCH_FIRST + 1; }
 static inline bool epoch_is_dists(uint32_t epoch) { return (epoch & 1) != 0; }
 
 /* One try of one task, under one owner of its job. It identifies duplicates, late replies and the tasks of

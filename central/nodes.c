@@ -349,6 +349,18 @@ static void take_join(struct central *c, struct node *n, struct link *l, const s
     }
 }
 
+static void send_numbers(struct central *c, struct node *dist)
+{
+    const struct receipt_secret *secret = &c->cfg.receipts;
+    struct msg_job_numbers *m = &central_send(c, dist, MSG_JOB_NUMBERS)->job_numbers;
+
+    m->next = dist->next_seq;
+    if (receipt_secret_set(secret))
+        m->receipts = blob_new(secret, sizeof *secret);
+    if (c->cfg.receipts_due_us > c->now_us)
+        m->receipts_due_s = (uint32_t)((c->cfg.receipts_due_us - c->now_us) / US_PER_S);
+}
+
 /* Completes a join: n has its link, and its id is durable. */
 static void admit(struct central *c, struct node *n)
 {
@@ -356,7 +368,7 @@ static void admit(struct central *c, struct node *n)
 
     central_node_report(c, n, n->joins > 0 && n->state == NODE_SUSPECT ? CHANGE_BACK : CHANGE_JOINED);
     if (n->next_seq > 0)
-        central_send(c, n, MSG_JOB_NUMBERS)->job_numbers.next = n->next_seq;
+        send_numbers(c, n);
     m = central_send(c, n, MSG_JOINED); /* the next message that is put out may move it */
     m->joined.cluster = c->cfg.cluster;
     m->joined.former = c->former;

@@ -22,6 +22,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Missing heartbeats show a silent node long before its pings do. Pings at the usual rate would cost as much as the
  * heartbeats. If late pings broke the streams of a whole cluster, all nodes would come back at once. */
@@ -305,6 +306,33 @@ static void push_denied(void *arg)
         node_deny(d->node);
 }
 
+/* After an upgrade, jobs of dists and clients without receipts go on for a while. */
+#define RECEIPTS_OPTIONAL_S (7 * 24 * 3600)
+
+/* The secret of receipts, made for the journal's first central that knows of them. */
+static int find_receipts(struct store *s, struct central_config *cc, int64_t now_us)
+{
+    uint64_t now_s = (uint64_t)time(NULL), since_s = store_epoch(s) > 1 ? now_s : 0;
+    struct receipt_secret *v = &cc->receipts;
+    int err = store_meta_get(s, STORE_META_RECEIPT_HIGH, &v->high);
+    if (err == HAWK_ENOT_FOUND) { /* the last of the three to be written */
+        v->low = entropy_nonzero();
+        v->high = entropy_nonzero();
+        err = store_meta_set(s, STORE_META_RECEIPT_LOW, v->low);
+        if (!err)
+            err = store_meta_set(s, STORE_META_RECEIPTS_SINCE, since_s);
+        if (!err)
+            err = store_meta_set(s, STORE_META_RECEIPT_HIGH, v->high);
+    } else if (!err) {
+        err = store_meta_get(s, STORE_META_RECEIPT_LOW, &v->low);
+        if (!err)
+            err = store_meta_get(s, STORE_META_RECEIPTS_SINCE, &since_s);
+    }
+    if (since_s && now_s < since_s + RECEIPTS_OPTIONAL_S)
+        cc->receipts_due_us = now_us + (int64_t)(since_s + RECEIPTS_OPTIONAL_S - now_s) * US_PER_S;
+    return err;
+}
+
 /* Makes the role from the journal and lets nodes in. v: of the election, if there is one. It blocks the loop
  * while it reads, since nobody is served before. */
 static int begin_reign(struct central_daemon *d, const struct leader_view *v)
@@ -329,6 +357,11 @@ static int begin_reign(struct central_daemon *d, const struct leader_view *v)
     }
     cc.cluster = store_cluster_id(s);
     cc.epoch = d->epoch = store_epoch(s);
+    err = find_receipts(s, &cc, loop_now(p->loop));
+    if (err) {
+        log_error("the journal cannot be written: %s", hawk_strerror(err));
+        return err;
+    }
     d->over = false;
     d->role = central_new(&cc);
     struct node_config nc = {.role = ROLE_CENTRAL,

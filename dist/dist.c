@@ -268,7 +268,20 @@ static void dist_on_policy(struct dist *d, const struct msg *m)
         dist_probe_pools_changed(d);
 }
 
-static void dist_on_job_numbers(struct dist *d, const struct msg *m) { d->seq_heard = m->job_numbers.next; }
+static void dist_on_job_numbers(struct dist *d, const struct msg *in)
+{
+    const struct msg_job_numbers *m = &in->job_numbers;
+    struct receipt_secret got = {0};
+
+    d->seq_heard = m->next;
+    if (m->receipts)
+        memcpy(&got, m->receipts->data, sizeof got);
+    if (receipt_secret_set(&got) && memcmp(&got, d->receipts, sizeof got) != 0) {
+        d->receipts[1] = d->receipts[0];
+        d->receipts[0] = got;
+    }
+    d->receipts_due_us = d->now_us + (int64_t)m->receipts_due_s * US_PER_S;
+}
 
 static void dist_on_estimate(struct dist *d, const struct msg *m)
 {

@@ -406,6 +406,8 @@ struct dist_report {
     uint32_t user;
 };
 
+#define DIST_RECEIPTS 2
+
 struct dist_config {
     struct blob *name, *addr; /* dist_init() takes references */
     uint64_t incarnation;
@@ -451,7 +453,10 @@ struct dist {
     struct rng rng;
     struct estimates estimates;
     node_id_t node;
-    uint64_t cluster;            /* the cluster of `node` */
+    uint64_t cluster; /* the cluster of `node` */
+    struct receipt_secret
+        receipts[DIST_RECEIPTS]; /* the latest first: central may have lost its state since */
+    int64_t receipts_due_us;     /* from then on no job is moved here without one */
     uint64_t next_seq;           /* number of the next job */
     uint64_t seq_end;            /* numbers below are reserved in this life; 0: none yet */
     uint64_t seq_durable;        /* numbers below are on record, and may be given out */

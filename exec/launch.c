@@ -367,8 +367,8 @@ static int claim_output(const struct launcher *l, struct spec *s, const struct t
 
     if (s->d->user->len == 0 || !output_is_default(s->d, which) || s->claimed == t->id.job.v)
         return 0;
-    err = output_claim(path, &t->id, s->d, output_mode(s->d, which, l->config.group_reads));
-    if (!err && epoch_is_givers(t->id.epoch)) /* what was moved may have to give way */
+    err = output_claim(path, s->d, output_mode(s->d, which, l->config.group_reads));
+    if (!err)
         s->claimed = t->id.job.v;
     return err;
 }

@@ -5,7 +5,6 @@
 
 #include "base/units.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -310,38 +309,16 @@ static int write_noted(const char *output, const char *name, const char *text, s
     return good ? 0 : -EIO;
 }
 
-/* Removes the files of a job's directory. Returns 0 or -errno. */
-static int remove_files(const char *dir)
-{
-    DIR *d = opendir(dir);
-    const struct dirent *e;
-    int err = 0;
-
-    if (!d)
-        return -errno;
-    while (!err && (e = readdir(d)))
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
-            unlinkat(dirfd(d), e->d_name, 0) < 0)
-            err = -errno;
-    closedir(d);
-    return err;
-}
-
-int output_claim(const char *path, const struct try_id *id, const struct job_desc *d, struct output_mode mode)
+int output_claim(const char *path, const struct job_desc *d, struct output_mode mode)
 {
     char file[NOTED_PATH_MAX], name[LIMIT_NAME_BYTES + 1], first[16];
-    int err = 0, dir = (int)(strrchr(path, '/') - path);
+    int err = 0;
 
-    snprintf(file, sizeof file, "%.*s" USER_FILE, dir, path);
+    snprintf(file, sizeof file, "%.*s" USER_FILE, (int)(strrchr(path, '/') - path), path);
     read_noted(file, name);
-    if (name[0] && strcmp(name, d->user->data) == 0)
-        return 0;
-    if (name[0] && !epoch_is_givers(id->epoch))
-        return -EPERM;
-    snprintf(file, sizeof file, "%.*s", dir, path);
     if (name[0])
-        err = remove_files(file);
-    if (!err && d->first_index > 0)
+        return strcmp(name, d->user->data) == 0 ? 0 : -EPERM;
+    if (d->first_index > 0)
         err = write_noted(path, FIRST_FILE, first,
                           (size_t)snprintf(first, sizeof first, "%" PRIu32, d->first_index), mode);
     return err ? err : write_noted(path, USER_FILE, d->user->data, d->user->len, mode);

@@ -37,10 +37,8 @@ int output_open(const char *path, bool truncate, struct output_mode mode);
  * a place that begins the pattern: an input that is an absolute path begins the directory there. Points into path. */
 const char *output_cwd(const char *path);
 /* Notes beside an output file below output_dir whose it is, and the number of the job's first task, before it is
- * opened. 0 or -errno: -EPERM, the job's output there is another user's. That of a client who moved a job of his under
- * this id goes, where the dist that gave the id has this job. */
-int output_claim(const char *path, const struct try_id *id, const struct job_desc *d,
-                 struct output_mode mode);
+ * opened. 0 or -errno: -EPERM, the job's output there is another user's. */
+int output_claim(const char *path, const struct job_desc *d, struct output_mode mode);
 /* Sets EXEC_OUTPUT_CUT on a regular file; does nothing otherwise. */
 void output_mark_cut(const char *path);
 

@@ -42,7 +42,7 @@ static int open_one(const struct exec_config *c, const struct msg_exec_start *m,
 
     if (err)
         return cannot_start(why, c->output_dir, ENAMETOOLONG);
-    err = output_claim(path, &m->id, m->desc, mode);
+    err = output_claim(path, m->desc, mode);
     if (err == -EPERM) {
         snprintf(why, EXEC_WHY_MAX, "%.300s is below the output of another user's job", path);
         return HAWK_EINVALID;

@@ -162,7 +162,7 @@ static bool central_knows_end(const struct cluster *c, job_id_t job, uint16_t ep
 }
 
 /* A dist asks for what it has not heard the end of. What central has forgotten by then would run again. It may forget
- * where its tables are small, or where the dist heard and could not write it down. */
+ * where its tables are small, where the dist heard and could not write it down, and where the client has left it. */
 static void expect_known(struct cluster *c, const struct cluster_dist *d, const struct msg_long_watched *m)
 {
     const struct cluster_config *cfg = &c->config;
@@ -175,6 +175,9 @@ static void expect_known(struct cluster *c, const struct cluster_dist *d, const 
         return;
     if (m->err != HAWK_ENOT_FOUND || cfg->finished_kept || cfg->long_jobs_max || cfg->long_tasks_max)
         return;
+    for (uint32_t i = 0; i < c->jobs_n; i++)
+        if (job_eq(c->jobs[i]->id, m->job) && c->dists[c->jobs[i]->dist] != d)
+            return;
     for (uint32_t i = 0; i < c->accepted_n; i++)
         if (job_eq(c->accepted[i].job, m->job) && c->accepted[i].epoch == m->epoch)
             cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN,

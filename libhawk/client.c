@@ -394,8 +394,7 @@ static int ask_central(struct client *client, struct ask *a)
 }
 
 /* Asks the dist that has the job, if we submitted it. Otherwise it asks the contact, the dist that the id
- * names, all others, and central. At another dist than the one that the id names somebody may have a job under this id:
- * then the latter alone is asked. */
+ * names, all others, and central. */
 int client_call_job(struct client *client, job_id_t job, enum api_method method, const void *request,
                     void *reply)
 {
@@ -405,8 +404,7 @@ int client_call_job(struct client *client, job_id_t job, enum api_method method,
     struct channel *owner = NULL;
     int err =
         ours ? ask_channel(client, ours->at, &a) : call_contact(client, method, request, reply, &a.status);
-    bool denied = err && a.status == GRPC_STATUS_PERMISSION_DENIED;
-    if (!err || (!client_asked_wrong_dist(a.status) && !denied))
+    if (!err || !client_asked_wrong_dist(a.status))
         return err;
     memcpy(first, client->error, sizeof first);
     if (client_node_channel(client, ROLE_DIST, job_id_node(job), &owner) == 0 &&
@@ -414,11 +412,8 @@ int client_call_job(struct client *client, job_id_t job, enum api_method method,
         err = ask_channel(client, owner, &a);
         if (!err || (!client_asked_wrong_dist(a.status) && err != HAWK_EUNAVAILABLE && err != HAWK_ETIMEOUT))
             return err;
-        if (!denied)
-            memcpy(first, client->error, sizeof first);
+        memcpy(first, client->error, sizeof first);
     }
-    if (denied)
-        return client_fail(client, HAWK_EDENIED, "%s", first);
     if (ask_others(client, owner, job, &a) == 0 || ask_central(client, &a) == 0)
         return 0;
     return client_fail(client, err, "%s", first); /* no other node knows better */

@@ -32,6 +32,8 @@ void movable_job_submitted(struct movable_job *j, const struct api_submit_reply 
     j->job = r->job;
     j->class = (uint8_t)r->class;
     j->why = (uint8_t)r->why;
+    if (r->receipt)
+        j->receipt = r->receipt;
 }
 
 bool movable_job_task(struct movable_job *j, const struct api_task *t)
@@ -83,6 +85,7 @@ int movable_job_move(struct movable_job *j, int64_t now_us, struct api_submit_re
                                                   .class = j->class,
                                                   .why = j->why,
                                                   .age_us = now_us - j->submit_us,
+                                                  .receipt = j->receipt,
                                                   .ended_n = j->ended_n}};
     r->resubmit.ended = xcalloc(j->ended_n ? j->ended_n : 1, sizeof *r->resubmit.ended);
     for (uint32_t i = 0; i < j->desc->tasks && n < j->ended_n; i++) {
@@ -119,6 +122,8 @@ bool movable_job_taken(struct movable_job *j, const uint8_t *reply, size_t len)
     if (api_decode(&api_submit_reply_type, reply, len, &r, why, 0))
         return false;
     bool taken = job_eq(r.job, j->job);
+    if (taken && r.receipt)
+        j->receipt = r.receipt;
     api_free(&api_submit_reply_type, &r);
     if (taken)
         j->asked = false;

@@ -9,6 +9,7 @@ struct movable_job {
     job_id_t job;          /* JOB_NONE: no dist has answered yet */
     struct job_desc *desc; /* a reference */
     uint64_t key;          /* the key of all its submissions */
+    uint64_t receipt;      /* of its id; 0: none */
     int64_t submit_us;     /* time of the first submission, by the caller's clock */
     uint16_t epoch, long_epoch;
     bool asked; /* a dist was asked to take it, and has not answered */

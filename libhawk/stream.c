@@ -198,8 +198,9 @@ static void on_job(struct stream *s, const struct api_session_job *e)
     bool first = !j->movable->job.v;
     struct api_event event = {
         .job = {.class = e->class, .why = e->why, .at_central = e->at_central, .epoch = e->epoch}};
-    movable_job_submitted(j->movable,
-                          &(struct api_submit_reply){.job = e->job, .class = e->class, .why = e->why});
+    movable_job_submitted(
+        j->movable,
+        &(struct api_submit_reply){.job = e->job, .class = e->class, .why = e->why, .receipt = e->receipt});
     movable_job_event(j->movable, &event);
     if (first)
         s->all->fns.accepted(s->all->arg, j);

@@ -328,9 +328,7 @@ static int mend_others(struct watched *j, struct channel *asked)
     struct client *client = j->w->client;
     char text[JOB_ID_TEXT];
     const char *id = job_id_format(text, j->job);
-    bool first =
-        !j->ch; /* it may have a job of somebody else's under this id: the dist that the id names knows */
-    bool wrong = client_asked_wrong_dist(j->status) || (first && j->status == GRPC_STATUS_PERMISSION_DENIED);
+    bool wrong = client_asked_wrong_dist(j->status);
     int err = stream_failed(j, asked);
     if (!wrong && !is_passing(j->status))
         return err;

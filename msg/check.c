@@ -193,7 +193,8 @@ static bool orders_ok(const struct msg *m)
         return worker_ok(m->steal_hint.victim) &&
                (!m->steal_hint.addr || text_ok(m->steal_hint.addr, LIMIT_ADDR_BYTES));
     case MSG_JOB_NUMBERS:
-        return m->job_numbers.next > 0 && m->job_numbers.next <= JOB_SEQ_MAX + 1;
+        return m->job_numbers.next > 0 && m->job_numbers.next <= JOB_SEQ_MAX + 1 &&
+               (!m->job_numbers.receipts || m->job_numbers.receipts->len == sizeof(struct receipt_secret));
     default:
         return true;
     }

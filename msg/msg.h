@@ -428,7 +428,7 @@ enum route {
  * STEAL_LOOT has no room for it. */
 #define FIELDS_loot_user(F) F(u32, request) F(u32, user)
 #define FIELDS_out_of_service(F) F(blob, why) F(u8, on)
-#define FIELDS_job_numbers(F) F(u64, next)
+#define FIELDS_job_numbers(F) F(u64, next) F(blob, receipts) F(u32, receipts_due_s)
 
 #define FIELDS_timer(F) F(none, reserved)
 #define FIELDS_peer_up(F) F(u8, role) F(u8, version)

@@ -610,4 +610,10 @@ enum counter {
 };
 extern const char *const counter_names[COUNTER_COUNT];
 
+/* What dists make receipts of job ids with (net/receipt.h); all zeros: they make none. */
+struct receipt_secret {
+    uint64_t low, high;
+};
+static inline bool receipt_secret_set(const struct receipt_secret *s) { return s->low || s->high; }
+
 #endif

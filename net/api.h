@@ -95,6 +95,7 @@ struct api_resubmit {
     int64_t age_us;
     struct api_task *ended;
     uint32_t ended_n;
+    uint64_t receipt;
 };
 struct api_submit_request {
     struct job_desc *job; /* one reference, checked (job_desc_check) when decoded; NULL: left out */
@@ -104,6 +105,7 @@ struct api_submit_request {
 struct api_submit_reply {
     job_id_t job;
     uint32_t class, why, state;
+    uint64_t receipt;
 };
 
 struct api_watch_request {
@@ -168,6 +170,7 @@ struct api_session_job {
     uint32_t class, why;
     bool at_central;
     uint32_t epoch;
+    uint64_t receipt;
 };
 struct api_session_refused {
     uint64_t tag;

@@ -93,6 +93,10 @@ HAWK_MUST_USE int store_meta_get(struct store *s, const char *key, uint64_t *val
 HAWK_MUST_USE int store_meta_set(struct store *s, const char *key, uint64_t value);
 /* The id that a dist has from central, which no other journal has. */
 #define STORE_META_NODE "node"
+/* Central's: the secret of receipts, and since when there is one, in seconds since 1970; 0: since the journal is. */
+#define STORE_META_RECEIPT_LOW "receipt low"
+#define STORE_META_RECEIPT_HIGH "receipt high"
+#define STORE_META_RECEIPTS_SINCE "receipts since"
 /* The cluster that a dist joined. */
 #define STORE_META_CLUSTER "joined"
 

@@ -284,6 +284,26 @@ static void a_dist_is_told_its_job_numbers(void **state)
     talk_end(&t);
 }
 
+/* The secret of receipts comes with them: to dists, and to nobody else. */
+static void a_dist_is_told_what_receipts_are_made_with(void **state)
+{
+    const struct receipt_secret secret = {.low = 11, .high = 12};
+    const struct msg_job_numbers *m;
+    struct talk t;
+
+    talk_config(&t);
+    t.config.receipts = secret;
+    t.config.receipts_due_us = t.now_us + 90 * S;
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    m = expect(&t, JOB_NUMBERS, job_numbers, join(&t, dist_again(1, 0)));
+    assert_memory_equal(m->receipts->data, &secret, sizeof secret);
+    assert_int_equal(m->receipts->len, sizeof secret);
+    assert_int_equal(m->receipts_due_s, 90);
+    expect_none(&t, JOB_NUMBERS, join(&t, (struct join){.name = "w1", .slots = 1, .role = ROLE_WORKER}));
+    talk_end(&t);
+}
+
 static void job_numbers_outlive_central(void **state)
 {
     struct blob *name = blob_str("d1");
@@ -360,6 +380,7 @@ int main(void)
         cmocka_unit_test(what_a_dist_offers_again_may_be_older_and_elsewhere),
         cmocka_unit_test(a_restart_does_not_end_the_wait),
         cmocka_unit_test(a_dist_is_told_its_job_numbers),
+        cmocka_unit_test(a_dist_is_told_what_receipts_are_made_with),
         cmocka_unit_test(job_numbers_outlive_central),
         cmocka_unit_test(numbers_of_an_older_dist_are_not_known),
         cmocka_unit_test(a_record_that_fails_is_written_again),

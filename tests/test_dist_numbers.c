@@ -277,6 +277,31 @@ static void test_a_record_that_is_not_taken_is_written_again(void **state)
     talk_end(t);
 }
 
+/* A central that lost its state has made another. Clients have receipts that were made with the one before. */
+static void test_the_secret_before_the_last_is_kept(void **state)
+{
+    const struct receipt_secret v[3] = {{.low = 1}, {.low = 2}, {.high = 3}};
+    struct talk *t = talk_numbers();
+    const struct receipt_secret *kept = dist_receipts(&t->d);
+
+    HEAR(t, CENTRAL, PEER_UP, peer_up, .role = ROLE_CENTRAL, .version = 3);
+    says(t, "central JOIN name=\"d\" addr=\"a\" incarnation=77");
+    for (int i = 0; i < 3; i++)
+        for (int again = 0; again < 2; again++) {
+            struct blob *b = blob_new(&v[i], sizeof v[i]);
+
+            HEAR(t, CENTRAL, JOB_NUMBERS, job_numbers, .next = 1, .receipts = b,
+                 .receipts_due_s = (uint32_t)(2 * i));
+            blob_drop(b);
+            assert_memory_equal(&kept[0], &v[i], sizeof v[i]);
+            if (i > 0)
+                assert_memory_equal(&kept[1], &v[i - 1], sizeof v[i]);
+            assert_true(dist_receipts_due(&t->d, t->now + 2 * i * US_PER_S));
+            assert_false(dist_receipts_due(&t->d, t->now + 2 * i * US_PER_S - 1));
+        }
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +315,7 @@ int main(void)
         cmocka_unit_test(test_central_returns_before_they_are_needed),
         cmocka_unit_test(test_who_leaves_gives_the_rest_back),
         cmocka_unit_test(test_a_record_that_is_not_taken_is_written_again),
+        cmocka_unit_test(test_the_secret_before_the_last_is_kept),
     };
 
     return cmocka_run_group_tests_name("dist_numbers", tests, NULL, NULL);

@@ -227,6 +227,7 @@ static void test_bad_messages_do_not_pass(void **state)
     BAD(STEAL_HINT, blob_drop(m.steal_hint.addr); m.steal_hint.addr = blob_new(NULL, 256));
     BAD(JOB_NUMBERS, m.job_numbers.next = 0);
     BAD(JOB_NUMBERS, m.job_numbers.next = JOB_SEQ_MAX + 2);
+    BAD(JOB_NUMBERS, blob_drop(m.job_numbers.receipts); m.job_numbers.receipts = blob_new(NULL, 15));
     BAD(TASK_FINISHED, m.task_finished.outcome = OUTCOME_NONE);
     BAD(TASK_FINISHED, m.task_finished.run_us = -1);
     BAD(TASK_STARTED, m.task_started.id.attempt = 0);

@@ -24,6 +24,7 @@ class SessionJob:
         self.tag, self.spec, self.on_task, self.on_end = tag, spec, on_task, on_end
         self.key = int.from_bytes(os.urandom(8), "little") or 1
         self.job = ""      # its id, once a dist has it
+        self.receipt = 0   # of that id
         self.klass = self.why = self.long_epoch = 0
         self.moves = 0
         self.begun_us = monotonic_us()
@@ -40,7 +41,8 @@ class SessionJob:
             self.moves += 1
             submit.resubmit.CopyFrom(pb.Resubmit(
                 job=self.job, epoch=1 + 2 * self.moves, long_epoch=self.long_epoch, why=self.why,
-                age_us=monotonic_us() - self.begun_us, ended=list(self.ended.values()), **{"class": self.klass}))
+                age_us=monotonic_us() - self.begun_us, ended=list(self.ended.values()), receipt=self.receipt,
+                **{"class": self.klass}))
         return submit
 
 
@@ -179,6 +181,7 @@ class Session:
             job = self.jobs.get(j.tag)
             if job:
                 job.job, job.klass, job.why = j.job, getattr(j, "class"), j.why
+                job.receipt = j.receipt or job.receipt
                 job.long_epoch = j.epoch if j.at_central else 0
         for r in event.refused:
             self._end(r.tag, r.error)

@@ -14,6 +14,7 @@ import time
 import pythontest as p
 from hawktest import BOUND, run_tests, wait_for
 from tlstest import TlsCluster
+from userstest import KnownCluster
 
 import hawk
 from hawk import _executor
@@ -250,7 +251,7 @@ def test_a_worker_is_killed():
 
 
 def test_a_dist_is_killed_and_another_is_there():
-    with p.cluster(dists=2, workers=2, slots=1) as c, tempfile.TemporaryDirectory() as d, hawk.Executor() as ex:
+    with p.cluster(KnownCluster, dists=2, workers=2, slots=1) as c, tempfile.TemporaryDirectory() as d, hawk.Executor() as ex:
         assert list(ex.map(p.square, range(5))) == [x * x for x in range(5)]
         futures = [ex.submit(p.mark_and_wait, f"{d}/started{i}", f"{d}/go") for i in range(2)]
         wait_for("two calls", lambda: all(os.path.exists(f"{d}/started{i}") for i in range(2)))

@@ -10,6 +10,7 @@ import sys
 
 import hawktest
 from hawktest import Cluster, HAWK, wait_for
+from userstest import KnownCluster
 
 TRACE = """0 1 0.05 0.05
 0.1 3 0.05 0.04 0.05 0.06
@@ -108,7 +109,7 @@ def finished(c, at):
 
 
 def test_a_dist_dies_under_a_replay():
-    with Cluster(dists=3, workers=3, slots=4, worker=("--orphan", "1s")) as c:
+    with KnownCluster(dists=3, workers=3, slots=4, worker=("--orphan", "1s")) as c:
         child = replay_of_many(c)
         try:
             wait_for("jobs to end everywhere", lambda: all(finished(c, a) > 2 for a in c.dist_addrs))

@@ -150,12 +150,13 @@ def test_a_client_cannot_name_another_user():
     with UserCluster(workers=1, dists=2) as c:
         ann, bob = (caller_as(uid, c.dist_addrs[0]) for uid in (ANN, BOB))
         ann2, bob2 = (caller_as(uid, c.dist_addrs[1]) for uid in (ANN, BOB))
-        job = submit(ann, key=7, user="root", tag=pb.TAG_LONG, detached=False)
+        reply = ann("Submit", pb.SubmitRequest(job=spec(user="root", tag=pb.TAG_LONG), key=7), pb.SubmitReply)
+        job = reply.job
         assert user_of(ann, job) == str(ANN)
         # The same key again is the same job, but only for its user.
         assert submit(ann, key=7, user=str(BOB)) == job
         refused(DENIED, lambda: submit(bob, key=7, user=str(ANN)))
-        move = pb.Resubmit(job=job, epoch=3)
+        move = pb.Resubmit(job=job, epoch=3, receipt=reply.receipt)
         refused(DENIED, lambda: submit(bob, key=7, resubmit=move, user=str(ANN)))
         # On a session as well.
         requests = pb.SessionRequest(submit=[pb.SessionSubmit(tag=1, job=spec(user="root"), key=9),
@@ -175,6 +176,7 @@ def test_central_gives_a_job_to_its_user_alone():
     with UserCluster(workers=1, dists=2) as c:
         ann = caller_as(ANN, c.dist_addrs[0])
         bob2 = caller_as(BOB, c.dist_addrs[1])
+        c.forget_receipts()  # or Bob would not get as far
         sleep = pb.JobSpec(tasks=1, argv=[b"sleep", b"600"], tag=pb.TAG_LONG)
         job = ann("Submit", pb.SubmitRequest(job=sleep, key=4), pb.SubmitReply).job
         wait_for("it to run", lambda: ann("GetJob", pb.GetJobRequest(job=job), pb.GetJobReply).job.running == 1)
@@ -270,6 +272,7 @@ def test_kept_output_is_its_users():
         assert f"job {job} is of user {ANN}" in refused(DENIED, lambda: read_output(BOB, job))
         assert f"job {nobodys} is nobody's that is known here" in refused(DENIED, lambda: read_output(BOB, nobodys))
         # Nobody writes there under a job id that is another's.
+        c.forget_receipts()
         move = pb.Resubmit(job=job, epoch=3)
         c.start_dist("d2")
         bob = caller_as(BOB, c.dist_addrs[-1])
@@ -283,33 +286,55 @@ def test_kept_output_is_its_users():
         assert read_output(ANN, job) == b"ann\n"
 
 
-def test_who_takes_the_next_ids_takes_nothing_from_anybody():
-    """A client names the id of a job that it moves. Bob names those that Ann's dist gives out next."""
+def test_nobody_takes_the_ids_that_another_dist_gives_out_next():
+    """A client names the id of a job that it moves, and ids are given out in order."""
     if not others_exist():
         return
     with UserCluster(workers=1, slots=4, dists=2) as c:
-        node, seq = map(int, c.as_user(ANN, "submit", "--wait", "--", "true").stdout.strip().split("."))
-        bob = caller_as(BOB, c.dist_addrs[1])
-        bobs = pb.JobSpec(tasks=1, argv=[b"sh", b"-c", b"echo bob; echo bob >&2; sleep 600"])
-        taken = [f"{node}.{seq + n}" for n in (1, 2)]
-        for job in taken:
-            bob("Submit", pb.SubmitRequest(job=bobs, key=5, resubmit=pb.Resubmit(job=job, epoch=3)), pb.SubmitReply)
-            wait_for("Bob's output", lambda j=job: os.path.exists(f"{c.dir}/out-w1/{j}/0.out") and
-                     open(f"{c.dir}/out-w1/{j}/0.out").read() == "bob\n")
-        for job, class_ in zip(taken, ("short", "long")):
-            assert c.as_user(ANN, "submit", "--wait", "--class", class_, "--", "echo", "ann").stdout == f"{job}\n"
-            # She has it, whichever dist she asks; and no line of Bob's.
-            for dist in (*c.dist_addrs, ",".join(reversed(c.dist_addrs))):
-                assert c.as_user(ANN, "cat", job, dist=dist).stdout == "ann\n"
-                assert "done" in c.as_user(ANN, "job", job, dist=dist).stdout
-                c.as_user(ANN, "wait", job, dist=dist)
-            assert sorted(os.listdir(f"{c.dir}/out-w1/{job}")) == [".user", "0.err", "0.out"]
-            # Nor does what he has come back into hers.
-            bob("Submit", pb.SubmitRequest(job=bobs, key=5, resubmit=pb.Resubmit(job=job, epoch=5)), pb.SubmitReply)
-            events = bob.stream("Watch", pb.WatchRequest(job=job, tasks=True), pb.Event)
-            message = next(t.message for e in events for t in e.tasks if t.state == pb.TASK_FAILED)
-            assert "another user's job" in message, message
-            assert c.as_user(ANN, "cat", job).stdout == "ann\n"
+        ann, bob = (caller_as(uid, c.dist_addrs[0]) for uid in (ANN, BOB))
+        ann2, bob2 = (caller_as(uid, c.dist_addrs[1]) for uid in (ANN, BOB))
+        anns = ann("Submit", pb.SubmitRequest(job=spec(), key=7), pb.SubmitReply)
+        bobs = bob("Submit", pb.SubmitRequest(job=spec(), key=8), pb.SubmitReply)
+        node, seq = map(int, bobs.job.split("."))
+        following = f"{node}.{seq + 1}"
+        for receipt in (0, 1, anns.receipt, bobs.receipt):
+            move = pb.Resubmit(job=following, epoch=3, receipt=receipt)
+            assert "receipt" in refused(DENIED, lambda m=move: submit(bob2, key=8, resubmit=m))
+            request = pb.SessionRequest(submit=[pb.SessionSubmit(tag=1, job=spec(), key=8, resubmit=move)])
+            events = list(bob2.both("Session", iter([request]), pb.SessionEvent))
+            assert [(r.tag, r.status) for e in events for r in e.refused] == [(1, DENIED.value[0])], events
+        # A receipt is of one id, and one user's.
+        refused(DENIED, lambda: submit(bob2, key=8, resubmit=pb.Resubmit(job=anns.job, epoch=3, receipt=anns.receipt)))
+        for caller, key, of in ((bob2, 8, bobs), (ann2, 7, anns)):
+            for epoch in (3, 5):
+                moved = caller("Submit", pb.SubmitRequest(job=spec(), key=key, resubmit=pb.Resubmit(
+                    job=of.job, epoch=epoch, receipt=of.receipt)), pb.SubmitReply)
+                assert (moved.job, moved.receipt) == (of.job, of.receipt)
+        # A client or dist of an earlier version has none.
+        c.forget_receipts()
+        for epoch, receipt in ((7, 0), (9, bobs.receipt)):
+            move = pb.Resubmit(job=bobs.job, epoch=epoch, receipt=receipt)
+            assert submit(bob2, key=8, resubmit=move) == bobs.job
+        refused(DENIED, lambda: submit(bob2, key=8, resubmit=pb.Resubmit(job=following, epoch=3, receipt=1)))
+
+
+def test_jobs_are_moved_where_users_are_known():
+    if not others_exist():
+        return
+    with UserCluster(workers=1, slots=4, dists=2) as c:
+        env = {**os.environ, "HAWK_DIST": ",".join(c.dist_addrs), "HOME": "/nonexistent"}
+        with subprocess.Popen([*dropped(ANN), HAWK, "submit", "--wait", "--array", "1-3", "--", "sh", "-c",
+                               f"until [ -e {c.dir}/go ]; do sleep 0.02; done"], env=env, cwd="/",
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
+            def runs_at(addr):
+                return any(j["running"] == 3 for j in c.json("jobs", dist=addr)["jobs"])
+
+            wait_for("it to run", lambda: runs_at(c.dist_addrs[0]))
+            c.dists[0].kill()
+            wait_for("it to move", lambda: runs_at(c.dist_addrs[1]))
+            open(f"{c.dir}/go", "w").close()
+            _, err = p.communicate(timeout=BOUND)
+            assert p.returncode == 0, err
 
 
 def test_what_is_changed_is_said():

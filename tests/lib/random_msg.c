@@ -214,6 +214,9 @@ static void mend(struct rng *r, struct msg *m)
         break;
     case MSG_JOB_NUMBERS:
         m->job_numbers.next = 1 + number(r, JOB_SEQ_MAX);
+        blob_drop(m->job_numbers.receipts);
+        m->job_numbers.receipts =
+            chance(r, 2) ? blob_new("0123456789abcdef", sizeof(struct receipt_secret)) : NULL;
         break;
     case MSG_JOB_REPORT:
         m->job_report.mean_us %= INT64_C(1000000000);
