@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "cli/show.h"
+#include "template/template.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,9 +39,11 @@ struct cat {
     json_t *outputs;      /* in JSON; else NULL */
     char *data;           /* in JSON: one task's output so far */
     size_t n, cap;
-    bool truncated;         /* JSON_BYTES_MAX, or cut short */
-    bool cut_short;         /* the disk was full when this task ended */
-    uint32_t cut, cut_task; /* tasks whose output was cut short, and the first one */
+    bool truncated;                      /* JSON_BYTES_MAX, or cut short */
+    bool cut_short;                      /* the disk was full when this task ended */
+    uint32_t cut, cut_task;              /* tasks whose output was cut short, and the first one */
+    bool shared;                         /* tasks of a worker write to one file: it is shown once */
+    uint32_t *shown, shown_n, shown_cap; /* the workers whose file has been shown */
 };
 
 /* ---- Waiting for a task to start ---- */
@@ -177,6 +180,20 @@ static void say_silent(const struct cat *c)
                   c->silent, c->first_index + c->silent_task, show_task_state(c->silent_state));
 }
 
+/* Whether the file that the task has written to has been shown. The workers of `hawk up` are one process. */
+static bool shown_before(struct cat *c, uint32_t worker)
+{
+    bool up = client_is_embedded(c->s->client);
+    if (!c->shared || c->one)
+        return false;
+    for (uint32_t i = 0; i < c->shown_n; i++)
+        if (up || c->shown[i] == worker)
+            return true;
+    vec_grow(c->shown, c->shown_n, c->shown_cap);
+    c->shown[c->shown_n++] = worker;
+    return false;
+}
+
 /* Prints one task's output. Other than 0: nothing more can be written. */
 static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_index)
 {
@@ -197,6 +214,8 @@ static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_i
         }
         return 0;
     }
+    if (shown_before(c, t.worker))
+        return 0;
     struct api_read_output_request r = {
         .job = c->job, .task = t.task, .attempt = t.attempt, .stderr = c->from_stderr, .follow = c->follow};
     int err;
@@ -224,6 +243,16 @@ static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_i
     return err > 0 ? STOP : 0;
 }
 
+/* Whether the job named one file for all its tasks. */
+static bool names_one_file(const struct job_desc *d, bool from_stderr)
+{
+    const struct blob *name = from_stderr ? d->stderr_pattern : d->stdout_pattern;
+
+    if (!name || name->len == 0 || (name->data[0] != '/' && d->flags & JOB_EACH_CWD))
+        return false;
+    return !place_tells_tasks_apart(name->data) && !strchr(name->data, '{') && !strstr(name->data, "%a");
+}
+
 static int cat_page(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
 {
     struct cat *c = ctx;
@@ -242,6 +271,8 @@ static int cat_page(void *ctx, const struct api_get_job_reply *page, uint32_t fi
         c->exit_code = HAWK_EXIT_UNREACHABLE;
         return STOP;
     }
+    if (page->spec)
+        c->shared = names_one_file(page->spec, c->from_stderr);
     for (uint32_t i = 0; !stop && i < page->tasks_n; i++)
         stop = cat_task(c, &page->tasks[i], first_index);
     c->first_index = first_index;
@@ -363,6 +394,7 @@ int cat_main(int argc, char **argv)
         int got = cat_job(&c, words == 2 ? argv[first + 1] : NULL);
         exit_code = exit_code ? exit_code : got;
         free(c.data);
+        free(c.shown);
     }
     if (outputs)
         document_print(json_pack("{s:o}", "outputs", outputs));

@@ -209,15 +209,7 @@ bool output_is_own(const struct job_desc *d, enum output which)
 {
     const struct blob *pattern = pattern_of(d, which);
 
-    if (!pattern || d->tasks == 1)
-        return true;
-    for (const char *s = pattern->data; *s; s++) {
-        if (strncmp(s, "%t", 2) == 0 || strncmp(s, "{}", 2) == 0 || strncmp(s, "{#}", 3) == 0)
-            return true;
-        if (*s == '%' && s[1])
-            s++;
-    }
-    return false;
+    return !pattern || d->tasks == 1 || place_tells_tasks_apart(pattern->data);
 }
 
 /* ---- Files ---- */

@@ -80,6 +80,17 @@ size_t place_read(const char *s, uint32_t columns, struct place *p)
     return 0;
 }
 
+bool place_tells_tasks_apart(const char *name)
+{
+    for (; *name; name++) {
+        if (strncmp(name, "%t", 2) == 0 || strncmp(name, "{}", 2) == 0 || strncmp(name, "{#}", 3) == 0)
+            return true;
+        if (*name == '%' && name[1])
+            name++;
+    }
+    return false;
+}
+
 bool place_stands_in(const char *text, uint32_t columns)
 {
     struct place p;

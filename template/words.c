@@ -23,6 +23,11 @@ static const struct reader readers[] = {
     {"perl", "perl -e", "eE", "I"},
     {"ruby", "ruby -e", "e", "I"},
     {"node", "node -e", "e", "r"},
+    {"php", "php -r", "r", "cdz"},
+    {"lua*", "lua -e", "e", "l"},
+    {"Rscript", "Rscript -e", "e", ""},
+    {"fish", "fish -c", "cC", "dop"},
+    {"script", "script -c", "c", "BEIOTm"},
     {"su", "su -c", "c", "gGsw"},
     {"env", "env -S", "S", "uC"},
 };
@@ -31,7 +36,7 @@ static const char *base_name(const char *word) { return strrchr(word, '/') ? str
 
 bool shell_is_name(const char *word)
 {
-    static const char *const shells[] = {"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"};
+    static const char *const shells[] = {"sh", "bash", "rbash", "dash", "ash", "ksh", "mksh", "zsh"};
 
     for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
         if (strcmp(base_name(word), shells[i]) == 0)

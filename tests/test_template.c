@@ -407,14 +407,28 @@ static void test_readers(void **state)
         const char *argv[6];
         const char *reader;
     } cases[] = {
-        {{"ssh", "-p", "22", "host", "ls {}"}, "ssh"},      {{"ssh", "{}", "uptime"}, NULL},
-        {{"python3.11", "-c", "print('{}')"}, "python -c"}, {{"python3", "x.py", "{}"}, NULL},
-        {{"python3", "-c", "import sys", "{}"}, NULL},      {{"perl", "-ne", "print '{}'"}, "perl -e"},
-        {{"sudo", "sh", "-c", "echo {}"}, "sh -c"},         {{"sh", "-c", "eval \"echo {}\""}, "eval"},
-        {{"sh", "-c", "sh -c -- '-x; echo {}'"}, "sh -c"},  {{"sh", "-c", "sh -c - '-x; echo {}'"}, "sh -c"},
-        {{"sh", "-c", "sh - -c 'echo {}'"}, NULL},          {{"sh", "-c", "ssh h 'echo {}'"}, "ssh"},
-        {{"sh", "-c", "ssh {} uptime; echo {}"}, NULL},     {{"sh", "-c", "x=$(eval {})"}, "eval"},
-        {{"sh", "-c", "trap 'rm {}' EXIT"}, "trap"},        {{"echo", "{}"}, NULL},
+        {{"ssh", "-p", "22", "host", "ls {}"}, "ssh"},
+        {{"ssh", "{}", "uptime"}, NULL},
+        {{"python3.11", "-c", "print('{}')"}, "python -c"},
+        {{"python3", "x.py", "{}"}, NULL},
+        {{"python3", "-c", "import sys", "{}"}, NULL},
+        {{"perl", "-ne", "print '{}'"}, "perl -e"},
+        {{"sudo", "sh", "-c", "echo {}"}, "sh -c"},
+        {{"sh", "-c", "eval \"echo {}\""}, "eval"},
+        {{"sh", "-c", "sh -c -- '-x; echo {}'"}, "sh -c"},
+        {{"sh", "-c", "sh -c - '-x; echo {}'"}, "sh -c"},
+        {{"sh", "-c", "sh - -c 'echo {}'"}, NULL},
+        {{"sh", "-c", "ssh h 'echo {}'"}, "ssh"},
+        {{"sh", "-c", "ssh {} uptime; echo {}"}, NULL},
+        {{"sh", "-c", "x=$(eval {})"}, "eval"},
+        {{"sh", "-c", "trap 'rm {}' EXIT"}, "trap"},
+        {{"echo", "{}"}, NULL},
+        {{"rbash", "-c", "eval {}"}, "eval"},
+        {{"fish", "-c", "echo {}"}, "fish -c"},
+        {{"php", "-r", "echo '{}';"}, "php -r"},
+        {{"php", "-d", "x=1", "y.php", "{}"}, NULL},
+        {{"lua5.4", "-l", "m", "-e", "f('{}')"}, "lua -e"},
+        {{"script", "-qc", "echo {}", "log"}, "script -c"},
     };
 
     for (size_t i = 0; i < COUNT(cases); i++) {

@@ -270,6 +270,21 @@ def test_cat_shows_output_alone():
             up.stop()
 
 
+def test_one_file_of_all_tasks_is_shown_once():
+    with tempfile.TemporaryDirectory() as d:
+        env = user_environment(d)
+        up = Daemon("up", "--slots", "2", "--output-dir", f"{d}/out", env=env)
+        try:
+            up.ready()
+            for name in ("all", "{1}", "%t", "{}"):
+                job = run_hawk(env, "submit", "--wait", "--stdout", f"{d}/{name}", "--array", "1-3", "--",
+                               "echo", "{}").stdout.strip()
+                assert sorted(run_hawk(env, "cat", job).stdout) == ["\n"] * 3 + ["1", "2", "3"], name
+            assert len(json.loads(run_hawk(env, "cat", "--output", "json", job).stdout)["outputs"]) == 3
+        finally:
+            up.stop()
+
+
 def test_discarded_output():
     with tempfile.TemporaryDirectory() as d:
         env = user_environment(d)

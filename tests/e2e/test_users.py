@@ -58,7 +58,8 @@ def test_sockets_are_their_owners_unless_said_otherwise():
             up = Daemon("up", "--slots", "1", "--socket", f"{d}/s", "--output-dir", f"{d}/out", *flags)
             try:
                 addr = up.ready()
-                UserCluster.as_user(None, uid, "nodes", dist=addr, check=0 if good else 3)
+                r = UserCluster.as_user(None, uid, "nodes", dist=addr, check=0 if good else 3)
+                assert good or "this socket is for others than you" in r.stderr, r.stderr
             finally:
                 up.stop()
 
