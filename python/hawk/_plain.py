@@ -3,6 +3,7 @@
 gRPC's length-prefixed messages, without HTTP/2: no threads, and a fraction of the processor time. It needs nothing but
 the standard library.
 """
+import errno
 import socket
 import struct
 
@@ -50,8 +51,10 @@ class Stream:
     def send(self, *messages):
         try:
             self.socket.sendall(b"".join(frame(MESSAGE, m) for m in messages))
-        except OSError:
-            pass  # receive says why
+        except OSError as e:
+            if e.errno in (errno.EBADF, errno.ENOTSOCK):  # receive would wait for ever
+                raise Ended(UNAVAILABLE, "somebody in this process has closed the connection's descriptor") from None
+            # receive says why
 
     def receive(self):
         """Waits for the next message."""

@@ -98,7 +98,10 @@ class Process:
         while self.out and not self.sending:
             self.sending = True
             while self.out:
-                self.stream.send(self.out.popleft())
+                try:
+                    self.stream.send(self.out.popleft())
+                except _plain.Ended:
+                    os._exit(1)  # the leader starts another process
             self.sending = False
 
     def _run(self, task):
