@@ -153,8 +153,8 @@ const struct dist_job *api_find_job(struct api *a, struct rpc_call *c, job_id_t 
         api_fail(c, HAWK_EINVALID, "the request names no job");
     else if (job_id_node(id).v == dist_node(a->roles.dist).v)
         api_fail(c, HAWK_ENOT_FOUND,
-                 "no job %s here: it never was, or it ended too long ago to be kept (dist.finished_kept)",
-                 text);
+                 "no job %s here: it never was, or it ended too long ago to be kept (dist.finished_kept)%s",
+                 text, a->roles.central ? ", or an earlier `hawk up` had it" : "");
     else
         api_fail(c, HAWK_ENOT_FOUND, "no job %s here: node %u answers for it, this is node %u", text,
                  job_id_node(id).v, dist_node(a->roles.dist).v);

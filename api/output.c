@@ -92,7 +92,9 @@ static void fail_unread(struct api_tail *t, const struct file_read *r, bool open
     else
         api_fail(t->call, HAWK_ENOT_FOUND, "task %u of job %s left no %s here: %s: %s", t->request.task,
                  job_id_format(id, t->request.job), t->request.stderr ? "stderr" : "stdout", t->path,
-                 r->err == EINVAL || r->err == ELOOP ? "it is no regular file" : strerror(r->err));
+                 r->err == ENOENT                      ? "it was removed since, as `hawk prune` does"
+                 : r->err == EINVAL || r->err == ELOOP ? "it is no regular file"
+                                                       : strerror(r->err));
     tail_end(t);
 }
 

@@ -485,7 +485,8 @@ static void run_timers(struct spawner *s)
     if (s->orphan_us <= now) {
         s->orphan_us = TIME_NEVER;
         if (s->by_run)
-            log_warn("spawner: the agent did not come back: ending %u tasks", HASH_CNT(by_run, s->by_run));
+            log_warn("the process that ran these tasks was killed, and none took them over: ending %u tasks",
+                     HASH_CNT(by_run, s->by_run));
         stop_spawner(s);
     }
 }

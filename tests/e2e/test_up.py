@@ -2,6 +2,7 @@
 import functools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -70,7 +71,8 @@ def test_clients_find_it():
         assert r.stdout == "".join(f"{i}\n" for i in range(1, 10)) and "an earlier `hawk up`" in r.stderr, r
         r = hawk("cat", "-o", "json", retried, "stderr")
         assert [(o["task"], o["index"], o["data"]) for o in json.loads(r.stdout)["outputs"]] == [(0, None, "try 2\n")], r
-        assert "no job 1.999999 here" in hawk("cat", "1.999999", check=3).stderr
+        r = hawk("cat", "1.999999", check=3)
+        assert "no job 1.999999 here" in r.stderr and "or an earlier `hawk up` had it" in r.stderr, r.stderr
         # By its task's number as well, as `hawk submit` counted.
         assert hawk("cat", echoes, "9").stdout == "9\n" and hawk("cat", echoes, "1").stdout == "1\n"
         assert hawk("cat", retried, "0", "stderr").stdout == "try 2\n"
@@ -266,6 +268,9 @@ def test_cat_shows_output_alone():
                 job = run_hawk(env, "submit", "--wait", "--stdout", path, "--", "true").stdout.strip()
                 r = run_hawk(env, "cat", job, check=3)
                 assert r.stdout == "" and "it is no regular file" in r.stderr, (path, r)
+            job = run_hawk(env, "submit", "--wait", "--", "echo", "hi").stdout.strip()
+            shutil.rmtree(f"{d}/out/{job}")
+            assert "it was removed since, as `hawk prune` does" in run_hawk(env, "cat", job, check=3).stderr
         finally:
             up.stop()
 
