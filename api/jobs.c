@@ -101,9 +101,8 @@ int api_submit_event(struct api *a, const struct caller *who, struct job_desc *j
     }
     if (from->job.v && !may_move(a, who, from)) {
         snprintf(why, size,
-                 "resubmit: its receipt is missing, or is none of this job's id for you: a client moves its "
-                 "own jobs "
-                 "alone (clients of earlier versions move none)");
+                 "resubmit: the receipt of the job's id is missing, or is not yours: a client moves its own "
+                 "jobs alone (one of an earlier version moves none)");
         return HAWK_EDENIED;
     }
     if (!api_is_signed(a, job, why, size))

@@ -25,10 +25,10 @@ struct central_config {
     uint64_t results_bytes_max; /* of results of long tasks, until their dists have them; 256 MiB */
     /* How long a central without any state gives out no new ids: nodes that have one come first; 0. */
     int64_t ids_wait_us;
+    /* Dists have these from central: a job is moved with a receipt alone from that time on; none, 0. */
     struct receipt_secret receipts;
-    int64_t
-        receipts_due_us; /* a time of central's clock: from then on no job is moved without a receipt; 0 */
-    bool heartbeats;     /* off: no node becomes suspect by silence (the simulator) */
+    int64_t receipts_due_us;
+    bool heartbeats; /* off: no node becomes suspect by silence (the simulator) */
     /* How cutoff and share are found: fixed, or computed. */
     struct history_config history;
     struct policy policy; /* all other settings; version, cutoff and share are ignored */

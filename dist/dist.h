@@ -100,7 +100,7 @@ bool dist_has_stream(const struct dist *d, node_id_t node);
 static inline const struct policy *dist_policy(const struct dist *d) { return &d->policy; }
 /* The secrets of receipts (net/receipt.h), DIST_RECEIPTS of them. What it gives out is made with the first. */
 static inline const struct receipt_secret *dist_receipts(const struct dist *d) { return d->receipts; }
-/* Whether a job may be moved here without a receipt. */
+/* Whether a job is moved here with a receipt alone, at that time. */
 static inline bool dist_receipts_due(const struct dist *d, int64_t now_us)
 {
     return now_us >= d->receipts_due_us;

@@ -454,9 +454,10 @@ struct dist {
     struct estimates estimates;
     node_id_t node;
     uint64_t cluster; /* the cluster of `node` */
-    struct receipt_secret
-        receipts[DIST_RECEIPTS]; /* the latest first: central may have lost its state since */
-    int64_t receipts_due_us;     /* from then on no job is moved here without one */
+    /* The latest first: a central that lost its state has made another. From that time on a job is moved here with a
+     * receipt alone. */
+    struct receipt_secret receipts[DIST_RECEIPTS];
+    int64_t receipts_due_us;
     uint64_t next_seq;           /* number of the next job */
     uint64_t seq_end;            /* numbers below are reserved in this life; 0: none yet */
     uint64_t seq_durable;        /* numbers below are on record, and may be given out */

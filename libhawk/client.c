@@ -141,9 +141,7 @@ static const char *remedy(const struct client *client, const char *addr, const c
 {
     static const char *const hung_up[] = {"closed", "reset", "Endpoint read", NULL};
     if (addr_is_unix(addr) && strstr(reason, strerror(EACCES)))
-        return "this socket is for others than you: name a dist that takes you (HAWK_DIST), or start your "
-               "own "
-               "(`hawk up`)";
+        return "this socket is for others than you: name your dist (HAWK_DIST), or start `hawk up`";
     if (addr_is_unix(addr))
         return "is `hawk up` running?";
     if (client->tls && tls_why_not(client->tls, tls_identity(client->tls)))
