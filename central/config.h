@@ -16,7 +16,8 @@ struct central_config {
     uint32_t long_tasks_max; /* unfinished tasks, and finished ones that are kept; 10,000,000 */
     uint32_t long_jobs_max;  /* the same for jobs; 1,000,000 */
     uint32_t nodes_max;      /* names ever registered; 200,000 */
-    uint32_t finished_kept;  /* finished long jobs kept for a dist that was away at their end; 10,000 */
+    uint32_t finished_kept;  /* ended long jobs kept for a dist that was away at their end; 10,000 */
+    int64_t unclaimed_us;    /* and for how long; 7 days */
     /* A job waits for smaller ones that come up to this many times its size later; 10. */
     uint32_t long_stretch;
     /* How long central keeps a long job after all watchers know its end, at least suspect_us: a client may

@@ -444,6 +444,8 @@ static int64_t due_us(const struct central *c, enum long_state state)
         return TIME_NEVER;
     if (state == LONG_FINISHED && c->cfg.ended_kept_us > us)
         us = c->cfg.ended_kept_us;
+    if (state == LONG_UNCLAIMED)
+        us = c->cfg.unclaimed_us;
     if (state == LONG_ENDED && c->stopping)
         us = 0;
     return j->ended_us + us;
@@ -451,7 +453,7 @@ static int64_t due_us(const struct central *c, enum long_state state)
 
 int64_t central_jobs_due_us(const struct central *c)
 {
-    return earlier(due_us(c, LONG_ENDED), due_us(c, LONG_FINISHED));
+    return earlier(due_us(c, LONG_UNCLAIMED), earlier(due_us(c, LONG_ENDED), due_us(c, LONG_FINISHED)));
 }
 
 /* A dist that asks for a job which central has forgotten submits it again, and all of it runs twice. So
@@ -477,7 +479,7 @@ void central_jobs_run(struct central *c)
         else
             central_job_set_state(c, j, LONG_UNCLAIMED);
     }
-    while (c->n_jobs[LONG_UNCLAIMED] > c->cfg.finished_kept)
+    while (c->n_jobs[LONG_UNCLAIMED] > c->cfg.finished_kept || due_us(c, LONG_UNCLAIMED) <= c->now_us)
         (void)forget_one(c);
 }
 

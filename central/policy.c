@@ -23,6 +23,7 @@ void central_config_init(struct central_config *c)
         .long_jobs_max = 1000000,
         .nodes_max = 200000,
         .finished_kept = 10000,
+        .unclaimed_us = 7 * 24 * 3600 * US_PER_S,
         .long_stretch = 10,
         .heartbeats = true,
     };

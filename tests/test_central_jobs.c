@@ -497,13 +497,14 @@ static void finished_jobs_nobody_asks_for_are_limited(void **state)
     end(&c);
 }
 
-/* Nor may they grow in the journal. */
+/* Nor may they grow in the journal, or stay for ever. */
 static void what_is_forgotten_unasked_leaves_the_journal(void **state)
 {
     struct cluster c;
 
     talk_config(&c.t);
     c.t.config.finished_kept = 1;
+    c.t.config.unclaimed_us = 100 * S;
     talk_start(&c.t);
     tell(&c.t, RECOVERED, recovered, 0, 0);
     c.d = add_dist(&c.t, "d1");
@@ -517,6 +518,9 @@ static void what_is_forgotten_unasked_leaves_the_journal(void **state)
         assert_int_equal(job_id_seq(expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->job), seq);
     expect_none(&c.t, JOURNAL_JOB_END, 0);
     assert_true(central_quiet(c.t.c));
+    pass(&c.t, 100 * S);
+    assert_int_equal(job_id_seq(expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->job), 3);
+    assert_null(central_find_job(c.t.c, JOB(c.d, 3)));
     end(&c);
 }
 
