@@ -162,7 +162,8 @@ static bool central_knows_end(const struct cluster *c, job_id_t job, uint16_t ep
 }
 
 /* A dist asks for what it has not heard the end of. What central has forgotten by then would run again. It may forget
- * where its tables are small, where the dist heard and could not write it down, and where the client has left it. */
+ * where its tables are small, where it lost its state, where the dist heard and could not write it down, and where the
+ * client moved the job: then another dist may have heard. */
 static void expect_known(struct cluster *c, const struct cluster_dist *d, const struct msg_long_watched *m)
 {
     const struct cluster_config *cfg = &c->config;
@@ -173,10 +174,12 @@ static void expect_known(struct cluster *c, const struct cluster_dist *d, const 
         dist_job_view(&d->d, job, bus_now(c->bus), &v);
     if (!job || v.abandoned || job_state_final(v.state) || d->store.full_until_us > 0)
         return;
-    if (m->err != HAWK_ENOT_FOUND || cfg->finished_kept || cfg->long_jobs_max || cfg->long_tasks_max)
+    if (m->err != HAWK_ENOT_FOUND || c->emptied || cfg->finished_kept || cfg->long_jobs_max ||
+        cfg->long_tasks_max)
         return;
     for (uint32_t i = 0; i < c->jobs_n; i++)
-        if (job_eq(c->jobs[i]->id, m->job) && c->dists[c->jobs[i]->dist] != d)
+        if (job_eq(c->jobs[i]->id, m->job) &&
+            (c->dists[c->jobs[i]->dist] != d || c->jobs[i]->epoch > EPOCH_FIRST))
             return;
     for (uint32_t i = 0; i < c->accepted_n; i++)
         if (job_eq(c->accepted[i].job, m->job) && c->accepted[i].epoch == m->epoch)
