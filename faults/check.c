@@ -227,7 +227,8 @@ void cluster_check_journals(struct cluster *c)
     check_accepted(c);
     check_journal(c, &c->store, NULL);
     for (uint32_t i = 0; i < c->dists_n; i++)
-        check_journal(c, &c->dists[i]->store, c->dists[i]);
+        if (c->dists[i]->alive) /* what one that is dead has forgotten, its next life forgets again */
+            check_journal(c, &c->dists[i]->store, c->dists[i]);
 }
 
 void cluster_check_starts(struct cluster *c, const struct cluster_job *j, uint32_t task)
