@@ -211,10 +211,11 @@ static void warn_of_readers(const char *command, const struct inputs *in, int ar
     struct template *t = template_command((uint32_t)argc, (const char *const *)argv, in->columns);
     const char *reader = in->lines ? template_reader(t) : NULL;
     if (reader)
-        say_warning(command,
-                    "an input is put into what `%s` reads as code, and would run there, as in $(...); write "
-                    "\"$HAWK_INPUT\", which is the input as it is",
-                    reader);
+        say_warning(
+            command,
+            "an input is put into what `%s` reads as code, and would run there, as in $(...); read the "
+            "variable HAWK_INPUT there (a shell: \"$HAWK_INPUT\"), which is the input as it is",
+            reader);
     template_free(t);
 }
 

@@ -154,7 +154,7 @@ static const char *why_never(struct lexer *l)
             return "backquotes";
         if (f->subscript)
             return "a subscript";
-        if (is_command(f) && f->words.shell && command_words_reader(&f->words))
+        if (is_command(f) && f->words.shell && command_words_reader(&f->words, '\0'))
             return "the text of another `sh -c`";
     }
     return l->pending_n ? "the line of a here-document" : NULL;
@@ -164,9 +164,12 @@ static const char *who_reads(const struct lexer *l)
 {
     const char *reader = NULL;
 
-    for (unsigned i = 0; !reader && i < l->n; i++)
-        if (is_command(&l->frames[i]))
-            reader = command_words_reader(&l->frames[i].words);
+    for (unsigned i = 0; !reader && i < l->n; i++) {
+        const struct frame *f = &l->frames[i];
+
+        if (is_command(f))
+            reader = command_words_reader(&f->words, f->word_len ? f->word[0] : '\0');
+    }
     return reader;
 }
 

@@ -53,8 +53,8 @@ enum words_stage {
 
 /* Takes a whole word. */
 void command_words_add(struct command_words *c, const char *word);
-/* Who reads the word that comes next as code; NULL: nobody. */
-const char *command_words_reader(const struct command_words *c);
+/* Who reads the word that comes next, and begins so ('\0': it has not begun), as code; NULL: nobody. */
+const char *command_words_reader(const struct command_words *c, char begin);
 
 /* The index of the text after `-c` in the command of argv, behind env, nice and timeout; -1: none. */
 int shell_text_of(uint32_t argc, const char *const *argv);

@@ -307,7 +307,7 @@ struct template *template_command(uint32_t argc, const char *const *argv, uint32
     int text = shell_text_of(argc, argv);
 
     for (uint32_t i = 0; i < argc; i++) {
-        add_word(t, argv[i], columns, (int)i == text, command_words_reader(&words));
+        add_word(t, argv[i], columns, (int)i == text, command_words_reader(&words, *argv[i]));
         command_words_add(&words, argv[i]);
     }
     for (uint32_t i = 1; !t->places && i <= (columns ? columns : 1); i++) {

@@ -5,12 +5,15 @@
 
 #define AFTER_HOST NULL
 
+static const char first_word[] = "first word"; /* no options: the address says it */
+
 /* A program that runs a text it is given. */
 struct reader {
     const char *name;  /* a '*' at its end: a version may follow, as in python3.11 */
     const char *shown; /* in a warning */
-    const char *
-        flags; /* the text follows one of these options; "": every word; AFTER_HOST: every word after a host */
+    const char
+        *flags; /* the text follows one of these options; "": every word; AFTER_HOST: every word after a host;
+                  first_word: it is the first word that is no option, unless -f names a file with it */
     const char *takes; /* other options with a word of their own */
 };
 
@@ -28,6 +31,9 @@ static const struct reader readers[] = {
     {"Rscript", "Rscript -e", "e", ""},
     {"fish", "fish -c", "cC", "dop"},
     {"script", "script -c", "c", "BEIOTm"},
+    {"awk", "awk", first_word, "FvilW"},
+    {"gawk", "awk", first_word, "FvilW"},
+    {"mawk", "awk", first_word, "FvilW"},
     {"su", "su -c", "c", "gGsw"},
     {"env", "env -S", "S", "uC"},
 };
@@ -84,10 +90,15 @@ static void reader_option(struct command_words *c, const char *word)
 {
     size_t len = strlen(word);
 
-    if (word[1] != '-' && strchr(c->reader->takes, word[len - 1]))
+    if (c->reader->flags == first_word && (word[1] == 'f' || strncmp(word, "--file", 6) == 0)) {
+        c->takes = !strchr(word, '=') && (len == 2 || word[1] == '-'); /* else the file's name is in it */
+        c->stage = WORDS_NONE;
+    } else if (word[1] != '-' && strchr(c->reader->takes, word[len - 1])) {
         c->takes = true;
-    else if (word[1] != '-' && c->reader->flags && strchr(c->reader->flags, word[len - 1]))
+    } else if (word[1] != '-' && c->reader->flags && c->reader->flags != first_word &&
+               strchr(c->reader->flags, word[len - 1])) {
         c->stage = WORDS_CODE_NEXT;
+    }
 }
 
 /* Takes a word as one of the program that was named before. False: it is none of its. */
@@ -129,8 +140,10 @@ void command_words_add(struct command_words *c, const char *word)
         c->stage = WORDS_CODE_ALL;
 }
 
-const char *command_words_reader(const struct command_words *c)
+const char *command_words_reader(const struct command_words *c, char begin)
 {
+    if (!c->takes && c->stage == WORDS_NAMED && c->reader && c->reader->flags == first_word && begin != '-')
+        return c->reader->shown;
     if (c->takes || c->stage < WORDS_CODE_NEXT)
         return NULL;
     return c->shell ? "sh -c" : c->reader->shown;

@@ -429,6 +429,19 @@ static void test_readers(void **state)
         {{"php", "-d", "x=1", "y.php", "{}"}, NULL},
         {{"lua5.4", "-l", "m", "-e", "f('{}')"}, "lua -e"},
         {{"script", "-qc", "echo {}", "log"}, "script -c"},
+        {{"awk", "/{}/ { print }"}, "awk"},
+        {{"mawk", "-F", ",", "-v", "x=1", "{ print {} }"}, "awk"},
+        {{"awk", "--", "/{}/"}, "awk"},
+        {{"awk", "{ print }", "{}"}, NULL},
+        {{"gawk", "-vx={}", "{ print x }"}, NULL},
+        {{"awk", "-v", "x={}", "{ print x }"}, NULL},
+        {{"awk", "-f", "{}", "{}"}, NULL},
+        {{"awk", "-fx.awk", "{}"}, NULL},
+        {{"gawk", "--file", "x.awk", "{}"}, NULL},
+        {{"gawk", "--file=x.awk", "{}"}, NULL},
+        {{"sh", "-c", "awk \"/{}/\" log"}, "awk"},
+        {{"sh", "-c", "awk '{ print }' {}"}, NULL},
+        {{"sh", "-c", "ls | awk -v x={} '{ print x }'"}, NULL},
     };
 
     for (size_t i = 0; i < COUNT(cases); i++) {
