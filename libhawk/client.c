@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "net/addr.h"
+#include "net/caller.h"
 #include "net/login.h"
 #include "net/tls.h"
 
@@ -13,8 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#define REMEDY_MAX (ADDR_TEXT + LIMIT_NAME_BYTES + 120)
 #define NODES_FRESH_US US_PER_S /* a list of nodes younger than this is not asked for again */
 
 int client_fail(struct client *client, int err, const char *fmt, ...)
@@ -136,12 +139,38 @@ static bool is_broken(grpc_status_code status, const char *text)
            has_one_of(text, words);
 }
 
+/* For a socket that this user may not connect to: whose it is, or the lowest directory above it that he can see, and
+ * what to do. Returns buf. */
+static const char *remedy_of_closed(const char *path, char *buf, size_t size)
+{
+    char seen[ADDR_TEXT];
+    struct stat st;
+    struct caller owner;
+    snprintf(seen, sizeof seen, "%s", path);
+    while (stat(seen, &st) < 0) {
+        char *slash = strrchr(seen, '/');
+        if (!slash || slash == seen)
+            return "is `hawk up` running?";
+        *slash = '\0';
+    }
+    owner = caller_of_uid(st.st_uid);
+    if (st.st_uid == geteuid())
+        snprintf(buf, size, "%s is yours, but its mode is %04o: `chmod` changes it", seen,
+                 st.st_mode & 07777);
+    else
+        snprintf(buf, size,
+                 "%s is %s's: name your dist (HAWK_DIST), start `hawk up`, or ask for its --local-users",
+                 seen, owner.name);
+    return buf;
+}
+
 /* What to look at when no connection could be made. */
-static const char *remedy(const struct client *client, const char *addr, const char *reason)
+static const char *remedy(const struct client *client, const char *addr, const char *reason, char *buf,
+                          size_t size)
 {
     static const char *const hung_up[] = {"closed", "reset", "Endpoint read", NULL};
     if (addr_is_unix(addr) && strstr(reason, strerror(EACCES)))
-        return "this socket is for others than you: name your dist (HAWK_DIST), or start `hawk up`";
+        return remedy_of_closed(addr + strlen("unix:"), buf, size);
     if (addr_is_unix(addr))
         return "is `hawk up` running?";
     if (client->tls && tls_why_not(client->tls, tls_identity(client->tls)))
@@ -160,7 +189,7 @@ int client_call_failed(struct client *client, const struct channel *ch, grpc_sta
                        const char *text)
 {
     static const char *const refusals[] = {API_NOT_ACCEPTED_TEXT, API_DRAINING_TEXT, NULL};
-    char duration[32];
+    char duration[32], buf[REMEDY_MAX];
     int err = rpc_status_to_err(status);
     const char *addr = channel_addr(ch);
     const char *reason = status == GRPC_STATUS_UNAVAILABLE ? rpc_connect_reason(text) : NULL;
@@ -168,7 +197,7 @@ int client_call_failed(struct client *client, const struct channel *ch, grpc_sta
                         (status == GRPC_STATUS_UNAVAILABLE && has_one_of(text, refusals));
     if (reason)
         return client_fail(client, err, "cannot reach %s: %s; %s", addr, reason,
-                           remedy(client, addr, reason));
+                           remedy(client, addr, reason, buf, sizeof buf));
     if (status == GRPC_STATUS_UNAUTHENTICATED)
         return client_fail(client, err, "%s: %s: --token-file or HAWK_TOKEN_FILE names the file with it",
                            addr, text);

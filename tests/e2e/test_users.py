@@ -59,7 +59,11 @@ def test_sockets_are_their_owners_unless_said_otherwise():
             try:
                 addr = up.ready()
                 r = UserCluster.as_user(None, uid, "nodes", dist=addr, check=0 if good else 3)
-                assert good or "this socket is for others than you" in r.stderr, r.stderr
+                assert good or f"{d}/s is root's: name your dist" in r.stderr, r.stderr
+                os.chmod(d, 0o700)  # now the directory keeps them out
+                r = UserCluster.as_user(None, uid, "nodes", dist=addr, check=3)
+                assert f"{d} is root's: name your dist" in r.stderr, r.stderr
+                os.chmod(d, 0o755)
             finally:
                 up.stop()
 
