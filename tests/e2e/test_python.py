@@ -306,8 +306,8 @@ def test_a_process_dies():
         error = ex.submit(p.die).exception(BOUND)
         assert isinstance(error, hawk.WorkerError) and "die: the process or machine" in str(error), error
         assert isinstance(error, concurrent.futures.BrokenExecutor)
-        for also_open in (False, True):  # it cannot tell the worker of its end, nor of anything else
-            error = ex.submit(p.close_all, also_open).exception(BOUND)
+        for then in ("nothing", "files", "sockets"):  # it cannot tell the worker of its end, nor of anything else
+            error = ex.submit(p.close_all, then).exception(BOUND)
             assert isinstance(error, hawk.WorkerError) and "close_all: the process or machine" in str(error), error
         assert list(ex.map(p.square, range(20))) == [x * x for x in range(20)], "others go on"
         wait_for("as many processes as before", lambda: len(p.residents()) == 3)
