@@ -116,7 +116,8 @@ def test_killed_it_leaves_no_process_and_the_next_one_cleans_up():
         # One that ends, one that ignores SIGTERM, and one that left its process group.
         script = (f"trap '' TERM; echo output; setsid sh -c 'echo $$ >> {d}/pids; exec sleep 600' & "
                   f"echo $$ >> {d}/pids; while :; do sleep 600; done")
-        p = subprocess.Popen([HAWK, "run", "-j", "3", "--array", "1-3", "--", "sh", "-c", script], env=env)
+        p = subprocess.Popen([HAWK, "run", "-j", "3", "--array", "1-3", "--", "sh", "-c", script], env=env, stderr=subprocess.PIPE,
+                             text=True)
         def pids():
             return [int(x) for x in open(f"{d}/pids").read().split()] if os.path.exists(f"{d}/pids") else []
         wait_for("six processes", lambda: len(pids()) == 6)
@@ -128,6 +129,8 @@ def test_killed_it_leaves_no_process_and_the_next_one_cleans_up():
         p.kill()
         p.wait()
         wait_for("the end of every process", lambda: not any(alive(x) for x in pids()))
+        told = p.communicate(timeout=BOUND)[1]
+        assert "the process that ran these tasks was killed" in told and "spawner" not in told, told
         # Only what is a job's output; and what is not its user's, or has another name, is not looked at.
         own = f"hawk-run-{os.uname().nodename}@{os.geteuid()}-"
         assert left[0].startswith(own), left
