@@ -100,9 +100,14 @@ static bool fill_command(struct strings *argv, const struct run *r, const struct
     else if (template_fill(t, &in, UINT32_MAX / 2, &text, at, why)) {
         say_warning("run", "task %u would not start: %s", r->desc->first_index + task, why);
         starts = false;
-    } else
+    } else if (arg->len > exec_input_max()) {
+        say_warning("run", "task %u would not start: its input has %u bytes, and Linux takes at most %zu",
+                    r->desc->first_index + task, arg->len, exec_input_max());
+        starts = false;
+    } else {
         for (uint32_t i = 0; i < template_count(t); i++)
             strings_add(argv, text.data + at[i]);
+    }
     free(at);
     text_free(&text);
     blob_drop(arg);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COMMAND_BYTES_MAX (64u << 20) /* Linux takes at most 6 MiB */
 #define TEXT_KEPT (1u << 20)          /* what was larger is not kept for the next task */
@@ -51,6 +52,11 @@ static struct template *words_template(const struct strings *s, uint32_t columns
 struct template *exec_template(const struct job_desc *d)
 {
     return words_template(&d->argv, d->columns, true);
+}
+
+size_t exec_input_max(void)
+{
+    return 32 * (size_t)sysconf(_SC_PAGESIZE) - sizeof COMMAND_INPUT; /* Linux's MAX_ARG_STRLEN */
 }
 
 void command_prepare(struct spec *s)
@@ -122,12 +128,12 @@ static void add_inputs(struct launcher *l, const struct spec *s, const struct ta
 
     if (!in->arg) {
         add_word(l, name,
-                 (size_t)snprintf(name, sizeof name, "HAWK_INPUT=%" PRIu64,
+                 (size_t)snprintf(name, sizeof name, COMMAND_INPUT "%" PRIu64,
                                   (uint64_t)s->d->first_index + t->id.task));
         return;
     }
     begin_word(l);
-    text_add(&l->text, "HAWK_INPUT=", 11);
+    text_add(&l->text, COMMAND_INPUT, strlen(COMMAND_INPUT));
     input_joined(&l->text, in);
     text_add(&l->text, "", 1);
     for (uint32_t i = 1; in->columns > 1 && i <= in->columns; i++) {

@@ -203,6 +203,8 @@ struct template_input exec_input(const struct job_desc *d, uint32_t task, const 
 
 /* The task's argument as people see it, with blanks between its values; a new reference. NULL: it has none. */
 struct blob *exec_shown_input(const struct job_desc *d, uint32_t task);
+/* How many bytes a task's argument may have, beyond which Linux starts no command with it in HAWK_INPUT. */
+size_t exec_input_max(void);
 /* The command of a job, with its places found. */
 struct template *exec_template(const struct job_desc *d);
 

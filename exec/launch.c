@@ -217,6 +217,51 @@ static int no_program(const struct plan *p, struct launched *out)
     return cannot(out, LAUNCH_NO_PROGRAM, "%s: no such program", p->program);
 }
 
+/* Adds the bytes that the strings take to *all. Returns the longest one; NULL: there is none. */
+static const char *longest(const char *const *strings, size_t *all)
+{
+    const char *found = NULL;
+    size_t most = 0;
+
+    for (; *strings; strings++) {
+        size_t len = strlen(*strings);
+
+        *all += len + 1;
+        if (!found || len > most) {
+            found = *strings;
+            most = len;
+        }
+    }
+    return found;
+}
+
+/* Reports which string was too long for execve, or that all of them are. */
+static int too_long(const struct plan *p, struct launched *out)
+{
+    static const char remedy[] = "put it into a file, and give the task the file's name";
+    size_t all = 0, most = exec_input_max() + strlen(COMMAND_INPUT);
+    const char *argument = longest(p->argv, &all), *variable = longest(p->env, &all);
+    bool input = variable && strncmp(variable, COMMAND_INPUT, strlen(COMMAND_INPUT)) == 0;
+
+    if (variable && strlen(variable) > most) {
+        size_t name = strcspn(variable, "=");
+
+        return cannot(out, LAUNCH_CANNOT,
+                      "%s: cannot be executed: %s%.*s has %zu bytes, and Linux takes at most %zu: %s",
+                      p->program, input ? "the task's input" : "the variable ", input ? 0 : (int)name,
+                      variable, strlen(variable) - name - 1, most - name - 1, remedy);
+    }
+    if (argument && strlen(argument) > most)
+        return cannot(out, LAUNCH_CANNOT,
+                      "%s: cannot be executed: an argument has %zu bytes, and Linux takes at most %zu: %s",
+                      p->program, strlen(argument), most, remedy);
+    return cannot(
+        out, LAUNCH_CANNOT,
+        "%s: cannot be executed: arguments and variables have %zu bytes together, and Linux takes at most a "
+        "quarter of `ulimit -s`, and 6 MiB",
+        p->program, all);
+}
+
 static int explain_child(const struct plan *p, struct launched *out)
 {
     int err = p->failure->error;
@@ -233,6 +278,8 @@ static int explain_child(const struct plan *p, struct launched *out)
     }
     if (err == ENOENT || err == ENOTDIR)
         return no_program(p, out);
+    if (err == E2BIG)
+        return too_long(p, out);
     return cannot(out, is_of_here_at_exec(err) ? LAUNCH_NOT_HERE : LAUNCH_CANNOT,
                   "%s: cannot be executed: %s", p->program, strerror(err));
 }

@@ -88,6 +88,7 @@ struct launched {
     char place[EXEC_PATH_MAX];
 };
 
+#define COMMAND_INPUT "HAWK_INPUT=" /* begins the variable with the task's argument */
 /* Finds the places in the job's command, once; command_release() frees what that takes. */
 void command_prepare(struct spec *s);
 void command_release(struct spec *s);

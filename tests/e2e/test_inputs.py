@@ -154,6 +154,24 @@ def test_columns_that_are_not_there_are_named():
     assert run("-l", "-", "--", "echo", "a{3}{zz}", lines=[b"x"]).stderr == b""
 
 
+def test_an_input_that_linux_does_not_take_is_told_from_others():
+    most = 32 * os.sysconf("SC_PAGESIZE") - len("HAWK_INPUT=") - 1
+    lines = [b"a", b"", b"y" * most, b"x" * (most + 1)]
+    r = run("-l", "-", "--", "sh", "-c", "printf '%s\\0' ${#HAWK_INPUT}", lines=lines, check=1)
+    assert printed(r) == [b"1", b"%d" % most], r.stdout
+    assert f"the task's input has {most + 1} bytes, and Linux takes at most {most}: put it into a file".encode() in r.stderr, r.stderr
+    assert b"task 2 (xxxx" in r.stderr, r.stderr
+    places = most // 2
+    r = run("-I", "abc", "--", "echo", "{}" * places, check=1)
+    assert f"an argument has {3 * places} bytes, and Linux takes at most {most + 11}".encode() in r.stderr, r.stderr
+    r = run("-I", "abc", "--env", "BIG=" + "{}" * places, "--", "true", check=1)
+    assert f"the variable BIG has {3 * places} bytes, and Linux takes at most {most + 7}".encode() in r.stderr, r.stderr
+    r = run("-I", "a" * 1000, "--", "echo", *["{}" * 50] * 200, check=1)
+    assert b"arguments and variables have 100" in r.stderr, r.stderr
+    r = run("--dry-run", "-l", "-", "--", "echo", lines=lines[-1:], check=1)
+    assert r.stdout == b"" and b"task 0 would not start: its input has" in r.stderr, r
+
+
 def test_an_empty_list_succeeds():
     assert run("-l", "-", "--", "false").stdout == b""
     document = json.loads(run("--output", "json", "-l", "-", "--", "false").stdout)
