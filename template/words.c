@@ -11,9 +11,9 @@ static const char first_word[] = "first word"; /* no options: the address says i
 struct reader {
     const char *name;  /* a '*' at its end: a version may follow, as in python3.11 */
     const char *shown; /* in a warning */
-    const char
-        *flags; /* the text follows one of these options; "": every word; AFTER_HOST: every word after a host;
-                  first_word: it is the first word that is no option, unless -f names a file with it */
+    /* The text follows one of these options; "": every word; AFTER_HOST: every word after a host; first_word: it is the
+     * first word that is no option, unless -f names a file with it. */
+    const char *flags;
     const char *takes; /* other options with a word of their own */
 };
 

@@ -258,10 +258,10 @@ def test_numbers_are_not_given_out_again():
         assert ".numbers cannot be opened" in up.text(), up.text()
 
 
-def test_cat_shows_output_alone():
+def test_cat_shows_output_alone_and_once():
     with tempfile.TemporaryDirectory() as d:
         env = user_environment(d)
-        up = Daemon("up", "--slots", "1", "--output-dir", f"{d}/out", env=env)
+        up = Daemon("up", "--slots", "2", "--output-dir", f"{d}/out", env=env)
         try:
             up.ready()
             for path in ("/dev/stdout", "/proc/self/fd/2", "/dev/zero"):
@@ -271,16 +271,7 @@ def test_cat_shows_output_alone():
             job = run_hawk(env, "submit", "--wait", "--", "echo", "hi").stdout.strip()
             shutil.rmtree(f"{d}/out/{job}")
             assert "it was removed since, as `hawk prune` does" in run_hawk(env, "cat", job, check=3).stderr
-        finally:
-            up.stop()
-
-
-def test_one_file_of_all_tasks_is_shown_once():
-    with tempfile.TemporaryDirectory() as d:
-        env = user_environment(d)
-        up = Daemon("up", "--slots", "2", "--output-dir", f"{d}/out", env=env)
-        try:
-            up.ready()
+            # Tasks may share a file.
             for name in ("all", "{1}", "%t", "{}"):
                 job = run_hawk(env, "submit", "--wait", "--stdout", f"{d}/{name}", "--array", "1-3", "--",
                                "echo", "{}").stdout.strip()
