@@ -263,6 +263,9 @@ bool api_effect(struct api *a, const struct msg *m)
         api_session_job(a, &m->job_event);
         api_watch_job(a, m->job_event.job);
         return true;
+    case MSG_EXEC_EXITED:
+        api_output_run_ended(a);
+        return true;
     default:
         return false;
     }

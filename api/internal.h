@@ -163,6 +163,8 @@ void api_stop_due(void *arg);
 
 /* api_output.c */
 void api_read_output(struct api *a, struct rpc_call *c, void *request);
+/* A run has ended: whoever follows its output hears that at once. O(files that are followed). */
+void api_output_run_ended(struct api *a);
 void api_output_free(struct api *a);
 
 /* api.c */

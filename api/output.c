@@ -110,7 +110,7 @@ static void on_read(void *arg, struct file_read *r)
         fail_unread(t, r, opened);
     else if (!send_chunk(t, r))
         ; /* on_writable goes on, or on_cancelled ends it */
-    else if (r->n > 0)
+    else if (r->n > 0 || (t->running && !still_runs(t)))
         read_on(t);
     else if (t->request.follow && t->running) {
         if (!loop_timer_is_set(&a->tail_timer))
@@ -128,6 +128,15 @@ static void on_tail_timer(void *arg)
     list_foreach(&a->tails, l, next) {
         struct api_tail *t = container_of(l, struct api_tail, in_tails);
         if (!t->full && !t->read)
+            read_on(t);
+    }
+}
+
+void api_output_run_ended(struct api *a)
+{
+    list_foreach(&a->tails, l, next) {
+        struct api_tail *t = container_of(l, struct api_tail, in_tails);
+        if (t->running && !t->full && !t->read && !still_runs(t))
             read_on(t);
     }
 }

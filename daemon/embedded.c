@@ -103,6 +103,7 @@ void embedded_on_exec(void *arg, const struct msg *m)
         *r = (struct run){.worker = e->runs_free};
         e->runs_free = run - 1;
         e->runs_used--;
+        e->config.effect(e->config.arg, m);
     }
     post_message(e, e->first_worker_ep + worker, &to);
 }

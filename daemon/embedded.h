@@ -24,7 +24,7 @@ struct embedded_config {
     uint64_t first_seq;                   /* of job ids; 0: 1 */
     const struct central_config *central; /* policy and history */
     int64_t client_grace_us;              /* struct dist_config's; 0: never */
-    /* What the dist or central asks of the API: SUBMITTED, TASK_EVENT, … */
+    /* What the dist or central asks of the API: SUBMITTED, TASK_EVENT, …; and EXEC_EXITED, when a run has ended */
     void (*effect)(void *arg, const struct msg *m);
     void *arg;
 };

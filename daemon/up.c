@@ -45,7 +45,8 @@ struct up {
 static void up_effect(void *arg, const struct msg *m)
 {
     struct up *u = arg;
-    api_effect(u->api, m);
+    if (u->api)
+        api_effect(u->api, m);
 }
 
 static void api_feed(void *arg, enum role to, const struct msg *m)
@@ -321,6 +322,7 @@ int up_main(int argc, char **argv)
     retention_stop(u.retention);
     server_stop(u.process.server);
     api_free_all(u.api);
+    u.api = NULL;
     if (u.cluster)
         embedded_set_apps(u.cluster, NULL);
     attach_free(u.attach);

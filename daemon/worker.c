@@ -68,6 +68,8 @@ static void worker_daemon_feed(void *arg, const struct msg *m)
 {
     struct worker_daemon *d = arg;
     node_feed(d->node, m);
+    if (d->api)
+        api_effect(d->api, m);
 }
 
 static uint64_t worker_daemon_unacked(void *arg)
@@ -577,6 +579,7 @@ int worker_main(int argc, char **argv)
     denial_free(d.denial);
     renewal_free(d.renewal);
     api_free_all(d.api);
+    d.api = NULL;
     if (d.runner)
         runner_set_apps(d.runner, NULL);
     attach_free(d.attach);

@@ -3,11 +3,12 @@ its events and reads the result."""
 import os
 import sys
 import tempfile
+import time
 
 import grpc
 
 from grpctest import NOT_SERVING, SERVICE_UNKNOWN, SERVING, Caller, health, health_watch, pb, refused
-from hawktest import Cluster, Daemon, run_tests, wait_for
+from hawktest import Cluster, Daemon, run_tests, user_environment, wait_for
 
 KEY = 4711
 
@@ -144,6 +145,40 @@ def test_health():
         assert [next(w) for w in watching[:2]] == [NOT_SERVING] * 2
         for w in watching:
             refused(grpc.StatusCode.UNAVAILABLE, lambda w=w: next(w))
+
+
+def told_after(submit_to, read_from, fifo):
+    """How long after its task's end somebody who follows an output hears of that; the task runs until FIFO is opened."""
+    spec = pb.JobSpec(tasks=1, argv=[b"sh", b"-c", f"echo on; cat {fifo}".encode()], env=[b"PATH=" + os.environb[b"PATH"]])
+    dist, seen = Caller(submit_to), b""
+    job = dist("Submit", pb.SubmitRequest(job=spec), pb.SubmitReply).job
+    wait_for("it to run", lambda: dist("GetJob", pb.GetJobRequest(job=job), pb.GetJobReply).job.running)
+    for chunk in Caller(read_from).stream("ReadOutput", pb.ReadOutputRequest(job=job, follow=True), pb.OutputChunk):
+        seen += chunk.data
+        if chunk.data:
+            with open(fifo, "wb"):
+                pass
+            ended = time.monotonic()
+    assert seen == b"on\n", seen
+    return time.monotonic() - ended
+
+
+def test_the_end_of_an_output_that_is_followed():
+    """The file is looked at every 100 ms. The end of its task is told when it comes: the quickest of 15 times is less than
+    half of that."""
+    with tempfile.TemporaryDirectory() as d, Cluster(workers=1) as c:
+        os.mkfifo(f"{d}/fifo")
+        worker = next(n.address for n in Caller(c.dist_addrs[0])("ListNodes", pb.ListNodesRequest(), pb.ListNodesReply).nodes
+                      if n.role == "worker")
+        took = [told_after(c.dist_addrs[0], worker, f"{d}/fifo") for _ in range(15)]
+        assert min(took) < 0.05, took
+        up = Daemon("up", "--slots", "1", "--output-dir", f"{d}/out", env=user_environment(d))
+        try:
+            addr = up.ready()
+            took = [told_after(addr, addr, f"{d}/fifo") for _ in range(15)]
+            assert min(took) < 0.05, took
+        finally:
+            up.stop()
 
 
 run_tests(sys.modules[__name__])
