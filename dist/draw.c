@@ -21,6 +21,7 @@ void draw_free(struct draw *p)
 {
     free(p->v);
     free(p->member);
+    free(p->ids);
     draw_init(p);
 }
 
@@ -64,11 +65,19 @@ void draw_add(struct draw *p, uint32_t id, uint32_t weight)
             (struct draw_slot){.id = id & ((1u << DRAW_ID_BITS) - 1), .stamp = p->member[id].stamp};
     }
     p->valid += weight;
+    vec_grow(p->ids, p->ids_n, p->ids_cap);
+    p->member[id].place = p->ids_n;
+    p->ids[p->ids_n++] = id;
 }
 
 void draw_remove(struct draw *p, uint32_t id)
 {
+    uint32_t last;
+
     CHECK(draw_weight(p, id) > 0);
+    last = p->ids[--p->ids_n];
+    p->ids[p->member[id].place] = last;
+    p->member[last].place = p->member[id].place;
     p->valid -= p->member[id].weight;
     p->member[id].weight = 0;
     p->member[id].stamp++;
@@ -120,4 +129,10 @@ void draw_check(const struct draw *p)
         valid += slot_valid(p, &p->v[i]);
     CHECK(valid == p->valid);
     CHECK(p->n <= p->cap);
+    valid = 0;
+    for (uint32_t i = 0; i < p->ids_n; i++) {
+        CHECK(p->member[p->ids[i]].place == i);
+        valid += draw_weight(p, p->ids[i]);
+    }
+    CHECK(valid == p->valid);
 }

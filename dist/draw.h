@@ -21,6 +21,7 @@ struct draw_slot {
 struct draw_member {
     uint32_t weight : 32 - DRAW_STAMP_BITS; /* number of slots; 0: not in the pool */
     uint32_t stamp : DRAW_STAMP_BITS;
+    uint32_t place; /* in draw.ids; valid while it is in the pool */
 };
 struct draw {
     struct draw_slot *v;
@@ -28,6 +29,8 @@ struct draw {
     uint32_t valid;             /* slots of members, among the n in v */
     struct draw_member *member; /* by id */
     uint32_t members_cap;
+    uint32_t *ids; /* of the members, in any order */
+    uint32_t ids_n, ids_cap;
 };
 
 void draw_init(struct draw *p);
@@ -41,6 +44,8 @@ void draw_remove(struct draw *p, uint32_t id);
 uint32_t draw_weight(const struct draw *p, uint32_t id);
 /* The slots of all nodes in the pool. */
 static inline uint32_t draw_total(const struct draw *p) { return p->valid; }
+/* The number of nodes in the pool. Their ids are ids[0 .. that - 1], until one comes or goes. */
+static inline uint32_t draw_members(const struct draw *p) { return p->ids_n; }
 
 /* Draws a slot that was not drawn since *taken was 0, and returns its worker's id. When all slots have been
  * drawn, another round starts. The pool must not be empty. It must not change while *taken counts. */

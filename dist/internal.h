@@ -299,6 +299,8 @@ void dist_on_task_paused(struct dist *d, const struct msg *m);
 void dist_probe_job(struct dist *d, struct dist_job *job, uint64_t n);
 /* Sends the first probes of a new job. */
 void dist_probe_first(struct dist *d, struct dist_job *job);
+/* A task of the job was launched at n: where every worker is to have a reservation of it, n gets the next one. */
+void dist_probe_refill(struct dist *d, struct dist_job *job, struct dist_node *n);
 /* Cancels or sends probes if there are too many or too few. */
 void dist_probe_settle(struct dist *d, struct dist_job *job);
 /* dist_probe_cancel_all() takes back every live reservation of the job. */

@@ -11,6 +11,8 @@
 #define REFUSED_US (10 * US_PER_MS)
 #define REFUSED_DOUBLINGS 7
 #define TURNED_AWAY 2u
+/* POLICY_PROBE_EVERYWHERE: the most workers of a pool in which that holds. */
+#define EVERYWHERE_WORKERS 16u
 /* How long a job may stand still after the loss of a worker before its reservations are doubted. */
 #define AUDIT_US (10 * US_PER_S)
 #define AUDIT_DOUBLINGS 10
@@ -115,6 +117,44 @@ static bool turned_away(struct dist *d, const struct dist_job *job)
            draw_total(&reserved_pool(d, job)->draw) > 0;
 }
 
+/* Whether a job for which probes are drawn there has some at every worker (docs/protocol.md 3.4). */
+static bool probes_everywhere(const struct dist_job *job, const struct draw *pool)
+{
+    return (job->policy_flags & POLICY_PROBE_EVERYWHERE) && !job->probe_long &&
+           draw_members(pool) <= EVERYWHERE_WORKERS;
+}
+
+/* Whether no probe of the job may go to that worker, while others are there. */
+static bool avoids(struct dist *d, const struct dist_job *job, uint32_t id)
+{
+    return dist_starts_avoid(d, job, id) || !dist_end_times_fit(d, job, dist_node_find(d, id));
+}
+
+static void draw(struct dist *d, struct dist_node *node)
+{
+    if (node->drawn++ == 0) {
+        vec_grow(d->drawn, d->drawn_n, d->drawn_cap);
+        d->drawn[d->drawn_n++] = node;
+    }
+}
+
+/* Draws each worker that has no reservation of the job yet. Returns their number. */
+static uint32_t draw_others(struct dist *d, const struct dist_job *job, const struct draw *pool)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < draw_members(pool) && n < LIVE_MAX - job->live; i++) {
+        struct dist_node *node = dist_node_find(d, pool->ids[i]);
+        const struct dist_place *p = dist_place_find(d, job, node);
+
+        if (node->drawn > 0 || (p && p->live > 0) || avoids(d, job, pool->ids[i]))
+            continue;
+        draw(d, node);
+        n++;
+    }
+    return n;
+}
+
 void dist_probe_job(struct dist *d, struct dist_job *job, uint64_t n)
 {
     struct dist_pool *which = dist_probe_pool_of(d, job);
@@ -122,6 +162,7 @@ void dist_probe_job(struct dist *d, struct dist_job *job, uint64_t n)
     bool avoid = late > 0 || dist_starts_avoided(d, job) > 0; /* of `which` some are left, or total is 0 */
     struct draw *pool = !avoid && turned_away(d, job) ? &reserved_pool(d, job)->draw : &which->draw;
     uint32_t total = draw_total(pool) - late;
+    bool everywhere = probes_everywhere(job, pool);
     uint32_t taken = 0;
 
     if (n > PROBES_MAX)
@@ -133,21 +174,16 @@ void dist_probe_job(struct dist *d, struct dist_job *job, uint64_t n)
         return;
     }
     for (uint64_t i = 0; i < n; i++) {
-        struct dist_node *node;
         uint32_t id;
 
         do
             id = job->policy_flags & POLICY_DRAW_REPLACE ? draw_any(pool, &d->rng)
                                                          : draw_next(pool, &d->rng, &taken);
-        while (avoid &&
-               (dist_starts_avoid(d, job, id) || !dist_end_times_fit(d, job, dist_node_find(d, id))));
-        node = dist_node_find(d, id);
-
-        if (node->drawn++ == 0) {
-            vec_grow(d->drawn, d->drawn_n, d->drawn_cap);
-            d->drawn[d->drawn_n++] = node;
-        }
+        while (avoid && avoids(d, job, id));
+        draw(d, dist_node_find(d, id));
     }
+    if (everywhere)
+        n += draw_others(d, job, pool);
     for (uint32_t i = 0; i < d->drawn_n; i++) {
         send_to(d, job, d->drawn[i], d->drawn[i]->drawn);
         d->drawn[i]->drawn = 0;
@@ -159,7 +195,7 @@ void dist_probe_job(struct dist *d, struct dist_job *job, uint64_t n)
         job->sure = 0;
     job->sure_us = d->now_us;
     job->sure += (uint32_t)n;
-    if (n > total)
+    if (n > total || everywhere)
         dist_probe_wait(job, WAIT_CROWDED, &which->crowded);
     else if (dist_job_starved(job))
         dist_probe_wait(job, WAIT_NOT, NULL);
@@ -172,6 +208,18 @@ void dist_probe_first(struct dist *d, struct dist_job *job)
     if (n < job->min_probes)
         n = job->min_probes;
     dist_probe_job(d, job, n);
+}
+
+void dist_probe_refill(struct dist *d, struct dist_job *job, struct dist_node *n)
+{
+    const struct draw *pool = &dist_probe_pool_of(d, job)->draw;
+    const struct dist_place *p;
+
+    if (job->unlaunched == 0 || !probes_everywhere(job, pool) || draw_weight(pool, n->m.node.v) == 0)
+        return;
+    p = dist_place_find(d, job, n);
+    if ((!p || p->live == 0) && job->live < LIVE_MAX && !avoids(d, job, n->m.node.v))
+        send_to(d, job, n, 1);
 }
 
 static void probe_missing(struct dist *d, struct dist_job *job)
@@ -274,11 +322,12 @@ static void share_out(struct dist *d, struct dist_job *job, const struct draw *p
     uint64_t share = (want * slots + total - 1) / total;
     const struct dist_place *p = dist_place_find(d, job, n);
 
-    if (dist_starts_avoid(d, job, n->m.node.v) || !dist_end_times_fit(d, job, n))
+    if (avoids(d, job, n->m.node.v))
         return;
     if (p && p->live > 0) /* it was away only for a central that restarted, and has its share */
         return;
-    if (want <= total - slots) { /* its probes have spread as widely as at first */
+    if (want <= total - slots &&
+        !probes_everywhere(job, pool)) { /* its probes have spread as widely as at first */
         dist_probe_wait(job, WAIT_NOT, NULL);
         return;
     }

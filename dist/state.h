@@ -105,14 +105,14 @@ enum pool { POOL_ALL, POOL_GENERAL, POOL_RESERVED, POOL_COUNT };
 struct dist_pool {
     struct draw draw;
     struct list starved; /* jobs that want probes while the pool is empty */
-    struct list crowded; /* jobs that have more probes than the pool had slots */
+    struct list crowded; /* jobs that have probes at every worker, or more than the pool had slots */
 };
 
 /* What a job without a timer waits for before it is probed for (again): the list that it is in. */
 enum probe_wait {
     WAIT_NOT,      /* in no list */
     WAIT_STARVED,  /* dist_pool.starved: a worker in its pool, which is empty */
-    WAIT_CROWDED,  /* dist_pool.crowded: more workers; it has more probes than its pool has slots */
+    WAIT_CROWDED,  /* dist_pool.crowded: more workers, which get probes of it as well */
     WAIT_SETTLING, /* dist.settling: it was read back; workers first say what they still have of it */
     WAIT_KEPT,     /* dist.kept: it is held, or waits for predecessors */
 };

@@ -491,8 +491,7 @@ void dist_on_task_request(struct dist *d, const struct msg *m)
     n->requested = true;
     n->last_request = request;
     if (job && job->unlaunched > 0)
-        dist_handover_promote(d,
-                              job); /* what its tasks show may have reached the cutoff since the last start */
+        dist_handover_promote(d, job); /* its tasks may show the cutoff since the last start */
     p = job ? dist_place_find(d, job, n) : NULL;
     unwanted =
         job && (dist_starts_avoid(d, job, n->m.node.v) || (!n->m.general && dist_probe_general(d, job)));
@@ -503,6 +502,7 @@ void dist_on_task_request(struct dist *d, const struct msg *m)
         /* After the launch: the place exists, and stays. */
         if (!p || dist_place_take_live(d, p, 1) == 0)
             job->crossed = true;
+        dist_probe_refill(d, job, n);
     } else {
         dist_count(d, COUNTER_probes_unused, 1);
         if (job && (!p || p->live == 0))

@@ -39,13 +39,13 @@ static uint32_t random_short_first(uint64_t seed)
     return rng_below(&r, 4) ? 1 + (uint32_t)rng_below(&r, 4) : LIMIT_SHORT_FIRST;
 }
 
-/* A third of the seeds, from a generator of its own. */
-static bool random_late_long(uint64_t seed)
+/* One of n seeds, from a generator of its own. */
+static bool one_of(uint32_t n, uint64_t seed, uint64_t salt)
 {
     struct rng r;
 
-    rng_seed(&r, ~seed ^ UINT64_C(0x6c617465));
-    return rng_below(&r, 3) == 0;
+    rng_seed(&r, ~seed ^ salt);
+    return rng_below(&r, n) == 0;
 }
 
 /* Two of three seeds, from a generator of its own; 0: jobs that central keeps take turns as they came. */
@@ -92,8 +92,10 @@ struct cluster_config faults_random_config(uint64_t seed, struct rng *r, bool fa
 
     c.nothing_fails = !faults;
     random_flags(&c, r, faults);
-    if (random_late_long(seed))
+    if (one_of(3, seed, UINT64_C(0x6c617465)))
         c.flags_on |= POLICY_LATE_LONG;
+    if (one_of(2, seed, UINT64_C(0x65766572)))
+        c.flags_on |= POLICY_PROBE_EVERYWHERE;
     if (c.long_stretch)
         c.flags_on |= POLICY_LONG_BY_WORK;
     if (c.pause_longest_us)

@@ -230,7 +230,9 @@ static inline bool job_state_final(enum job_state s) { return state_in(JOB_STATE
     X(LONG_BY_WORK, 20, CLUSTER, "long_by_work",                                                             \
       "long tasks that central keeps: small jobs first, within central.long_stretch; off: by submission")    \
     X(AVOID_LONG, 21, CLUSTER, "avoid_long",                                                                 \
-      "a general worker that long tasks fill refuses short jobs' probes, which go elsewhere (Eagle)")
+      "a general worker that long tasks fill refuses short jobs' probes, which go elsewhere (Eagle)")        \
+    X(PROBE_EVERYWHERE, 22, JOB, "probe_everywhere",                                                         \
+      "a short job has a reservation at every worker, where there are at most 16")
 
 /* Numbers: X(constant, bit, scope, field of struct policy, least, greatest). Each task needs at least one
  * probe, since workers ask for tasks only because of probes (Sparrow 3.3). */

@@ -176,8 +176,8 @@ def test_a_line_per_task_starts_at_once():
 
 def test_short_jobs_pass_long_ones():
     """The heart of the paper: with every general slot taken by long tasks, short tasks still run, through the reserved
-    worker and by stealing. (What pauses add: test_pause.py.)"""
-    with Cluster(workers=4, central=("--short-partition", "25%", "--policy-off", "pause")) as c:
+    worker and by stealing. (What pauses add: test_pause.py. With `probe_everywhere` the reserved worker need not steal.)"""
+    with Cluster(workers=4, central=("--short-partition", "25%", "--policy-off", "pause,probe_everywhere")) as c:
         long_job = c.submit("--class", "long", "--array", "1-3", "--", "sleep", "600")
         wait_for("the long job on all general slots", lambda: c.job(long_job)["running"] == 3 and
                  all(t["state"] == "running" for t in c.job(long_job)["task_list"]))

@@ -281,6 +281,30 @@ def test_cat_shows_output_alone_and_once():
             up.stop()
 
 
+def test_no_short_task_waits_beside_an_idle_slot():
+    """Three slots of four are taken by short tasks that end when the last of the others has."""
+    held = "until test -e {0}/{1}; do sleep 0.02; done"
+    with tempfile.TemporaryDirectory() as d:
+        env = user_environment(d)
+        up = Daemon("up", "--slots", "4", "--output-dir", f"{d}/out", env=env)
+        try:
+            up.ready()
+            run_hawk(env, "policy", "set", "--cutoff", "1h")  # they stay short
+            job = run_hawk(env, "submit", "--class", "short", "--array", "1-3", "--", "sh", "-c", held.format(d, "one")).stdout.strip()
+            wait_for("three to run", lambda: json.loads(
+                run_hawk(env, "job", job, "--output", "json").stdout)["jobs"][0]["running"] == 3)
+            for _ in range(12):
+                run_hawk(env, "submit", "--wait", "--for", "20s", "--class", "short", "--", "true")
+            with open(f"{d}/one", "w"):
+                pass
+            run_hawk(env, "wait", job)
+            # In one list, too: the 37 others are many more than the reservations that a fourth of the slots gets at first.
+            run_hawk(env, "submit", "--wait", "--for", "30s", "--class", "short", "--array", "1-40", "--", "sh", "-c",
+                     f"case {{}} in 1|2|3) {held.format(d, 'two')};; 40) touch {d}/two;; esac")
+        finally:
+            up.stop()
+
+
 def test_discarded_output():
     with tempfile.TemporaryDirectory() as d:
         env = user_environment(d)
