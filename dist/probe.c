@@ -125,12 +125,12 @@ static bool probes_everywhere(const struct dist_job *job, const struct draw *poo
 }
 
 /* Whether no probe of the job may go to that worker, while others are there. */
-static bool avoids(struct dist *d, const struct dist_job *job, uint32_t id)
+static bool probe_avoids(struct dist *d, const struct dist_job *job, uint32_t id)
 {
     return dist_starts_avoid(d, job, id) || !dist_end_times_fit(d, job, dist_node_find(d, id));
 }
 
-static void draw(struct dist *d, struct dist_node *node)
+static void draw_node(struct dist *d, struct dist_node *node)
 {
     if (node->drawn++ == 0) {
         vec_grow(d->drawn, d->drawn_n, d->drawn_cap);
@@ -147,9 +147,9 @@ static uint32_t draw_others(struct dist *d, const struct dist_job *job, const st
         struct dist_node *node = dist_node_find(d, pool->ids[i]);
         const struct dist_place *p = dist_place_find(d, job, node);
 
-        if (node->drawn > 0 || (p && p->live > 0) || avoids(d, job, pool->ids[i]))
+        if (node->drawn > 0 || (p && p->live > 0) || probe_avoids(d, job, pool->ids[i]))
             continue;
-        draw(d, node);
+        draw_node(d, node);
         n++;
     }
     return n;
@@ -179,8 +179,8 @@ void dist_probe_job(struct dist *d, struct dist_job *job, uint64_t n)
         do
             id = job->policy_flags & POLICY_DRAW_REPLACE ? draw_any(pool, &d->rng)
                                                          : draw_next(pool, &d->rng, &taken);
-        while (avoid && avoids(d, job, id));
-        draw(d, dist_node_find(d, id));
+        while (avoid && probe_avoids(d, job, id));
+        draw_node(d, dist_node_find(d, id));
     }
     if (everywhere)
         n += draw_others(d, job, pool);
@@ -218,7 +218,7 @@ void dist_probe_refill(struct dist *d, struct dist_job *job, struct dist_node *n
     if (job->unlaunched == 0 || !probes_everywhere(job, pool) || draw_weight(pool, n->m.node.v) == 0)
         return;
     p = dist_place_find(d, job, n);
-    if ((!p || p->live == 0) && job->live < LIVE_MAX && !avoids(d, job, n->m.node.v))
+    if ((!p || p->live == 0) && job->live < LIVE_MAX && !probe_avoids(d, job, n->m.node.v))
         send_to(d, job, n, 1);
 }
 
@@ -322,7 +322,7 @@ static void share_out(struct dist *d, struct dist_job *job, const struct draw *p
     uint64_t share = (want * slots + total - 1) / total;
     const struct dist_place *p = dist_place_find(d, job, n);
 
-    if (avoids(d, job, n->m.node.v))
+    if (probe_avoids(d, job, n->m.node.v))
         return;
     if (p && p->live > 0) /* it was away only for a central that restarted, and has its share */
         return;
