@@ -11,8 +11,10 @@
 #define REFUSED_US (10 * US_PER_MS)
 #define REFUSED_DOUBLINGS 7
 #define TURNED_AWAY 2u
-/* POLICY_PROBE_EVERYWHERE: the most workers of a pool in which that holds. */
+/* POLICY_PROBE_EVERYWHERE: the most workers of a pool in which that holds, and the reservations of this dist with which
+ * a worker is far from idle. */
 #define EVERYWHERE_WORKERS 16u
+#define EVERYWHERE_LIVE 64u
 /* How long a job may stand still after the loss of a worker before its reservations are doubted. */
 #define AUDIT_US (10 * US_PER_S)
 #define AUDIT_DOUBLINGS 10
@@ -130,6 +132,14 @@ static bool probe_avoids(struct dist *d, const struct dist_job *job, uint32_t id
     return dist_starts_avoid(d, job, id) || !dist_end_times_fit(d, job, dist_node_find(d, id));
 }
 
+/* Whether the worker may run out of work before a reservation of the job gets its turn elsewhere. */
+static bool lacks_reservations(const struct dist *d, const struct dist_job *job, const struct dist_node *n)
+{
+    const struct dist_place *p = n->live < EVERYWHERE_LIVE ? dist_place_find(d, job, n) : NULL;
+
+    return n->live < EVERYWHERE_LIVE && (!p || p->live == 0);
+}
+
 static void draw_node(struct dist *d, struct dist_node *node)
 {
     if (node->drawn++ == 0) {
@@ -145,9 +155,8 @@ static uint32_t draw_others(struct dist *d, const struct dist_job *job, const st
 
     for (uint32_t i = 0; i < draw_members(pool) && n < LIVE_MAX - job->live; i++) {
         struct dist_node *node = dist_node_find(d, pool->ids[i]);
-        const struct dist_place *p = dist_place_find(d, job, node);
 
-        if (node->drawn > 0 || (p && p->live > 0) || probe_avoids(d, job, pool->ids[i]))
+        if (node->drawn > 0 || !lacks_reservations(d, job, node) || probe_avoids(d, job, pool->ids[i]))
             continue;
         draw_node(d, node);
         n++;
@@ -213,12 +222,9 @@ void dist_probe_first(struct dist *d, struct dist_job *job)
 void dist_probe_refill(struct dist *d, struct dist_job *job, struct dist_node *n)
 {
     const struct draw *pool = &dist_probe_pool_of(d, job)->draw;
-    const struct dist_place *p;
 
-    if (job->unlaunched == 0 || !probes_everywhere(job, pool) || draw_weight(pool, n->m.node.v) == 0)
-        return;
-    p = dist_place_find(d, job, n);
-    if ((!p || p->live == 0) && job->live < LIVE_MAX && !probe_avoids(d, job, n->m.node.v))
+    if (job->unlaunched > 0 && probes_everywhere(job, pool) && draw_weight(pool, n->m.node.v) > 0 &&
+        lacks_reservations(d, job, n) && job->live < LIVE_MAX && !probe_avoids(d, job, n->m.node.v))
         send_to(d, job, n, 1);
 }
 
@@ -326,10 +332,11 @@ static void share_out(struct dist *d, struct dist_job *job, const struct draw *p
         return;
     if (p && p->live > 0) /* it was away only for a central that restarted, and has its share */
         return;
-    if (want <= total - slots &&
-        !probes_everywhere(job, pool)) { /* its probes have spread as widely as at first */
-        dist_probe_wait(job, WAIT_NOT, NULL);
-        return;
+    if (want <= total - slots) { /* its probes have spread as widely as at first */
+        if (!probes_everywhere(job, pool))
+            dist_probe_wait(job, WAIT_NOT, NULL);
+        if (!probes_everywhere(job, pool) || !lacks_reservations(d, job, n))
+            return;
     }
     if (share > PROBES_MAX)
         share = PROBES_MAX;

@@ -91,6 +91,22 @@ static void test_an_idle_worker_gets_one_task_after_the_other(void **state)
     idle_worker("hawk", false);
 }
 
+/* A worker with 64 reservations of this dist has enough to do. */
+static void test_a_backlog_is_not_everywhere(void **state)
+{
+    struct talk *t = talk_joined("harrier", 3);
+    uint32_t at[17];
+
+    for (uint32_t i = 0; i < 100; i++) {
+        submit(t, tagged(1));
+        assert_int_equal(note_probes(t, at), i < 64 ? 3 : 2);
+    }
+    worker_up(t, 104, 1, true);
+    assert_int_equal(note_probes(t, at), 64);
+    assert_int_equal(at[3], 64);
+    talk_end(t);
+}
+
 /* A worker that comes gets one; one that is drained gets no more. */
 static void test_workers_that_come_and_go(void **state)
 {
@@ -135,6 +151,7 @@ int main(void)
         cmocka_unit_test(test_a_job_of_one_task_is_at_each_of_sixteen_workers),
         cmocka_unit_test(test_draws_that_meet_leave_nobody_out),
         cmocka_unit_test(test_an_idle_worker_gets_one_task_after_the_other),
+        cmocka_unit_test(test_a_backlog_is_not_everywhere),
         cmocka_unit_test(test_workers_that_come_and_go),
         cmocka_unit_test(test_the_seventeenth_gets_none),
     };
