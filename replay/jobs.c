@@ -3,7 +3,8 @@
  * PLANNED -> SUBMITTING -> ACCEPTED -> WATCHED -> FETCHING -> FINISHED
  *
  * A job's dist measures its times, so it costs nothing to notice an end late. The number of watching
- * streams is bounded, and further jobs wait for their turn as ACCEPTED. A stream or call that breaks makes
+ * streams is bounded, and further jobs wait for their turn as ACCEPTED. One that has waited for ATTEND_US
+ * takes the place of the one that has been watched for longest. A stream or call that breaks makes
  * a job BROKEN until the replay asks for it again or, if its dist is lost, MOVING to another dist
  * (docs/protocol.md 9). */
 #include "replay/jobs.h"
@@ -18,6 +19,7 @@
 /* Watch streams that the replay opens at one dist. The dist accepts API_WATCHES_MAX on one connection. A
  * dist cancels a job that nobody has watched for its client_grace. */
 #define WATCHES_MAX (API_WATCHES_MAX - 100u)
+#define ATTEND_US (3 * US_PER_S)
 #define RESULT_TEXT_MAX ((int)sizeof(((struct replay_result *)0)->error) - 100)
 
 void replay_job_set_state(struct job *j, enum state state)
@@ -209,6 +211,8 @@ static void fetch_tasks(struct job *j)
     j->call = start_call(j, API_GET_JOB, &request, &fns);
 }
 
+static void on_accepted(struct job *j);
+
 /* --- watching -------------------------------------------------------------------------------------- */
 
 static void on_event(void *arg, const uint8_t *data, size_t len)
@@ -256,14 +260,51 @@ static void watch_job(struct job *j)
     j->call = start_call(j, API_WATCH, &request, &fns);
 }
 
-void replay_jobs_watch(struct run *r)
+/* Its end is seen when it is watched again. */
+static void unwatch_job(struct job *j)
 {
+    rpc_cancel(j->call);
+    j->call = NULL;
+    j->target->watches--;
+    on_accepted(j);
+}
+
+static struct job *longest_watched(struct run *r, const struct target *t)
+{
+    list_foreach(&r->lists[WATCHED], n, next)
+        if (container_of(n, struct job, node)->target == t)
+            return container_of(n, struct job, node);
+    return NULL;
+}
+
+static bool all_are_full(const struct run *r)
+{
+    for (uint32_t i = 0; i < r->targets_n; i++)
+        if (r->targets[i].watches < WATCHES_MAX)
+            return false;
+    return true;
+}
+
+uint32_t replay_jobs_watch(struct run *r, uint32_t max)
+{
+    int64_t now = loop_now(r->client->loop);
+    uint32_t begun = 0;
+
     list_foreach(&r->lists[ACCEPTED], n, next) {
         struct job *j = container_of(n, struct job, node);
 
-        if (j->target->watches < WATCHES_MAX)
+        bool due = now >= j->accepted_us + ATTEND_US;
+
+        if (begun == max || (!due && all_are_full(r))) /* the others were accepted later */
+            break;
+        if (j->target->watches == WATCHES_MAX && due)
+            unwatch_job(longest_watched(r, j->target));
+        if (j->target->watches < WATCHES_MAX) {
             watch_job(j);
+            begun++;
+        }
     }
+    return begun;
 }
 
 /* --- submitting ------------------------------------------------------------------------------------ */
@@ -337,6 +378,7 @@ static bool is_gone(grpc_status_code status)
 
 static void on_accepted(struct job *j)
 {
+    j->accepted_us = loop_now(j->run->client->loop);
     replay_job_set_state(j, ACCEPTED);
     if (j->run->result->interrupted)
         replay_job_cancel(j);

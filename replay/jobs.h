@@ -29,12 +29,13 @@ struct job {
     struct movable_job *movable; /* from its submission to its end */
     struct rpc *call, *cancel;   /* under way; NULL: none */
     job_id_t id;
-    uint8_t state;      /* enum state: which list it is in */
-    bool understood;    /* the call's reply */
-    bool final;         /* its dist has reported its end */
-    bool forgotten;     /* a dist that is there did not know it, and nothing came since */
-    uint32_t next_task; /* to fetch */
-    int64_t broken_us;  /* since when nothing has come; TIME_NEVER: all is well */
+    uint8_t state;       /* enum state: which list it is in */
+    bool understood;     /* the call's reply */
+    bool final;          /* its dist has reported its end */
+    bool forgotten;      /* a dist that is there did not know it, and nothing came since */
+    uint32_t next_task;  /* to fetch */
+    int64_t accepted_us; /* since when it is ACCEPTED */
+    int64_t broken_us;   /* since when nothing has come; TIME_NEVER: all is well */
 };
 
 struct run {
@@ -49,7 +50,7 @@ struct run {
     uint32_t next_target; /* counts up */
     struct list lists[STATE_COUNT];
     uint32_t counts[STATE_COUNT];
-    int64_t start_us, end_us, retry_us, progress_us;
+    int64_t start_us, end_us, retry_us, progress_us, watch_us;
     int64_t give_up_us; /* after an interruption */
     bool terminal, stop_now;
 };
@@ -64,8 +65,8 @@ void replay_job_finish(struct job *j, enum replay_job_end end, const char *text)
 void replay_job_cancel(struct job *j);
 /* Submits a PLANNED job to the next dist. */
 void replay_job_submit(struct job *j);
-/* Watches jobs that are ACCEPTED, as far as their dists have room for streams. */
-void replay_jobs_watch(struct run *r);
+/* Watches up to `max` jobs that are ACCEPTED, as far as their dists have room for streams. Returns their number. */
+uint32_t replay_jobs_watch(struct run *r, uint32_t max);
 /* A broken job's turn: repeats its last step, elsewhere if its dist is lost. */
 void replay_job_go_on(struct job *j);
 /* Ends what is under way for the job. */

@@ -20,6 +20,11 @@
 /* After this many missed beats the replay counts a dist as lost and moves its jobs. Other clients count
  * fewer: a replay often loads its own machine so much that beats come late. */
 #define MISSED_BEATS 30
+/* A dist refuses a connection's calls while the requests of 300 others have not come: so many submissions are under way
+ * at most, and so many watches begin per WATCHES_US. */
+#define SUBMITS_MAX 100u
+#define WATCHES_AT_ONCE 50u
+#define WATCHES_US (20 * US_PER_MS)
 #define CANCEL_WAIT_US (15 * US_PER_S)  /* after an interruption: time for the cancelled jobs to end */
 #define PROGRESS_US (200 * US_PER_MS)   /* on a terminal */
 #define PROGRESS_LOG_US (10 * US_PER_S) /* where stderr is a file */
@@ -112,10 +117,15 @@ static int64_t do_what_is_due(struct run *r)
     struct job *j;
 
     look_at_targets(r);
-    while ((j = replay_job_first(r, PLANNED)) && r->start_us + j->plan->at_us <= now)
+    while ((j = replay_job_first(r, PLANNED)) && r->start_us + j->plan->at_us <= now &&
+           r->counts[SUBMITTING] < SUBMITS_MAX)
         replay_job_submit(j);
-    next = j ? r->start_us + j->plan->at_us : TIME_NEVER;
-    replay_jobs_watch(r);
+    /* At SUBMITS_MAX an answer wakes the loop. */
+    next = j && r->counts[SUBMITTING] < SUBMITS_MAX ? r->start_us + j->plan->at_us : TIME_NEVER;
+    if (now >= r->watch_us && replay_jobs_watch(r, WATCHES_AT_ONCE) == WATCHES_AT_ONCE)
+        r->watch_us = now + WATCHES_US;
+    if (now < r->watch_us)
+        next = earlier(next, r->watch_us);
     if (now >= r->retry_us) {
         list_foreach(&r->lists[BROKEN], n, following)
             replay_job_go_on(container_of(n, struct job, node));

@@ -163,6 +163,15 @@ def test_bad_input_is_named():
         os.remove(path)
 
 
+def test_a_burst_of_jobs_that_waits_for_longer_than_the_grace():
+    """More jobs at one moment than a dist takes calls or watches of a connection; half of them wait for longer than it keeps
+    a job that nobody watches."""
+    with Cluster(workers=2, slots=8) as c:
+        r = c.json("replay", write(c, "0 1 0.04 0.04\n" * 6000), "--timer", "--output", "json")
+        assert r["jobs"] == {"ended": 6000, "refused": 0, "lost": 0, "not_submitted": 0}, r["jobs"]
+        assert r["tasks"]["done"] == 6000 and r["tasks"]["cancelled"] == 0, r["tasks"]
+
+
 def test_a_dry_run_needs_no_cluster():
     r = subprocess.run([HAWK, "replay", "-", "--dry-run", "--slots", "10", "--load", "0.5", "--cutoff", "1s",
                         "--duration-cap", "1s", "--output", "json"], input=TRACE, capture_output=True, text=True,
