@@ -1,6 +1,8 @@
 /* Central among random events. First anything well-formed from anybody: its invariants hold after each step.
  * Then workers that behave, on streams that break: no long task runs twice at once, one completion per task
  * counts, and when everything has healed, everything ends. Every run is decided by its seed. */
+/* timeout: 300 */
+/* seconds: 60 */
 #include "tests/lib/random_msg.h"
 #include "tests/test_central.h"
 
