@@ -95,6 +95,30 @@ static struct target *next_target(struct run *r, struct target *but)
     return but && !but->down_us ? but : NULL;
 }
 
+static void on_cancel_end(void *arg, grpc_status_code status, const char *text)
+{
+    struct job *j = arg;
+
+    j->cancel = NULL; /* the stream tells how the job ended */
+}
+
+void replay_job_cancel(struct job *j)
+{
+    static const struct rpc_fns fns = {.done = on_cancel_end};
+    const struct api_cancel_request request = {.job = j->id};
+
+    if (!j->cancel)
+        j->cancel = start_call(j, API_CANCEL, &request, &fns);
+}
+
+static void on_accepted(struct job *j)
+{
+    j->accepted_us = loop_now(j->run->client->loop);
+    replay_job_set_state(j, ACCEPTED);
+    if (j->run->result->interrupted)
+        replay_job_cancel(j);
+}
+
 /* --- asking how a job ended ------------------------------------------------------------------------ */
 
 /* Whether asking again later may help. Anything else, NOT_FOUND above all, is an answer. */
@@ -192,7 +216,7 @@ static void on_fetch_end(void *arg, grpc_status_code status, const char *text)
     else if (!j->understood)
         replay_job_finish(j, REPLAY_LOST, "its answer is not understood: is it of another version?");
     else if (!j->final)
-        replay_job_set_state(j, ACCEPTED); /* a stream broke while the job went on: watch it again */
+        on_accepted(j); /* a stream broke while the job went on: watch it again */
     else if (j->next_task < j->plan->tasks)
         fetch_tasks(j);
     else
@@ -211,9 +235,14 @@ static void fetch_tasks(struct job *j)
     j->call = start_call(j, API_GET_JOB, &request, &fns);
 }
 
-static void on_accepted(struct job *j);
-
 /* --- watching -------------------------------------------------------------------------------------- */
+
+static void end_watch(struct job *j)
+{
+    rpc_cancel(j->call);
+    j->call = NULL;
+    j->target->watches--;
+}
 
 static void on_event(void *arg, const uint8_t *data, size_t len)
 {
@@ -231,9 +260,7 @@ static void on_event(void *arg, const uint8_t *data, size_t len)
     /* News of a large job's last tasks comes after its final state. */
     if (!j->final || !movable_job_complete(j->movable))
         return;
-    rpc_cancel(j->call);
-    j->call = NULL;
-    j->target->watches--;
+    end_watch(j);
     fetch_tasks(j);
 }
 
@@ -258,15 +285,6 @@ static void watch_job(struct job *j)
     replay_job_set_state(j, WATCHED);
     j->target->watches++;
     j->call = start_call(j, API_WATCH, &request, &fns);
-}
-
-/* Its end is seen when it is watched again. */
-static void unwatch_job(struct job *j)
-{
-    rpc_cancel(j->call);
-    j->call = NULL;
-    j->target->watches--;
-    on_accepted(j);
 }
 
 static struct job *longest_watched(struct run *r, const struct target *t)
@@ -297,8 +315,12 @@ uint32_t replay_jobs_watch(struct run *r, uint32_t max)
 
         if (begun == max || (!due && all_are_full(r))) /* the others were accepted later */
             break;
-        if (j->target->watches == WATCHES_MAX && due)
-            unwatch_job(longest_watched(r, j->target));
+        if (j->target->watches == WATCHES_MAX && due) {
+            struct job *longest = longest_watched(r, j->target);
+
+            end_watch(longest);
+            on_accepted(longest); /* its end is seen when it is watched again */
+        }
         if (j->target->watches < WATCHES_MAX) {
             watch_job(j);
             begun++;
@@ -339,22 +361,6 @@ static struct job_desc *describe_job(const struct run *r, const struct replay_pl
     return d;
 }
 
-static void on_cancel_end(void *arg, grpc_status_code status, const char *text)
-{
-    struct job *j = arg;
-
-    j->cancel = NULL; /* the stream tells how the job ended */
-}
-
-void replay_job_cancel(struct job *j)
-{
-    static const struct rpc_fns fns = {.done = on_cancel_end};
-    const struct api_cancel_request request = {.job = j->id};
-
-    if (!j->cancel)
-        j->cancel = start_call(j, API_CANCEL, &request, &fns);
-}
-
 static void on_submitted(void *arg, const uint8_t *data, size_t len)
 {
     struct job *j = arg;
@@ -374,14 +380,6 @@ static bool is_gone(grpc_status_code status)
 {
     return status == GRPC_STATUS_UNAVAILABLE || status == GRPC_STATUS_CANCELLED ||
            status == GRPC_STATUS_DEADLINE_EXCEEDED;
-}
-
-static void on_accepted(struct job *j)
-{
-    j->accepted_us = loop_now(j->run->client->loop);
-    replay_job_set_state(j, ACCEPTED);
-    if (j->run->result->interrupted)
-        replay_job_cancel(j);
 }
 
 static void on_submit_end(void *arg, grpc_status_code status, const char *text)
