@@ -135,9 +135,12 @@ static bool probe_avoids(struct dist *d, const struct dist_job *job, uint32_t id
 /* Whether the worker may run out of work before a reservation of the job gets its turn elsewhere. */
 static bool lacks_reservations(const struct dist *d, const struct dist_job *job, const struct dist_node *n)
 {
-    const struct dist_place *p = n->live < EVERYWHERE_LIVE ? dist_place_find(d, job, n) : NULL;
+    const struct dist_place *p;
 
-    return n->live < EVERYWHERE_LIVE && (!p || p->live == 0);
+    if (n->live >= EVERYWHERE_LIVE)
+        return false;
+    p = dist_place_find(d, job, n);
+    return !p || p->live == 0;
 }
 
 static void draw_node(struct dist *d, struct dist_node *node)
@@ -333,9 +336,11 @@ static void share_out(struct dist *d, struct dist_job *job, const struct draw *p
     if (p && p->live > 0) /* it was away only for a central that restarted, and has its share */
         return;
     if (want <= total - slots) { /* its probes have spread as widely as at first */
-        if (!probes_everywhere(job, pool))
+        bool everywhere = probes_everywhere(job, pool);
+
+        if (!everywhere)
             dist_probe_wait(job, WAIT_NOT, NULL);
-        if (!probes_everywhere(job, pool) || !lacks_reservations(d, job, n))
+        if (!everywhere || !lacks_reservations(d, job, n))
             return;
     }
     if (share > PROBES_MAX)
