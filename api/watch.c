@@ -323,8 +323,9 @@ void api_watch(struct api *a, struct rpc_call *c, void *request)
     struct msg on = {.type = MSG_WATCH,
                      .watch = {.job = r->job, .on = true, .epoch = (uint16_t)r->epoch, .key = r->key}};
     a->feed(a->arg, ROLE_DIST, &on);
-    /* Starts with the job as it is: every task that is not waiting any more. */
-    for (uint32_t i = 0; w->is_changed && i < v.desc->tasks; i++) {
+    /* What ends from now on is told. Starts with the job as it is: every task that is not waiting any more. */
+    j = dist_find(a->roles.dist, r->job);
+    for (uint32_t i = 0; j && w->is_changed && i < w->tasks_n; i++) {
         struct task_view t;
         dist_task_view(a->roles.dist, j, i, loop_now(a->loop), &t);
         if (r->tasks ? t.state != TASK_WAITING : task_state_final(t.state))

@@ -316,6 +316,8 @@ struct embedded *embedded_new(struct loop *l, struct exec *x, const struct exec_
 void embedded_feed(struct embedded *e, enum role to, const struct msg *m)
 {
     post_message(e, to == ROLE_CENTRAL ? e->central_ep : e->dist_ep, m);
+    if (!e->turning)
+        run_bus(e);
 }
 
 bool embedded_is_up(const struct embedded *e)

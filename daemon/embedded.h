@@ -32,7 +32,8 @@ struct embedded_config {
 /* x was started with ec, before the loop. The cluster comes up with the next turns of the loop. */
 struct embedded *embedded_new(struct loop *l, struct exec *x, const struct exec_config *ec,
                               const struct embedded_config *c);
-/* An event for the dist (ROLE_DIST) or central; m's handles are borrowed. */
+/* An event for the dist (ROLE_DIST) or central; m's handles are borrowed. As with node_feed, the role has handled it
+ * when this returns, unless an effect is being carried out. */
 void embedded_feed(struct embedded *e, enum role to, const struct msg *m);
 /* Whether the dist knows every worker and has a stream to it. */
 bool embedded_is_up(const struct embedded *e);

@@ -386,6 +386,25 @@ def test_hawk_up_serves_executors():
             assert up.stop() == 0
 
 
+def test_a_watch_that_begins_while_tasks_end_hears_of_each():
+    with tempfile.TemporaryDirectory() as d:
+        up = Daemon("up", "--slots", "2", "--output-dir", f"{d}/out", env=user_environment(d))
+        addr = up.ready()
+        dist = Caller(addr)
+        executor = Executor(addr, "echo", lambda t: t.payload, slots=4).wait_attached()
+        spec = pb.JobSpec(tasks=3, kind=pb.PAYLOAD_APP, app="echo", task_args=[b"a", b"b", b"c"], each_arg=True)
+
+        def results():
+            job = dist("Submit", pb.SubmitRequest(job=spec), pb.SubmitReply).job
+            return {t.task: t.result for event in dist.stream(
+                "Watch", pb.WatchRequest(job=job, ended=True, results=True), pb.Event) for t in event.tasks}
+
+        partial = [r for r in (results() for _ in range(2000)) if r != {0: b"a", 1: b"b", 2: b"c"}]
+        assert not partial, partial
+        executor.leave()
+        up.stop()
+
+
 def test_large_payloads_and_small_jobs():
     """As many payloads and results of the largest size as there are slots, and small jobs between them."""
     with Cluster(workers=2, slots=16) as c:
