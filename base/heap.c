@@ -10,7 +10,7 @@
 
 static bool entry_before(const struct heap_entry *a, const struct heap_entry *b)
 {
-    return a->key != b->key ? a->key < b->key : a->seq < b->seq;
+    return heap_before(a->key, a->seq, b->key, b->seq);
 }
 
 static void place_entry(struct heap *h, uint32_t i, const struct heap_entry *e)
@@ -33,19 +33,31 @@ static void sift_up(struct heap *h, uint32_t i, const struct heap_entry *e)
     place_entry(h, i, e);
 }
 
+/* Which of the n children at v comes first. Most nodes have all of theirs, and need no loop. */
+static uint32_t least_child(const struct heap_entry *v, uint64_t n)
+{
+    uint32_t least = 0;
+
+    if (n >= ARITY) {
+        uint32_t left = entry_before(&v[1], &v[0]) ? 1 : 0, right = entry_before(&v[3], &v[2]) ? 3 : 2;
+
+        return entry_before(&v[right], &v[left]) ? right : left;
+    }
+    for (uint32_t c = 1; c < n; c++)
+        least = entry_before(&v[c], &v[least]) ? c : least;
+    return least;
+}
+
 /* Moves the hole at i towards the leaves until e fits in it. */
 static void sift_down(struct heap *h, uint32_t i, const struct heap_entry *e)
 {
     for (;;) {
         uint64_t first = (uint64_t)i * ARITY + 1;
-        uint64_t end = first + ARITY < h->n ? first + ARITY : h->n;
-        uint32_t least = (uint32_t)first;
+        uint32_t least;
 
         if (first >= h->n)
             break;
-        for (uint32_t c = least + 1; c < end; c++)
-            if (entry_before(&h->v[c], &h->v[least]))
-                least = c;
+        least = (uint32_t)first + least_child(&h->v[first], h->n - first);
         if (!entry_before(&h->v[least], e))
             break;
         place_entry(h, i, &h->v[least]);

@@ -21,6 +21,15 @@ struct heap_entry {
     struct heap_node *node;
 };
 
+/* Whether one (key, seq) comes before another: compared as one number of 128 bits, without a branch, because the
+ * outcome cannot be predicted. */
+static inline bool heap_before(int64_t key, uint64_t seq, int64_t other_key, uint64_t other_seq)
+{
+    __int128 other = (__int128)((unsigned __int128)other_key << 64 | other_seq);
+
+    return (__int128)((unsigned __int128)key << 64 | seq) < other;
+}
+
 struct heap {
     struct heap_entry *v;
     uint32_t n, cap;

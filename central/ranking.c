@@ -2,6 +2,7 @@
 #include "central/ranking.h"
 
 #include "base/check.h"
+#include "base/heap.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -9,10 +10,9 @@
 
 #define LINE 64u
 
-/* Without a branch, because the outcome cannot be predicted. */
 static bool before(const struct rank *a, const struct rank *b)
 {
-    return (a->us < b->us) | ((a->us == b->us) & (a->tie < b->tie));
+    return heap_before(a->us, a->tie, b->us, b->tie);
 }
 
 static void put_at(struct ranking *r, uint32_t i, const struct rank *k)
@@ -31,17 +31,30 @@ static uint32_t sift_up(struct ranking *r, uint32_t i, const struct rank *k)
     return i;
 }
 
+/* Which of the n children at v comes first. Most nodes have all of theirs, and need no loop. */
+static uint32_t least_child(const struct rank *v, uint32_t n)
+{
+    uint32_t least = 0;
+
+    if (n >= RANK_ARITY) {
+        uint32_t left = before(&v[1], &v[0]) ? 1 : 0, right = before(&v[3], &v[2]) ? 3 : 2;
+
+        return before(&v[right], &v[left]) ? right : left;
+    }
+    for (uint32_t c = 1; c < n; c++)
+        least = before(&v[c], &v[least]) ? c : least;
+    return least;
+}
+
 /* Moves the hole at i towards the leaves until k fits in. Returns its place. */
 static uint32_t sift_down(struct ranking *r, uint32_t i, const struct rank *k)
 {
     for (;;) {
-        uint32_t first = i * RANK_ARITY + 1, least = first;
-        uint32_t end = first + RANK_ARITY < r->n ? first + RANK_ARITY : r->n;
+        uint32_t first = i * RANK_ARITY + 1, least;
 
         if (first >= r->n)
             return i;
-        for (uint32_t c = first + 1; c < end; c++)
-            least = before(&r->v[c], &r->v[least]) ? c : least;
+        least = first + least_child(&r->v[first], r->n - first);
         if (!before(&r->v[least], k))
             return i;
         put_at(r, i, &r->v[least]);

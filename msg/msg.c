@@ -96,21 +96,17 @@ const char *msg_name(unsigned type)
         FIELDS_##name(FIELD) break;                                                                          \
     }
 
-/* Most messages carry no handle. For them, taking a reference is one look into this table. */
-static bool has_handles(unsigned type)
-{
+const bool msg_has_handles[MSG_TYPE_COUNT] = {
 #define COUNT(kind, field) +IS_HANDLE_##kind
 #define X(NAME, name, tag) [MSG_##NAME] = (0 FIELDS_##name(COUNT)) > 0,
-    static const bool table[MSG_TYPE_COUNT] = {WIRE_MESSAGES(X) LOCAL_MESSAGES(X)};
+    WIRE_MESSAGES(X) LOCAL_MESSAGES(X)
 #undef X
 #undef COUNT
-
-    return type < MSG_TYPE_COUNT && table[type];
-}
+};
 
 void msg_ref(const struct msg *m)
 {
-    if (!has_handles(m->type))
+    if (m->type >= MSG_TYPE_COUNT || !msg_has_handles[m->type])
         return;
     switch (m->type) {
 #define FIELD(kind, field) REF_##kind(p->field)
@@ -119,10 +115,8 @@ void msg_ref(const struct msg *m)
     }
 }
 
-void msg_drop(struct msg *m)
+void msg_drop_handles(struct msg *m)
 {
-    if (!has_handles(m->type))
-        return;
     switch (m->type) {
 #define FIELD(kind, field) DROP_##kind(p->field)
         WIRE_MESSAGES(EACH_FIELD) LOCAL_MESSAGES(EACH_FIELD)

@@ -627,7 +627,13 @@ static inline bool msg_is_counted(const struct msg *m)
 const char *msg_name(unsigned type);
 /* msg_ref takes a reference on every handle of m. msg_drop gives them all back and clears them. */
 void msg_ref(const struct msg *m);
-void msg_drop(struct msg *m);
+void msg_drop_handles(struct msg *m);
+extern const bool msg_has_handles[MSG_TYPE_COUNT]; /* by type; most messages carry none */
+static inline void msg_drop(struct msg *m)
+{
+    if (m->type < MSG_TYPE_COUNT && msg_has_handles[m->type])
+        msg_drop_handles(m);
+}
 /* Writes one line with the message's name and every field ("PROBE job=3.1 estimate_us=0 count=2 class=0"),
  * the trace format of daemons and simulator. The text is always terminated. Returns its length. */
 size_t msg_format(const struct msg *m, char *buf, size_t size);
