@@ -5,6 +5,7 @@
 
 #include "central/central.h"
 #include "dist/dist.h"
+#include "exec/exec.h"
 #include "net/api.h"
 #include "net/link.h"
 #include "net/loop.h"
@@ -33,7 +34,7 @@ struct api_roles {
     const char *(*central_addr)(void *arg);
     /* A worker's: finds the file with a task's output, and whose it is, as runner_output. Called with the api's arg. */
     int (*output)(void *arg, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream, char *path,
-                  char *user, bool *running);
+                  char *user, enum run_state *run);
     /* That of `hawk up`: the number of the first task of a job that it may not know, as its output tells. */
     uint32_t (*first_index)(void *arg, job_id_t job);
     struct api_limits limits;     /* of a dist */

@@ -2,7 +2,6 @@
 #include "api/internal.h"
 #include "api/readers.h"
 #include "base/mem.h"
-#include "exec/exec.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +20,7 @@ struct api_tail {
     struct file_read *read; /* under way; NULL: none */
     int fd;                 /* -1: not opened yet, or in use by a read */
     uint64_t offset;
-    bool running; /* the task ran when the read began, so more output may come */
+    enum run_state run; /* when the read began: more output may come of a task that ran */
     bool told_path, full;
 };
 
@@ -35,22 +34,22 @@ static void tail_end(struct api_tail *t)
     free(t);
 }
 
-static bool still_runs(const struct api_tail *t)
+static enum run_state run_now(const struct api_tail *t)
 {
     char path[EXEC_PATH_MAX];
-    bool running = false;
+    enum run_state run = RUN_UNKNOWN;
     const struct api_read_output_request *r = &t->request;
-    return t->api->roles.output(t->api->arg, r->job, r->task, r->attempt, r->stderr, path, NULL, &running) ==
-               0 &&
-           running;
+    (void)t->api->roles.output(t->api->arg, r->job, r->task, r->attempt, r->stderr, path, NULL, &run);
+    return run;
 }
 
 static void on_read(void *arg, struct file_read *r);
+static void tail_begin(struct api_tail *t);
 
 static void read_on(struct api_tail *t)
 {
     struct file_read *r = xcalloc(1, sizeof *r);
-    t->running = still_runs(t); /* asked before the read, so that no output is missed */
+    t->run = run_now(t); /* asked before the read, so that no output is missed */
     r->path = xstrdup(t->path);
     r->fd = t->fd;
     r->offset = t->offset;
@@ -67,7 +66,7 @@ static bool send_chunk(struct api_tail *t, const struct file_read *r)
     struct api_output_chunk chunk = {.data = (uint8_t *)r->data,
                                      .data_n = r->n > 0 ? (uint32_t)r->n : 0,
                                      .path = t->told_path ? "" : t->path,
-                                     .cut_short = r->cut_short && !t->running};
+                                     .cut_short = r->cut_short && t->run != RUN_ON};
     uint8_t *data;
     size_t len;
     if (chunk.data_n == 0 && t->told_path && !chunk.cut_short)
@@ -102,17 +101,20 @@ static void on_read(void *arg, struct file_read *r)
 {
     struct api_tail *t = arg;
     struct api *a = t->api;
-    bool opened = r->fd >= 0, unread = r->n < 0 && (opened || !t->running);
+    bool opened = r->fd >= 0, unread = r->n < 0 && (opened || t->run != RUN_ON);
+    enum run_state now = run_now(t);
     t->read = NULL;
     t->fd = r->fd;
     r->fd = -1;
-    if (unread)
+    if (t->run == RUN_UNKNOWN && now != RUN_UNKNOWN)
+        tail_begin(t); /* the task was started as the file was read */
+    else if (unread)
         fail_unread(t, r, opened);
     else if (!send_chunk(t, r))
         ; /* on_writable goes on, or on_cancelled ends it */
-    else if (r->n > 0 || (t->running && !still_runs(t)))
+    else if (r->n > 0 || now != t->run)
         read_on(t);
-    else if (t->request.follow && t->running) {
+    else if (t->request.follow && t->run == RUN_ON) {
         if (!loop_timer_is_set(&a->tail_timer))
             loop_timer_set(a->loop, &a->tail_timer, loop_now(a->loop) + TAIL_POLL_US);
     } else {
@@ -136,7 +138,7 @@ void api_output_run_ended(struct api *a)
 {
     list_foreach(&a->tails, l, next) {
         struct api_tail *t = container_of(l, struct api_tail, in_tails);
-        if (t->running && !t->full && !t->read && !still_runs(t))
+        if (t->run == RUN_ON && !t->full && !t->read && run_now(t) != RUN_ON)
             read_on(t);
     }
 }
@@ -155,6 +157,29 @@ static void on_writable(void *arg, struct rpc_call *c)
     t->full = false;
 }
 
+/* Finds the file, and reads it if the caller may. */
+static void tail_begin(struct api_tail *t)
+{
+    const struct api_read_output_request *r = &t->request;
+    enum run_state run;
+    char id[JOB_ID_TEXT], user[LIMIT_NAME_BYTES + 1];
+    if (t->fd >= 0)
+        close(t->fd);
+    t->fd = -1;
+    if (t->api->roles.output(t->api->arg, r->job, r->task, r->attempt, r->stderr, t->path, user, &run)) {
+        api_fail(t->call, HAWK_ENOT_FOUND, "task %u of job %s left no %s here", r->task,
+                 job_id_format(id, r->job), r->stderr ? "stderr" : "stdout");
+        tail_end(t);
+    } else if (!api_may_touch(t->call, r->job, user)) {
+        tail_end(t);
+    } else if (strcmp(t->path, "/dev/null") == 0) { /* the job discards it */
+        rpc_finish(t->call);
+        tail_end(t);
+    } else {
+        read_on(t);
+    }
+}
+
 void api_read_output(struct api *a, struct rpc_call *c, void *request)
 {
     struct api_tail *t = xcalloc(1, sizeof *t);
@@ -164,32 +189,13 @@ void api_read_output(struct api *a, struct rpc_call *c, void *request)
     if (t->request.by_index && a->roles.first_index)
         t->request.task -=
             a->roles.first_index(a->arg, t->request.job); /* below it: a number that no task has */
-    list_init(&t->in_tails);
-    bool running = false;
-    char id[JOB_ID_TEXT], user[LIMIT_NAME_BYTES + 1];
-    if (a->roles.output(a->arg, t->request.job, t->request.task, t->request.attempt, t->request.stderr,
-                        t->path, user, &running)) {
-        api_fail(c, HAWK_ENOT_FOUND, "task %u of job %s left no %s here", t->request.task,
-                 job_id_format(id, t->request.job), t->request.stderr ? "stderr" : "stdout");
-        tail_end(t);
-        return;
-    }
-    if (!api_may_touch(c, t->request.job, user)) {
-        tail_end(t);
-        return;
-    }
-    if (strcmp(t->path, "/dev/null") == 0) { /* the job discards it */
-        rpc_finish(c);
-        tail_end(t);
-        return;
-    }
     if (!a->readers) {
         a->readers = readers_new(a->loop);
         loop_timer_init(&a->tail_timer, on_tail_timer, a);
     }
     list_push_tail(&a->tails, &t->in_tails);
     rpc_watch(c, on_cancelled, on_writable, t);
-    read_on(t);
+    tail_begin(t);
 }
 
 void api_output_free(struct api *a)

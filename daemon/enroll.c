@@ -33,7 +33,7 @@
 #define USAGE 2
 
 /* What the sections of nodes have in common. */
-struct place {
+struct joiner {
     enum role role;
     const char *join, *state_dir;
     bool from_dir;                            /* join is a file of worker.join_dir */
@@ -200,7 +200,7 @@ static int join_in_child(const struct joining_node *n)
 /* ---- Nodes ---- */
 
 /* Reads the configured invitation. *text NULL: there is none, or its file is gone after it was used. */
-static int take_invitation(const struct place *at, bool kept, char **text, struct invitation *v, char *why,
+static int take_invitation(const struct joiner *at, bool kept, char **text, struct invitation *v, char *why,
                            size_t size)
 {
     int err;
@@ -220,7 +220,7 @@ static int take_invitation(const struct place *at, bool kept, char **text, struc
     return err;
 }
 
-static int read_invitation(const struct process *p, const struct place *at, bool kept, char **text,
+static int read_invitation(const struct process *p, const struct joiner *at, bool kept, char **text,
                            struct invitation *v)
 {
     char why[PATH_MAX + 200];
@@ -231,23 +231,23 @@ static int read_invitation(const struct process *p, const struct place *at, bool
     return err ? USAGE : 0;
 }
 
-static void set_place(struct place *at, const struct config *c, enum role role)
+static void set_place(struct joiner *at, const struct config *c, enum role role)
 {
-    *at = role == ROLE_WORKER ? (struct place){.role = ROLE_WORKER,
-                                               .join = c->worker.join,
-                                               .from_dir = *c->worker.join_dir,
-                                               .state_dir = c->worker.state_dir,
-                                               .name = &c->worker.name,
-                                               .central = &c->worker.central}
-                              : (struct place){.role = ROLE_DIST,
-                                               .join = c->dist.join,
-                                               .state_dir = c->dist.state_dir,
-                                               .name = &c->dist.name,
-                                               .central = &c->dist.central};
+    *at = role == ROLE_WORKER ? (struct joiner){.role = ROLE_WORKER,
+                                                .join = c->worker.join,
+                                                .from_dir = *c->worker.join_dir,
+                                                .state_dir = c->worker.state_dir,
+                                                .name = &c->worker.name,
+                                                .central = &c->worker.central}
+                              : (struct joiner){.role = ROLE_DIST,
+                                                .join = c->dist.join,
+                                                .state_dir = c->dist.state_dir,
+                                                .name = &c->dist.name,
+                                                .central = &c->dist.central};
 }
 
 /* The directory of the kept files: several workers share one state_dir. */
-static bool set_dir(struct place *at)
+static bool set_dir(struct joiner *at)
 {
     int n = at->role == ROLE_WORKER
                 ? snprintf(at->dir, sizeof at->dir, "%s/%s/" DIR_NAME, at->state_dir, *at->name)
@@ -257,7 +257,7 @@ static bool set_dir(struct place *at)
 }
 
 /* The name that an earlier invitation said, where nobody says one. */
-static int recall_name(struct process *p, struct place *at)
+static int recall_name(struct process *p, struct joiner *at)
 {
     struct identity kept;
     char *name = NULL;
@@ -273,7 +273,7 @@ static int recall_name(struct process *p, struct place *at)
     return code;
 }
 
-static int join_once(struct process *p, struct place *at, const struct invitation *v, const char *text,
+static int join_once(struct process *p, struct joiner *at, const struct invitation *v, const char *text,
                      bool invited)
 {
     char why[PATH_MAX + 512];
@@ -304,7 +304,7 @@ static int join_once(struct process *p, struct place *at, const struct invitatio
 }
 
 /* Whether the invitation is to be used: another one was, or none, or the certificate is good no more. */
-static bool is_new(const struct place *at, const struct invitation *v)
+static bool is_new(const struct joiner *at, const struct invitation *v)
 {
     struct identity kept;
     char *id, own[24];
@@ -321,7 +321,7 @@ static bool is_new(const struct place *at, const struct invitation *v)
 
 static int enroll_node(struct process *p)
 {
-    struct place at;
+    struct joiner at;
     struct invitation v = {0};
     struct identity kept;
     bool unset = is_unset(p, "name"), invited;
@@ -351,7 +351,7 @@ static int enroll_node(struct process *p)
 
 int enroll_look(const struct config *c, enum role role, char *why, size_t size)
 {
-    struct place at;
+    struct joiner at;
     struct invitation v = {0};
     struct identity kept;
     char *text, *joined;

@@ -19,10 +19,14 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char head[] =
     "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\tInput\tEnding\n";
+
+/* How long the log may be locked by what a killed `hawk run` had just forked. */
+#define LOCK_WAIT_MS 2000
 
 static const char no_log[] = "it is no job log of `hawk run`";
 
@@ -192,6 +196,18 @@ int joblog_look(const char *path, joblog_entry_fn *entries, void *arg, char *why
     return access(path, F_OK) && errno == ENOENT ? 0 : read_log(path, entries, arg, &whole, why, size);
 }
 
+/* False: another process has it. One that was just forked by a `hawk run` that was killed since has it for a moment. */
+static bool take_lock(int fd)
+{
+    for (int ms = 0; ms < LOCK_WAIT_MS; ms += 10) {
+        /* A file system that knows no locks has none to offer: then nobody is kept away. */
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+            return true;
+        nanosleep(&(struct timespec){.tv_nsec = 10 * 1000000}, NULL);
+    }
+    return false;
+}
+
 static int open_file(struct joblog *l, const char *path, joblog_entry_fn *entries, void *arg, char *why,
                      size_t size)
 {
@@ -200,8 +216,7 @@ static int open_file(struct joblog *l, const char *path, joblog_entry_fn *entrie
         snprintf(why, size, "%s", strerror(errno));
         return HAWK_EIO;
     }
-    /* A file system that knows no locks has none to offer: then nobody is kept away. */
-    if (flock(l->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+    if (!take_lock(l->fd)) {
         snprintf(why, size, "another `hawk run` writes to it");
         return HAWK_EBUSY;
     }

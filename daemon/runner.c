@@ -146,7 +146,7 @@ uint32_t runner_first_index(const struct runner *r, job_id_t job)
 }
 
 int runner_output(const struct runner *r, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream,
-                  char *path, char *user, bool *running)
+                  char *path, char *user, enum run_state *run)
 {
     const struct output *o = output_find(r, job, task);
     /* A run that was refused, because the output is another user's, is remembered as well. */
@@ -158,10 +158,10 @@ int runner_output(const struct runner *r, job_id_t job, uint32_t task, uint32_t 
         if (!o->paths[err_stream])
             return HAWK_ENOT_FOUND;
         snprintf(path, EXEC_PATH_MAX, "%s", o->paths[err_stream]);
-        *running = o->running;
+        *run = o->running ? RUN_ON : RUN_ENDED;
         return 0;
     }
-    *running = false;
+    *run = RUN_UNKNOWN;
     struct try_id id = {.job = job, .task = task, .attempt = attempt ? (uint16_t)attempt : 1};
     int err = exec_output_path(&r->config, &id, NULL, NULL, 1 + err_stream, path, EXEC_PATH_MAX);
     /* Of a task that an earlier process ran: its last try. */

@@ -31,10 +31,10 @@ void runner_effect(struct runner *r, const struct msg *m, const char *worker);
 uint32_t runner_running(const struct runner *r);
 uint32_t runner_first_index(const struct runner *r, job_id_t job); /* as exec_output_first */
 /* Where a task's output went: the path (EXEC_PATH_MAX bytes), whose it is (LIMIT_NAME_BYTES + 1; "": nobody knows;
- * may be NULL) and whether the task still runs. attempt 0: the latest. HAWK_ENOT_FOUND when this worker
+ * may be NULL) and whether the task runs. attempt 0: the latest. HAWK_ENOT_FOUND when this worker
  * does not remember it. */
 HAWK_MUST_USE int runner_output(const struct runner *r, job_id_t job, uint32_t task, uint32_t attempt,
-                                bool err_stream, char *path, char *user, bool *running);
+                                bool err_stream, char *path, char *user, enum run_state *run);
 /* Whose a task that runs here is (LIMIT_NAME_BYTES + 1; "": nobody's). False: it does not run here. */
 bool runner_task_user(const struct runner *r, job_id_t job, uint32_t task, char *user);
 /* A task becomes a resident (exec_reside). Returns a number for it; 0: it does not run here, or cannot become one. */

@@ -76,10 +76,10 @@ static void fill_metrics(void *arg, FILE *page)
 }
 
 static int task_output(void *arg, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream, char *path,
-                       char *user, bool *running)
+                       char *user, enum run_state *run)
 {
     const struct up *u = arg;
-    return runner_output(embedded_runner(u->cluster), job, task, attempt, err_stream, path, user, running);
+    return runner_output(embedded_runner(u->cluster), job, task, attempt, err_stream, path, user, run);
 }
 
 static uint32_t first_index(void *arg, job_id_t job)

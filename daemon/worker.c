@@ -185,10 +185,10 @@ static void begin_life(struct worker_daemon *d)
 }
 
 static int task_output(void *arg, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream, char *path,
-                       char *user, bool *running)
+                       char *user, enum run_state *run)
 {
     const struct worker_daemon *d = arg;
-    return runner_output(d->runner, job, task, attempt, err_stream, path, user, running);
+    return runner_output(d->runner, job, task, attempt, err_stream, path, user, run);
 }
 
 /* An operator says whether to wait. */

@@ -50,6 +50,9 @@
 struct exec;
 
 /* How tasks are paused. AUTO chooses the last of these that works here. */
+/* A task whose output somebody reads. RUN_UNKNOWN: this process has not started it, or has forgotten it. */
+enum run_state { RUN_UNKNOWN, RUN_ON, RUN_ENDED };
+
 enum exec_freezer {
     EXEC_FREEZER_OFF, /* not at all */
     EXEC_FREEZER_SIGNAL,

@@ -4,6 +4,7 @@ import os
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
@@ -57,6 +58,18 @@ def test_cancel_and_errors():
         refused(S.UNIMPLEMENTED, lambda: dist("NoSuchCall", pb.CancelRequest(), pb.CancelReply))
         refused(S.UNIMPLEMENTED, lambda: Caller(c.central_addr)(
             "Submit", pb.SubmitRequest(job=spec), pb.SubmitReply))
+
+
+def test_a_failed_job_without_environment_runs_again():
+    with Cluster(workers=1) as c:
+        dist = Caller(c.dist_addrs[0])
+        spec = pb.JobSpec(tasks=1, argv=[b"/bin/false"], detached=True)
+        job = dist("Submit", pb.SubmitRequest(job=spec), pb.SubmitReply).job
+        *_, last = dist.stream("Watch", pb.WatchRequest(job=job), pb.Event)
+        assert last.job.state == pb.JOB_FAILED, last
+        again = dist("Rerun", pb.RerunRequest(job=job, failed=True), pb.SubmitReply).job
+        *_, last = dist.stream("Watch", pb.WatchRequest(job=again), pb.Event)
+        assert again != job and last.job.state == pb.JOB_FAILED, last
 
 
 def test_token_is_checked_on_every_call():
@@ -145,6 +158,28 @@ def test_health():
         assert [next(w) for w in watching[:2]] == [NOT_SERVING] * 2
         for w in watching:
             refused(grpc.StatusCode.UNAVAILABLE, lambda w=w: next(w))
+
+
+def test_an_output_that_is_followed_from_before_its_task_starts():
+    """Who follows it is told that there is none, or gets all of it."""
+    with Cluster(workers=1, slots=4) as c:
+        dist = Caller(c.dist_addrs[0])
+        worker = Caller(next(n.address for n in dist("ListNodes", pb.ListNodesRequest(), pb.ListNodesReply).nodes
+                             if n.role == "worker"))
+        spec = pb.JobSpec(tasks=1, argv=[b"/bin/echo", b"hello"], detached=True)
+
+        def read(_):
+            job = dist("Submit", pb.SubmitRequest(job=spec), pb.SubmitReply).job
+            while True:
+                try:
+                    return b"".join(x.data for x in worker.stream(
+                        "ReadOutput", pb.ReadOutputRequest(job=job, follow=True), pb.OutputChunk))
+                except grpc.RpcError as e:
+                    assert e.code() == grpc.StatusCode.NOT_FOUND, e
+
+        with ThreadPoolExecutor(3) as pool:
+            wrong = [x for x in pool.map(read, range(1000)) if x != b"hello\n"]
+        assert not wrong, wrong
 
 
 def told_after(submit_to, read_from, fifo):
