@@ -106,8 +106,8 @@ static void on_read(void *arg, struct file_read *r)
     t->read = NULL;
     t->fd = r->fd;
     r->fd = -1;
-    if (t->run == RUN_UNKNOWN && now != RUN_UNKNOWN)
-        tail_begin(t); /* the task was started as the file was read */
+    if (t->run == RUN_UNKNOWN && now != RUN_UNKNOWN && !t->told_path)
+        tail_begin(t); /* the task was started as the file was read: nothing of that counts */
     else if (unread)
         fail_unread(t, r, opened);
     else if (!send_chunk(t, r))

@@ -49,10 +49,10 @@
 
 struct exec;
 
-/* How tasks are paused. AUTO chooses the last of these that works here. */
 /* A task whose output somebody reads. RUN_UNKNOWN: this process has not started it, or has forgotten it. */
 enum run_state { RUN_UNKNOWN, RUN_ON, RUN_ENDED };
 
+/* How tasks are paused. AUTO chooses the last of these that works here. */
 enum exec_freezer {
     EXEC_FREEZER_OFF, /* not at all */
     EXEC_FREEZER_SIGNAL,
