@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define REMEDY "set cluster.local_users and listen on unix:PATH, or use TLS (`hawk ca invite`)"
+
 static const char *const names[] = {"unknown", "own", "any", "user"};
 static const char *const texts[] = {
     "",
@@ -44,6 +46,40 @@ static bool helper_works(const struct config *c, struct run_as_mode *m, char why
     return false;
 }
 
+static bool listens_on_tcp(const char *list)
+{
+    char addr[ADDR_TEXT];
+
+    while (*list) {
+        list = addr_first(list, addr);
+        if (!addr_is_unix(addr))
+            return true;
+    }
+    return false;
+}
+
+/* Everybody's commands are to run as this user: who can that be, and what does it give him? */
+static int check_any(const struct process *p, struct run_as_mode *m)
+{
+    const struct config *c = &p->config;
+    bool open = !process_knows_users(p) && !*c->cluster.token_file && listens_on_tcp(c->worker.listen);
+    char why[EXEC_WHY_MAX];
+
+    if (open && geteuid() == 0)
+        log_warn("every user of this machine can run commands as root here: " REMEDY);
+    if (!helper_works(c, m, why))
+        return 0;
+    if (open)
+        log_error("worker.run_as: every user of this machine could run commands as %s, and so, by %s, as any "
+                  "other: " REMEDY ", or take setuid from that file (chmod u-s)",
+                  m->own.name, m->helper);
+    else
+        log_warn("worker.run_as is any: users who run commands as %s can run them as any user, by %s: take "
+                 "setuid from that file (chmod u-s)",
+                 m->own.name, m->helper);
+    return open ? HAWK_EINVALID : 0;
+}
+
 int run_as_choose(const struct process *p, bool runners, struct run_as_mode *m)
 {
     const struct config *c = &p->config;
@@ -61,6 +97,8 @@ int run_as_choose(const struct process *p, bool runners, struct run_as_mode *m)
                           : "`hawk up` runs commands as its own user alone");
         return HAWK_EINVALID;
     }
+    if (runners && m->mode == RUN_AS_ANY)
+        return check_any(p, m);
     if (!runners || (!user && !(automatic && known)))
         return 0;
     if (helper_works(c, m, why)) {

@@ -45,6 +45,7 @@ struct plan {
     int in, out, err;
     int group;                /* the cgroup in which it starts; -1: the spawner's */
     int entries[LIMIT_KINDS]; /* of the cgroups that limit it; -1: not that */
+    int gate;                 /* to them; -1: the entries are open */
     struct launch_failure *failure;
 };
 
@@ -173,6 +174,20 @@ static IN_CHILD int child_fail(struct plan *p, enum stage stage)
     return LAUNCH_NO_PROGRAM; /* its exit code, which nothing reads */
 }
 
+/* Goes into the cgroups that limit it. False, with errno: it is not in all of them. */
+static IN_CHILD bool child_enter(const struct plan *p)
+{
+    char in;
+
+    errno = ECONNABORTED;
+    if (p->gate >= 0)
+        return write(p->gate, "0", 1) == 1 && read(p->gate, &in, 1) == 1;
+    for (int i = 0; i < LIMIT_KINDS; i++)
+        if (p->entries[i] >= 0 && write(p->entries[i], "0", 1) < 0)
+            return false;
+    return true;
+}
+
 /* Runs in the spawner's memory. It makes only system calls, and writes only to the plan and its argv. The
  * spawner blocks every signal and handles none, so only the mask must be reset. */
 static IN_CHILD int child_run(void *arg)
@@ -181,9 +196,8 @@ static IN_CHILD int child_run(void *arg)
     sigset_t none;
 
     setpgid(0, 0);
-    for (int i = 0; i < LIMIT_KINDS; i++)
-        if (p->entries[i] >= 0 && write(p->entries[i], "0", 1) < 0)
-            return child_fail(p, STAGE_LIMIT);
+    if (!child_enter(p))
+        return child_fail(p, STAGE_LIMIT);
     umask(p->umask);
     if (p->cwd && chdir(p->cwd) < 0)
         return child_fail(p, STAGE_CHDIR);
@@ -352,7 +366,8 @@ static void run_limited(const struct launcher *l, const struct spec *s, const st
     }
     bool given = p->entries[LIMIT_MEMORY] >= 0 || p->entries[LIMIT_PIDS] >= 0;
     if (given ? limits_take(l->limits, s->d, &out->limited, p->entries, why, sizeof why)
-              : limits_make(l->limits, out->number, s->d, &out->limited, p->entries, why, sizeof why)) {
+              : limits_make(l->limits, out->number, s->d, &out->limited, O_WRONLY, p->entries, why,
+                            sizeof why)) {
         blame(out, LIMITS_PLACE, strlen(LIMITS_PLACE), false);
         (void)cannot(out, LAUNCH_NOT_HERE, "%s", why);
         return;
@@ -482,6 +497,8 @@ static void close_files(const struct launcher *l, const struct plan *p)
     for (int i = 0; i < LIMIT_KINDS; i++)
         if (p->entries[i] >= 0)
             close(p->entries[i]);
+    if (p->gate >= 0)
+        close(p->gate);
 }
 
 /* Writes why the task could not start into its stderr, where people look first. */
@@ -500,6 +517,7 @@ void launch_task(struct launcher *l, struct spec *s, const struct task *t, struc
 
     p.in = p.group = -1;
     memcpy(p.entries, t->files + RUN_FIRST_ENTRY, sizeof p.entries);
+    p.gate = t->files[RUN_GATE_PLACE];
     out->limited = (struct limited){0};
     p.out = t->files[0];
     p.err = t->files[1];

@@ -130,12 +130,12 @@ static int set_pids(const char *path, uint32_t n)
     return cgroup_write(path, "pids.max", text);
 }
 
-static int open_entry(const char *path)
+static int open_entry(const char *path, int access)
 {
     char file[CGROUP_PATH_MAX + 16];
 
     snprintf(file, sizeof file, "%s/cgroup.procs", path);
-    return open(file, O_WRONLY | O_CLOEXEC);
+    return open(file, access | O_CLOEXEC);
 }
 
 static int cannot_limit(const struct limits *l, int kind, const char *because, char *why, size_t size)
@@ -152,7 +152,7 @@ static int cannot_limit(const struct limits *l, int kind, const char *because, c
     return HAWK_EUNSUPPORTED;
 }
 
-int limits_make(struct limits *l, uint64_t number, const struct job_desc *d, struct limited *t,
+int limits_make(struct limits *l, uint64_t number, const struct job_desc *d, struct limited *t, int access,
                 int entries[LIMIT_KINDS], char *why, size_t size)
 {
     const bool wanted[LIMIT_KINDS] = {d->mem_bytes > 0, d->pids > 0};
@@ -172,7 +172,7 @@ int limits_make(struct limits *l, uint64_t number, const struct job_desc *d, str
         if (!err)
             err = kind == LIMIT_MEMORY ? set_memory(l, path, d->mem_bytes) : set_pids(path, d->pids);
         if (!err && !shared)
-            err = entries[kind] = open_entry(path);
+            err = entries[kind] = open_entry(path, access);
         if (err >= 0)
             continue;
         err = cannot_limit(l, kind, strerror(errno), why, size);
@@ -299,6 +299,17 @@ static bool take_away(const struct limits *l, const struct limited *t)
 static struct limited any_of(const struct limits *l, uint64_t number)
 {
     return (struct limited){number, {*l->base[LIMIT_MEMORY] != '\0', *l->base[LIMIT_PIDS] != '\0'}};
+}
+
+int limits_enter(const struct limits *l, uint64_t number, pid_t pid)
+{
+    struct limited t = any_of(l, number);
+    char path[CGROUP_PATH_MAX];
+
+    for (int kind = 0; kind < LIMIT_KINDS; kind++)
+        if (path_of(l, &t, kind, path) && cgroup_has(path, "cgroup.procs") && cgroup_enter(path, pid) < 0)
+            return -1;
+    return 0;
 }
 
 void limits_end(struct limits *l, struct limited *t)

@@ -33,10 +33,13 @@ struct limited {
 
 /* Whether the job's tasks are to have a limit. */
 static inline bool limits_wanted(const struct job_desc *d) { return d->mem_bytes > 0 || d->pids > 0; }
-/* Makes the cgroups of a task that is about to start. entries: their cgroup.procs, open, for the caller to close, or
- * -1; a process that writes "0" there is in. HAWK_EUNSUPPORTED, and why: this worker cannot enforce a limit. */
+/* Makes the cgroups of a task that is about to start. entries: their cgroup.procs, open for `access`, for the caller to
+ * close, or -1. O_WRONLY: a process that writes "0" there is in; O_PATH: they say only where the cgroups are.
+ * HAWK_EUNSUPPORTED, and why: this worker cannot enforce a limit. */
 HAWK_MUST_USE int limits_make(struct limits *l, uint64_t number, const struct job_desc *d, struct limited *t,
-                              int entries[LIMIT_KINDS], char *why, size_t size);
+                              int access, int entries[LIMIT_KINDS], char *why, size_t size);
+/* Puts a process into the cgroups of the run of that number. -1 with errno: it is not in all of them. */
+HAWK_MUST_USE int limits_enter(const struct limits *l, uint64_t number, pid_t pid);
 /* The same in a user's runner, whose agent has made them and sent the entries. HAWK_EUNSUPPORTED: it sent none for a
  * limit of the job, or something else. */
 HAWK_MUST_USE int limits_take(struct limits *l, const struct job_desc *d, struct limited *t,

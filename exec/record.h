@@ -50,7 +50,7 @@ enum record_type {
      * RECORD_EXITED). */
     RECORD_HELD,
     /* Comes after those: u32 its process id, u64 incarnation, i64 lease (TIME_NEVER: none), u32 whether it knows
-     * RECORD_CHECK (2: and RECORD_RESIDE; 3: and limits; 4: and those that its agent has made), u32 enum
+     * RECORD_CHECK (2: and RECORD_RESIDE; 3: and limits; 4: and those that its agent has made; 5: and gates), u32 enum
      * exec_freezer (these not from older spawners). */
     RECORD_WELCOME,
     /* added later, in both directions */
@@ -63,7 +63,7 @@ enum record_type {
     RECORD_EVICT,   /* agent -> spawner: u32 pid: end that resident */
 };
 
-#define SPAWNER_KNOWS 4 /* RECORD_WELCOME's word of this version */
+#define SPAWNER_KNOWS 5 /* RECORD_WELCOME's word of this version */
 
 /* Properties of a run that an agent which takes it over must know. */
 enum run_flag {
@@ -79,9 +79,11 @@ enum run_file {
     RUN_STDERR = 1u << 1,
     RUN_MEMORY = 1u << 2, /* the entry of the cgroup that limits its memory, or of version 2 both */
     RUN_PIDS = 1u << 3,   /* the same for its processes */
+    RUN_GATE = 1u << 4,   /* the gate to both (gates.h), if these only say where the cgroups are */
 };
-#define RUN_FILES 4
-#define RUN_FIRST_ENTRY 2 /* the place of RUN_MEMORY among them */
+#define RUN_FILES 5
+#define RUN_FIRST_ENTRY 2 /* the places of RUN_MEMORY and of RUN_GATE among them */
+#define RUN_GATE_PLACE 4
 
 /* A queue of bytes: written at the end, read from `off`. Zeros are an empty queue. */
 struct bytes {

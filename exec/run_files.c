@@ -3,9 +3,14 @@
 
 #include "exec/own_output.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
-_Static_assert(RUN_FILES == RUN_FIRST_ENTRY + LIMIT_KINDS && RUN_MEMORY == 1u << RUN_FIRST_ENTRY,
+_Static_assert(RUN_GATE_PLACE == RUN_FIRST_ENTRY + LIMIT_KINDS && RUN_FILES == RUN_GATE_PLACE + 1 &&
+                   RUN_MEMORY == 1u << RUN_FIRST_ENTRY && RUN_GATE == 1u << RUN_GATE_PLACE,
                "enum run_file");
 
 static void close_all(const int fds[RUN_FILES])
@@ -15,41 +20,63 @@ static void close_all(const int fds[RUN_FILES])
             close(fds[i]);
 }
 
-static void end_limits(struct limits *l, const struct held_run *r)
+static void end_limits(struct gates *g, const struct held_run *r)
 {
-    if (r->files & (RUN_MEMORY | RUN_PIDS))
-        limits_end_run(l, r->run);
+    if (!(r->files & (RUN_MEMORY | RUN_PIDS)))
+        return;
+    gates_close(g, r->run);
+    limits_end_run(&g->limits, r->run);
 }
 
-void run_files_close(struct limits *l, const int fds[RUN_FILES], const struct held_run *r)
+void run_files_close(struct gates *g, const int fds[RUN_FILES], const struct held_run *r)
 {
     close_all(fds);
-    end_limits(l, r);
+    end_limits(g, r);
 }
 
-int run_files_open(const struct exec_config *c, struct limits *l, const struct msg_exec_start *m,
-                   int fds[RUN_FILES], uint32_t *files, char why[EXEC_WHY_MAX])
+/* The task's cgroups, and the gate to them. */
+static int open_limits(struct gates *g, const struct msg_exec_start *m, int fds[RUN_FILES], uint32_t *files,
+                       char why[EXEC_WHY_MAX])
 {
     int *entries = fds + RUN_FIRST_ENTRY;
     struct limited t;
     int err;
 
-    entries[LIMIT_MEMORY] = entries[LIMIT_PIDS] = -1;
-    err = own_output_open(c, m, fds, files, why);
-    if (err || !limits_wanted(m->desc))
+    (void)limits_sweep(&g->limits);
+    err = limits_make(&g->limits, m->run, m->desc, &t, O_PATH, entries, why, EXEC_WHY_MAX);
+    if (err)
         return err;
-    (void)limits_sweep(l);
-    err = limits_make(l, m->run, m->desc, &t, entries, why, EXEC_WHY_MAX);
+    fds[RUN_GATE_PLACE] = gates_open(g, m->run);
+    if (fds[RUN_GATE_PLACE] < 0) {
+        snprintf(why, EXEC_WHY_MAX, "the task cannot be limited: %s", strerror(errno));
+        limits_end(&g->limits, &t);
+        return HAWK_EUNSUPPORTED;
+    }
+    *files |= RUN_GATE;
     for (int kind = 0; kind < LIMIT_KINDS; kind++)
         if (entries[kind] >= 0)
             *files |= RUN_MEMORY << kind;
+    return 0;
+}
+
+int run_files_open(const struct exec_config *c, struct gates *g, const struct msg_exec_start *m,
+                   int fds[RUN_FILES], uint32_t *files, char why[EXEC_WHY_MAX])
+{
+    int err;
+
+    for (int i = RUN_FIRST_ENTRY; i < RUN_FILES; i++)
+        fds[i] = -1;
+    err = own_output_open(c, m, fds, files, why);
+    if (err || !limits_wanted(m->desc))
+        return err;
+    err = open_limits(g, m, fds, files, why);
     if (err)
         close_all(fds);
     return err;
 }
 
-void run_files_ended(const struct exec_config *c, struct limits *l, const struct held_run *r)
+void run_files_ended(const struct exec_config *c, struct gates *g, const struct held_run *r)
 {
     own_output_ended(c, r);
-    end_limits(l, r);
+    end_limits(g, r);
 }

@@ -27,14 +27,14 @@
 
 struct watched {
     struct entry *entry;
-    bool keeper;
+    enum { SOCKET, KEEPER, GATES } what;
 };
 
 struct entry {
     struct list node;
     struct user_runner *u;
-    struct watched socket, keeper; /* of epoll */
-    bool in_epoll;                 /* its socket */
+    struct watched socket, keeper, gates; /* of epoll */
+    bool in_epoll;                        /* its socket */
     uint32_t events;
     bool gone;
     struct list residents; /* struct resident */
@@ -106,12 +106,14 @@ static struct entry *watch_runner(struct runners *rs, struct user_runner *u)
 
     e->u = u;
     list_init(&e->residents);
-    e->socket = (struct watched){e, false};
-    e->keeper = (struct watched){e, true};
+    e->socket = (struct watched){e, SOCKET};
+    e->keeper = (struct watched){e, KEEPER};
+    e->gates = (struct watched){e, GATES};
     e->idle_us = TIME_NEVER;
     list_push_head(&rs->all, &e->node);
     rs->n++;
     watch(rs, user_runner_keeper_fd(u), EPOLLIN, &e->keeper, EPOLL_CTL_ADD);
+    watch(rs, user_runner_gates_fd(u), EPOLLIN, &e->gates, EPOLL_CTL_ADD);
     watch_socket(rs, e);
     return e;
 }
@@ -253,7 +255,11 @@ static void take_event(const struct watched *w, int64_t now_us, exec_event_fn fn
 
     if (e->gone)
         return;
-    if (!w->keeper) {
+    if (w->what == GATES) {
+        user_runner_on_gate(e->u);
+        return;
+    }
+    if (w->what == SOCKET) {
         user_runner_on_ready(e->u, now_us, fn, arg);
         return;
     }

@@ -20,7 +20,7 @@ struct takeover {
     pid_t spawner;
     uint64_t incarnation;
     int64_t lease_us; /* TIME_NEVER: it knows no lease */
-    uint32_t knows;   /* 1: RECORD_CHECK; 2: and RECORD_RESIDE; 3: and limits; 4: and those of its agent */
+    uint32_t knows;   /* 1: RECORD_CHECK; 2: and RECORD_RESIDE; 3: limits; 4: those of its agent; 5: gates */
     enum exec_freezer freezer; /* OFF: it may not know RECORD_PAUSE */
     struct held *v;
     uint32_t n, cap;

@@ -53,7 +53,7 @@ struct command {
 struct user_runner {
     char *user, *dir;
     const struct exec_config *config; /* of all runners */
-    struct limits limits;             /* of its tasks; their cgroups have the keeper's pid in their names */
+    struct gates gates;               /* of its tasks; their cgroups have the keeper's pid in their names */
     enum state state;
     int fd;     /* -1: closed */
     int why_fd; /* what hawk-run-as says that could not start it; -1: it was started by an earlier agent */
@@ -153,7 +153,7 @@ void user_runner_free(struct user_runner *u)
     sent_free(&u->sent);
     takeover_forget(&u->taken);
     held_runs_close(&u->held);
-    limits_free(&u->limits);
+    gates_free(&u->gates);
     keeper_forget(&u->keeper);
     if (u->why_fd >= 0)
         close(u->why_fd);
@@ -248,6 +248,7 @@ static struct user_runner *make(const struct exec_config *c, const char *user)
     u->taken.lease_us = TIME_NEVER;
     u->lease_us = u->due_us = u->answer_us = TIME_NEVER;
     u->knows = SPAWNER_KNOWS;
+    gates_init(&u->gates);
     u->in.record_max = u->taken.in.record_max = RECORD_BYTES_MAX;
     sent_init(&u->sent);
     u->sent.to_user = true;
@@ -279,7 +280,7 @@ struct user_runner *user_runner_start(const struct exec_config *c, const char *h
         user_runner_free(u);
         return NULL;
     }
-    u->limits.owner = u->keeper.pid;
+    u->gates.limits.owner = u->keeper.pid;
     takeover_hello(&u->out, c, true);
     u->state = GREETED;
     u->answer_us = now_us + START_US;
@@ -296,7 +297,7 @@ struct user_runner *user_runner_find(const struct exec_config *c, const char *us
         user_runner_free(u);
         return NULL;
     }
-    u->limits.owner = u->keeper.pid;
+    u->gates.limits.owner = u->keeper.pid;
     u->fd = open_held(u) ? -1 : spawner_socket_connect(u->dir);
     u->state = GREETED;
     if (u->fd < 0) {
@@ -415,14 +416,12 @@ int user_runner_run(struct user_runner *u, int64_t now_us, const struct msg_exec
 
     if (u->state >= LEAVING)
         return HAWK_EUNAVAILABLE;
-    if (limits_wanted(m->desc) && u->knows < 4) {
+    if (limits_wanted(m->desc) && u->knows < 5) {
         snprintf(why, EXEC_WHY_MAX,
-                 "this worker cannot limit tasks (--mem, --pids) until the runner of user %s, which "
-                 "is of an older version, has gone",
-                 u->user);
+                 "the runner of user %s here, of an older version, limits no task until it ends", u->user);
         return HAWK_EUNSUPPORTED;
     }
-    err = run_files_open(u->config, &u->limits, m, fds, &files, why);
+    err = run_files_open(u->config, &u->gates, m, fds, &files, why);
     if (err)
         return err;
     r = held_run_of(m, files);
@@ -436,7 +435,7 @@ int user_runner_run(struct user_runner *u, int64_t now_us, const struct msg_exec
         if (fds[i] >= 0 && !err)
             bytes_add_fd(&u->out, fds[i]);
     if (err) {
-        run_files_close(&u->limits, fds, &r);
+        run_files_close(&u->gates, fds, &r);
         return err;
     }
     c = add_command(u, &r);
@@ -567,7 +566,7 @@ static int on_exited(struct user_runner *u, struct record *r, exec_event_fn fn, 
     x->outcome = (uint8_t)outcome;
     x->result = utf8_tame_blob(x->result, TEXT_MAX);
     blame_user(u, x);
-    run_files_ended(u->config, &u->limits, &c->held);
+    run_files_ended(u->config, &u->gates, &c->held);
     forget_command(u, c);
     fn(arg, &m);
     msg_drop(&m);
@@ -642,6 +641,8 @@ void user_runner_on_ready(struct user_runner *u, int64_t now_us, exec_event_fn f
         user_runner_end(u, now_us);
 }
 
+void user_runner_on_gate(struct user_runner *u) { gates_on_ready(&u->gates, u->user); }
+
 /* ---- Time ---- */
 
 static const char *overdue(struct command *c, int64_t lease_us, int64_t now_us)
@@ -690,6 +691,7 @@ int64_t user_runner_next_timeout(const struct user_runner *u)
 
 const char *user_runner_name(const struct user_runner *u) { return u->user; }
 int user_runner_fd(const struct user_runner *u) { return u->fd; }
+int user_runner_gates_fd(const struct user_runner *u) { return u->gates.epoll; }
 int user_runner_keeper_fd(const struct user_runner *u) { return u->keeper.fd; }
 bool user_runner_wants_write(const struct user_runner *u) { return u->fd >= 0 && bytes_pending(&u->out) > 0; }
 bool user_runner_idle(const struct user_runner *u) { return !u->commands && held_runs_count(&u->held) == 0; }

@@ -28,13 +28,17 @@ void user_runner_held(struct user_runner *u, exec_held_fn fn, void *arg, bool fo
 void user_runner_free(struct user_runner *u);
 
 const char *user_runner_name(const struct user_runner *u);
-/* To be watched for reading: the socket (also for writing, while it wants that; -1: closed), and the keeper's pidfd. */
+/* To be watched for reading: the socket (also for writing while it wants that; -1: closed), the keeper's pidfd, the
+ * gates. */
 int user_runner_fd(const struct user_runner *u);
 int user_runner_keeper_fd(const struct user_runner *u);
+int user_runner_gates_fd(const struct user_runner *u);
 bool user_runner_wants_write(const struct user_runner *u);
 void user_runner_flush(struct user_runner *u, int64_t now_us);
 /* The socket is ready. */
 void user_runner_on_ready(struct user_runner *u, int64_t now_us, exec_event_fn fn, void *arg);
+/* A task asks to be limited. */
+void user_runner_on_gate(struct user_runner *u);
 /* The keeper has ended, and so all that the runner started. Reports what it still had. Free it then. */
 void user_runner_gone(struct user_runner *u, exec_event_fn fn, void *arg);
 

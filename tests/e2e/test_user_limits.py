@@ -3,13 +3,31 @@
 import glob
 import os
 import signal
+import subprocess
 import sys
 
-from hawktest import GREEDY, alive, can_limit, run_tests, wait_for
+from hawktest import GREEDY, alive, can_limit, dropped, run_tests, wait_for
 from runastest import ANN, BOB, enter_machine
 from runnerstest import RunAsCluster
 
 MACHINE = enter_machine()
+# What a user can do who has taken his runner's descriptors, before it got them: move another's process with them.
+THIEF = """
+import ctypes, os, socket, sys
+runner, victim = map(int, sys.argv[1:])
+taken = ctypes.CDLL(None, use_errno=True).syscall(438, os.pidfd_open(runner), 3, 0)  # pidfd_getfd
+assert taken >= 0, os.strerror(ctypes.get_errno())
+fds = []
+while len(fds) < 2:
+    fds += socket.recv_fds(socket.socket(fileno=os.dup(taken)), 1 << 16, 16)[1]
+for fd in fds:
+    for how in (lambda: fd, lambda: os.open(f"/proc/self/fd/{fd}", os.O_WRONLY)):
+        try:
+            os.write(how(), str(victim).encode())
+        except OSError:
+            pass
+print(len(fds))
+"""
 
 
 def roots_cluster(**more):
@@ -75,6 +93,26 @@ def test_limits_outlive_the_agent_and_end_with_the_runner():
         pid = int(c.cat(BOB, of_bob).split()[0])
         os.kill(c.runner(BOB), signal.SIGKILL)
         wait_for("what bob ran to end", lambda: not alive(pid) and cgroups(keepers[1]) == [])
+
+
+def test_no_user_gets_what_would_move_anothers_process():
+    if not can_limit():
+        return
+    with roots_cluster(slots=3) as c:
+        of_bob = c.up(BOB, "--", "sh", "-c", "echo $$; echo up; exec sleep 1000")
+        victim = int(c.cat(BOB, of_bob).split()[0])
+        c.up(ANN, "--", "sh", "-c", "echo up; exec sleep 1000")
+        runner = c.runner(ANN)
+        os.kill(runner, signal.SIGSTOP)
+        c.submit_as(ANN, "--mem", "50M", "--pids", "20", "--", "true")
+        wait_for("its cgroups to be made", lambda: cgroups(keeper_of(c, ANN)))
+        thief = subprocess.run([*dropped(ANN), sys.executable, "-c", THIEF, str(runner), str(victim)], stdout=subprocess.PIPE, check=True, text=True)
+        assert int(thief.stdout) >= 2, thief
+        with open(f"/proc/{victim}/cgroup", encoding="ascii") as f:
+            assert "hawk-task-" not in f.read()
+        os.kill(runner, signal.SIGKILL)
+        wait_for("what ann ran to end", lambda: not alive(runner))
+        assert c.task(BOB, of_bob)["state"] == "running" and alive(victim)
 
 
 def test_a_worker_that_cannot_limit_them_says_so():

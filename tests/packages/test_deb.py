@@ -52,8 +52,12 @@ class Copy:
 
     def run(self, *args, check=True, **env):
         return run("chroot", self.at, "env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                   "DEBIAN_FRONTEND=noninteractive", "HAWK_DIST=127.0.0.1:7071", *[f"{k}={v}" for k, v in env.items()],
+                   "DEBIAN_FRONTEND=noninteractive", *[f"{k}={v}" for k, v in env.items()],
                    *args, check=check)
+
+    def as_user(self, *args):
+        """As a user of the machine that nothing knows of."""
+        return self.run("setpriv", "--reuid=ann", "--regid=ann", "--init-groups", "env", "HOME=/home/ann", *args)
 
     def has(self, path):
         return os.path.lexists(self.at + path)
@@ -81,7 +85,7 @@ def check_installed(c):
 
 
 def task_pid(c):
-    return c.run("pgrep", "-u", "hawk", "-x", "sleep", check=False).stdout.split()
+    return c.run("pgrep", "-u", "ann", "-x", "sleep", check=False).stdout.split()
 
 
 def check_upgrade(c, package):
@@ -89,8 +93,10 @@ def check_upgrade(c, package):
     wait_for("the cluster", lambda: c.run("hawk", "nodes", check=False).stdout.count(" up ") == 3, BOUND)
     with open(f"{c.at}/etc/hawk/hawk.yaml", "a", encoding="utf-8") as f:
         f.write("# ours\n")
-    long = c.run("hawk", "submit", "--class", "long", "--cwd", "/tmp", "--", "sleep", "20").stdout.strip()
-    c.run("hawk", "submit", "--wait", "--cwd", "/tmp", "--", "true")
+    c.run("useradd", "-m", "ann")
+    long = c.as_user("hawk", "submit", "--class", "long", "--cwd", "/tmp", "--", "sleep", "20").stdout.strip()
+    job = c.as_user("hawk", "submit", "--wait", "--cwd", "/tmp", "--", "id", "-un").stdout.strip()
+    assert c.as_user("hawk", "cat", job).stdout == "ann\n", "tasks run as who submits them"
     before = wait_for("its process", lambda: task_pid(c), BOUND)
     c.install(package)
     assert "--signal=USR2 hawk-worker" in c.read("/run/fake/log")
@@ -98,16 +104,16 @@ def check_upgrade(c, package):
     assert c.run("dpkg-query", "-W", "-f", "${Version}", "hawk").stdout == NEW
     assert c.read("/etc/hawk/hawk.yaml").endswith("# ours\n")
     wait_for("the cluster", lambda: c.run("hawk", "nodes", check=False).stdout.count(" up ") == 3, BOUND)
-    assert c.run("hawk", "submit", "--wait", "--cwd", "/tmp", "--", "true").stdout == "1.3\n", "job numbers go on"
-    c.run("hawk", "wait", long)
-    assert '"attempt": 1' in c.run("hawk", "job", "-o", "json", long).stdout
+    assert c.as_user("hawk", "submit", "--wait", "--cwd", "/tmp", "--", "true").stdout == "1.3\n", "job numbers go on"
+    c.as_user("hawk", "wait", long)
+    assert '"attempt": 1' in c.as_user("hawk", "job", "-o", "json", long).stdout
 
 
 def check_python(c, package):
     """A call from Python, in a directory where nothing of ours lies."""
     c.install(package)
     program = "import hawk, os\nwith hawk.Executor() as ex: print(ex.submit(pow, 2, 10).result())"
-    r = c.run("sh", "-c", "cd /tmp && exec /usr/bin/python3 -c \"$0\"", program)
+    r = c.as_user("sh", "-c", "cd /tmp && exec /usr/bin/python3 -c \"$0\"", program)
     assert r.stdout == "1024\n", r
     assert c.has("/usr/lib/python3/dist-packages/hawk/hawk.proto")
     c.run("dpkg", "-r", "python3-hawk")

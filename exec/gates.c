@@ -1,0 +1,128 @@
+/* Gates to the cgroups of users' tasks: see gates.h. */
+#include "exec/gates.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <uthash.h>
+
+#define EVENTS 16
+
+struct gate {
+    UT_hash_handle hh;
+    uint32_t run;
+    int fd;
+};
+
+static struct gate *find_gate(const struct gates *g, uint32_t run)
+{
+    struct gate *gate;
+
+    HASH_FIND(hh, g->open, &run, sizeof run, gate);
+    return gate;
+}
+
+static void close_gate(struct gates *g, struct gate *gate)
+{
+    HASH_DEL(g->open, gate); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
+    close(gate->fd);
+    free(gate);
+}
+
+void gates_init(struct gates *g) { *g = (struct gates){.epoll = epoll_create1(EPOLL_CLOEXEC)}; }
+
+int gates_open(struct gates *g, uint32_t run)
+{
+    struct epoll_event ev = {.events = EPOLLIN, .data.u32 = run};
+    int ends[2], yes = 1;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return -1;
+    if (setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) < 0 ||
+        epoll_ctl(g->epoll, EPOLL_CTL_ADD, ends[0], &ev) < 0) {
+        int err = errno;
+
+        close(ends[0]);
+        close(ends[1]);
+        errno = err;
+        return -1;
+    }
+    struct gate *gate = xcalloc(1, sizeof *gate);
+
+    gate->run = run;
+    gate->fd = ends[0];
+    HASH_ADD(hh, g->open, run, sizeof gate->run, gate);
+    return ends[1];
+}
+
+void gates_close(struct gates *g, uint32_t run)
+{
+    struct gate *gate = find_gate(g, run);
+
+    if (gate)
+        close_gate(g, gate);
+}
+
+/* The process that asks, in the kernel's words; false: none does. */
+static bool who_asks(int fd, struct ucred *asks)
+{
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(struct ucred))];
+    } control;
+    char byte;
+    struct iovec iov = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr m = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *c = n == 1 ? CMSG_FIRSTHDR(&m) : NULL;
+
+    if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS)
+        return false;
+    memcpy(asks, CMSG_DATA(c), sizeof *asks);
+    return asks->pid > 0;
+}
+
+void gates_on_ready(struct gates *g, const char *user)
+{
+    struct epoll_event events[EVENTS];
+    int n = epoll_wait(g->epoll, events, EVENTS, 0);
+
+    for (int i = 0; i < n; i++) {
+        struct gate *gate = find_gate(g, events[i].data.u32);
+        const struct passwd *pw = getpwnam(user);
+        struct ucred asks;
+
+        if (!gate)
+            continue;
+        if (who_asks(gate->fd, &asks)) {
+            if (!pw || asks.uid != pw->pw_uid)
+                log_warn("a process of uid %u asks to be limited as a task of user %s: refused",
+                         (unsigned)asks.uid, user);
+            else if (limits_enter(&g->limits, gate->run, asks.pid) == 0)
+                (void)!send(gate->fd, "1", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+            else
+                log_warn("a task of user %s cannot be limited: %s", user, strerror(errno));
+        }
+        close_gate(g, gate);
+    }
+}
+
+void gates_free(struct gates *g)
+{
+    struct gate *gate, *next;
+
+    HASH_ITER(hh, g->open, gate, next)
+        close_gate(g, gate);
+    if (g->epoll >= 0)
+        close(g->epoll);
+    limits_free(&g->limits);
+    g->epoll = -1;
+}

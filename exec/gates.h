@@ -1,0 +1,32 @@
+/* In the agent: how a limited task of a user's runner gets into its cgroups.
+ *
+ * Whoever has an entry open (cgroup.procs) can write any process's pid there, so no user may have one. A task asks the
+ * agent instead, through a socket of its own, its gate: it sends one byte, and goes on when one comes back. The kernel
+ * says which process has sent it, and whose it is. */
+#ifndef HAWK_EXEC_GATES_H
+#define HAWK_EXEC_GATES_H
+
+#include "exec/limits.h"
+
+struct gate;
+
+/* One runner's. */
+struct gates {
+    struct limits limits; /* of its tasks */
+    int epoll;            /* readable when a task asks */
+    struct gate *open;
+};
+
+/* Where it cannot be made, no gate can be opened. */
+void gates_init(struct gates *g);
+/* Returns the task's end of a gate to the cgroups of that run, for the caller to close. -1 with errno: there is
+ * none. */
+HAWK_MUST_USE int gates_open(struct gates *g, uint32_t run);
+/* Closes it, if the task has not gone through. */
+void gates_close(struct gates *g, uint32_t run);
+/* Lets in who asks, if it is a process of that user. */
+void gates_on_ready(struct gates *g, const char *user);
+/* Closes all gates, and frees g's limits. */
+void gates_free(struct gates *g);
+
+#endif
