@@ -20,9 +20,12 @@
 #include "store/leader.h"
 
 #include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Missing heartbeats show a silent node long before its pings do. Pings at the usual rate would cost as much as the
  * heartbeats. If late pings broke the streams of a whole cluster, all nodes would come back at once. */
@@ -494,6 +497,19 @@ static void election_changed(void *arg)
 
 /* ---- The process ---- */
 
+/* Central needs the node root alone. */
+static void warn_of_user_root(const char *ca)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof path, "%s/users/root.key", ca);
+    if (*ca && access(path, R_OK) == 0)
+        log_warn(
+            "central.ca: whoever breaks into this process can make users, since it may read %s: keep users/ "
+            "where users are administered",
+            path);
+}
+
 static int central_daemon_start(struct central_daemon *d)
 {
     struct process *p = &d->process;
@@ -519,6 +535,7 @@ static int central_daemon_start(struct central_daemon *d)
     d->denial = denial_new(p, c->central.state_dir, c->central.ca, push_denied, d);
     if (p->root && p->tls)
         tls_take_guests(p->tls);
+    warn_of_user_root(c->central.ca);
     if (alone) {
         err = begin_reign(d, &d->seen);
     } else {

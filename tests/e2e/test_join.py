@@ -59,6 +59,7 @@ def test_nodes_join_by_invitation_and_come_back_without():
         d = c.node("dist", "--join", c.invite("dist", "d1"))
         c.wait_nodes(1)
         assert c.names() == ["central", "d1", "node7"], c.names()
+        assert f"since it may read {c.ca.dir}/users/root.key" in c.central.text()
         assert c.hawk("submit", "--wait", "--", "true").returncode == 0
         kept = f"{c.dir}/worker/node7/tls"
         for name in ("node.key", "node.crt", "roots.crt"):
