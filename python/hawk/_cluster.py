@@ -1,5 +1,7 @@
 """Finds a cluster as the `hawk` command does, and calls its API: contacts, token, TLS, unix sockets."""
 import os
+import socket
+import struct
 import threading
 import time
 
@@ -28,6 +30,18 @@ def up_address():
     """Where this user's `hawk up` listens."""
     directory = os.environ.get("XDG_RUNTIME_DIR")
     return f"unix:{directory}/hawk/up.sock" if directory else f"unix:/tmp/hawk-{os.getuid()}/up.sock"
+
+
+def answers(address):
+    """Whether root or this user listens at unix:PATH: anybody may have put a socket below /tmp."""
+    with socket.socket(socket.AF_UNIX) as s:
+        try:
+            s.connect(address[len("unix:"):])
+        except OSError:
+            return False
+        credentials = struct.Struct("3I")
+        _, uid, _ = credentials.unpack(s.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size))
+        return uid in (0, os.geteuid())
 
 
 def login_directory():
@@ -62,10 +76,8 @@ class Cluster:
                 where = os.environ["HAWK_LOGIN"]
                 raise HawkError(f"no cluster found: HAWK_LOGIN names {where}, where no credential is")
             listed = self._login_dists()
-        self.local = not listed
-        listed = listed or up_address()
-        if self.local and not os.path.exists(listed[len("unix:"):]):
-            listed, self.local = self._login_dists(), False
+        self.local = not listed and answers(up_address())
+        listed = listed or (up_address() if self.local else self._login_dists())
         self.contacts = listed.replace(",", " ").split()
         if not self.contacts:
             raise HawkError("no cluster found: start one with `hawk up`, or name a dist with HAWK_DIST")
