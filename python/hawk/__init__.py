@@ -6,8 +6,7 @@
     hawk.run(["gzip", "-9", "{}"], inputs=paths)    # commands: waits, raises JobFailed
     job = hawk.submit(["./train"], klass="long")    # goes on without this program
 
-The cluster is the one that `hawk submit` would use: HAWK_DIST, else this user's `hawk up`; HAWK_TOKEN_FILE and
-HAWK_TLS_* are credentials.
+Cluster and credentials are those that `hawk submit` would use.
 """
 import importlib
 

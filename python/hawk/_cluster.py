@@ -18,6 +18,7 @@ ELSEWHERE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grp
 EXPORTED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "HAWK_DIST", "HAWK_LOGIN",
             "VIRTUAL_ENV")
 EXPORTED_PREFIXES = ("LC_", "HAWK_TLS_", "PYTHON")
+SYSTEM_SOCKET = "unix:/run/hawk/dist.sock"  # where a dist that the system has started listens
 OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1), ("grpc.enable_http_proxy", 0),
            ("grpc.use_local_subchannel_pool", 1)]
 
@@ -32,8 +33,18 @@ def up_address():
     return f"unix:{directory}/hawk/up.sock" if directory else f"unix:/tmp/hawk-{os.getuid()}/up.sock"
 
 
-def answers(address):
-    """Whether root or this user listens at unix:PATH: anybody may have put a socket below /tmp."""
+def own_dist_address():
+    """Where a dist that this user has started listens: in its default state_dir."""
+    if os.geteuid() == 0:
+        return "unix:/var/lib/hawk/dist/dist.sock"
+    state = os.environ.get("XDG_STATE_HOME", "")
+    if not state.startswith("/"):
+        state = os.environ.get("HOME", "") + "/.local/state"
+    return f"unix:{state}/hawk/dist/dist.sock"
+
+
+def answers(address, anybody=False):
+    """Whether root or this user listens at unix:PATH: others may have put a socket below /tmp. anybody: or they."""
     with socket.socket(socket.AF_UNIX) as s:
         try:
             s.connect(address[len("unix:"):])
@@ -41,7 +52,15 @@ def answers(address):
             return False
         credentials = struct.Struct("3I")
         _, uid, _ = credentials.unpack(s.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size))
-        return uid in (0, os.geteuid())
+        return anybody or uid in (0, os.geteuid())
+
+
+def dist_address():
+    """The unix socket of a dist on this machine; "": none answers."""
+    own = own_dist_address()
+    if answers(own):
+        return own
+    return SYSTEM_SOCKET if answers(SYSTEM_SOCKET, anybody=True) else ""
 
 
 def login_directory():
@@ -77,7 +96,7 @@ class Cluster:
                 raise HawkError(f"no cluster found: HAWK_LOGIN names {where}, where no credential is")
             listed = self._login_dists()
         self.local = not listed and answers(up_address())
-        listed = listed or (up_address() if self.local else self._login_dists())
+        listed = listed or (up_address() if self.local else dist_address() or self._login_dists())
         self.contacts = listed.replace(",", " ").split()
         if not self.contacts:
             raise HawkError("no cluster found: start one with `hawk up`, or name a dist with HAWK_DIST")

@@ -1,14 +1,16 @@
 """The Python package hawk as a client: which cluster it finds, as whom it submits, and what its users hear in trouble."""
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 
 import pythontest as p
-from hawktest import dropped, run_tests
-from userstest import BOB, others_exist
+from hawktest import BOUND, HAWK, Daemon, dropped, run_tests
+from userstest import ANN, BOB, others_exist
 
 import hawk
+from hawk import _cluster
 
 LISTENER = """import os, socket, sys
 s = socket.socket(socket.AF_UNIX)
@@ -39,9 +41,51 @@ def test_a_socket_that_another_user_has_put_there_is_nobodys():
                 raise AssertionError("a job for whoever listens there")
             except hawk.HawkError as e:
                 assert "no cluster found" in str(e), e
+                assert _cluster.answers(f"unix:{d}/hawk/up.sock", anybody=True)  # as where the system's dist listens
             finally:
                 listener.kill()
             assert listener.stdout.read() == "", "something was sent"
+
+
+FOUND = """import sys, hawk
+print(hawk.run(["true"]).state)
+from hawk import _cluster
+print(hawk.Executor()._cluster.contacts[0] == _cluster.own_dist_address())
+_cluster.own_dist_address, _cluster.SYSTEM_SOCKET = _cluster.up_address, sys.argv[1]
+print(hawk.run(["true"]).state, hawk.Executor()._cluster.contacts[0] == sys.argv[1])
+"""
+
+
+def test_the_socket_of_a_dist_on_this_machine_is_found():
+    """As `hawk` finds it (test_users.py), past a `hawk up` that was killed."""
+    with tempfile.TemporaryDirectory() as d:
+        env = {k: v for k, v in os.environ.items() if not k.startswith("HAWK_")}
+        env = {**env, "HOME": d, "XDG_STATE_HOME": f"{d}/state", "XDG_RUNTIME_DIR": d, "HAWK_LOGIN": "none",
+               "PYTHONPATH": p.PACKAGE}
+        os.mkdir(f"{d}/hawk")
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(f"{d}/hawk/up.sock")
+        uid = ANN if os.geteuid() == 0 else None
+        if uid:  # root's own is in /var/lib
+            os.chmod(os.path.dirname(d), 0o711)
+            for path in (d, f"{d}/hawk", f"{d}/hawk/up.sock"):
+                os.chown(path, uid, uid)
+        daemons = []
+
+        def start(*args):
+            daemons.append(Daemon(argv=[*dropped(uid), HAWK, *args], env=env))
+            return daemons[-1].ready()
+
+        try:
+            central = start("central", "--listen", f"unix:{d}/c")
+            start("worker", "--listen", f"unix:{d}/w", "--central", central, "--slots", "1", "--agent-grace", "2s")
+            start("dist", "--listen", f"unix:{d}/d", "--central", central)
+            r = subprocess.run([*dropped(uid), "/usr/bin/python3", "-c", FOUND, f"unix:{d}/d"], capture_output=True, text=True,
+                               timeout=BOUND, env=env, cwd="/")
+            assert (r.stdout, r.returncode) == ("done\nTrue\ndone True\n", 0), r
+        finally:
+            for daemon in reversed(daemons):
+                daemon.stop()
 
 
 run_tests(sys.modules[__name__])
