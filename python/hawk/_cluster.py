@@ -1,5 +1,6 @@
 """Finds a cluster as the `hawk` command does, and calls its API: contacts, token, TLS, unix sockets."""
 import os
+import pwd
 import socket
 import struct
 import threading
@@ -76,6 +77,14 @@ def login_is_named():
     return os.environ.get("HAWK_LOGIN", "") not in ("", "none")
 
 
+def user_name():
+    """Whose jobs this process's are, where callers are not known."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
 def read_file(path, what):
     try:
         with open(path, "rb") as f:
@@ -102,6 +111,7 @@ class Cluster:
             raise HawkError("no cluster found: start one with `hawk up`, or name a dist with HAWK_DIST")
         self.token = self._find_token(token_file)
         self.metadata = (("authorization", f"Bearer {self.token}"),) if self.token else None
+        self.user = user_name()
         self.signer = None
         self.tls = self._find_tls()
         self.channels = {}

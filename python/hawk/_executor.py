@@ -314,7 +314,7 @@ class Executor(concurrent.futures.Executor):
     def _submit(self, calls):
         spec = pb.JobSpec(name=calls[0].name, tasks=len(calls), kind=pb.PAYLOAD_APP, app=self._app, each_arg=True,
                           task_args=[call.packet for call in calls], retries=self._retries, tag=self._tag,
-                          estimate_us=self._estimate_us, ancestors=ancestors())
+                          estimate_us=self._estimate_us, ancestors=ancestors(), user=self._cluster.user)
         left = dict(enumerate(calls))
 
         def on_task(job, task):
@@ -420,7 +420,7 @@ class Executor(concurrent.futures.Executor):
         spec = pb.JobSpec(name="python", tasks=number, kind=pb.PAYLOAD_COMMAND,
                           argv=[bytes_of(self._python), b"-c", BOOT.encode()],
                           env=self._cluster.environment(more), cwd=os.getcwdb(), umask=umask(), tag=pb.TAG_SHORT,
-                          retries=2, ancestors=ancestors())
+                          retries=2, ancestors=ancestors(), user=self._cluster.user)
         failed = []
 
         def on_task(job, task):
@@ -490,7 +490,8 @@ class Executor(concurrent.futures.Executor):
             over = threading.Event()
             job = self._session.submit(
                 pb.JobSpec(name="python", tasks=number, kind=pb.PAYLOAD_APP, app=self._app, each_arg=True,
-                           task_args=[packet] * number, tag=pb.TAG_SHORT, ancestors=ancestors()),
+                           task_args=[packet] * number, tag=pb.TAG_SHORT, ancestors=ancestors(),
+                           user=self._cluster.user),
                 lambda job, task: None, lambda job, error: over.set())
             over.wait(1.0)
             self._session.cancel(job)

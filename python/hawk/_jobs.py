@@ -180,7 +180,7 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
         cwd=os.path.abspath(bytes_of(cwd or os.getcwdb())), stdout=bytes_of(stdout or b""),
         stderr=bytes_of(stderr or b""), stdin=stdin or b"", tag=TAGS[klass],
         estimate_us=int((estimate or 0) * 1e6), time_limit_us=int((time_limit or 0) * 1e6), retries=lost_retries,
-        failure_retries=retries, umask=umask(), ancestors=ancestors(), task_args=inputs or [],
+        failure_retries=retries, umask=umask(), ancestors=ancestors(), user=cluster.user, task_args=inputs or [],
         each_arg=inputs is not None, mem_bytes=mem or 0, pids=pids or 0)
     cluster.sign([spec])
     key = int.from_bytes(os.urandom(8), "little") or 1

@@ -1,5 +1,6 @@
 """The Python package hawk as a client: which cluster it finds, as whom it submits, and what its users hear in trouble."""
 import os
+import pwd
 import socket
 import subprocess
 import sys
@@ -86,6 +87,19 @@ def test_the_socket_of_a_dist_on_this_machine_is_found():
         finally:
             for daemon in reversed(daemons):
                 daemon.stop()
+
+
+def test_jobs_are_their_users():
+    """Where callers are not known, the client says whose a job is."""
+    me = pwd.getpwuid(os.getuid()).pw_name
+    with p.cluster(workers=1) as c:
+        job = hawk.run(["true"])
+        c.hawk("wait", "last")
+        with hawk.Executor() as ex:
+            assert ex.submit(p.square, 3).result(BOUND) == 9
+        jobs = c.json("jobs", "--all")["jobs"]
+        assert {(j["name"], j["user"]) for j in jobs} == {(name, me) for name in ("true", "square", "python")}, jobs
+        assert job.id in [j["job"] for j in c.json("jobs", "--all", "--mine")["jobs"]]
 
 
 run_tests(sys.modules[__name__])
