@@ -16,6 +16,7 @@ FINAL = ("done", "failed", "cancelled")
 KILLED = (pb.OUTCOME_SIGNALED, pb.OUTCOME_OUT_OF_MEMORY, pb.OUTCOME_TIME_LIMIT)
 TASK_STATES = {number: name[len("TASK_"):].lower() for name, number in pb.TaskState.items()}
 TAGS = {None: pb.TAG_AUTO, "short": pb.TAG_SHORT, "long": pb.TAG_LONG}
+NAME_MAX = 255  # bytes
 PAGE = 10000
 SHOWN = 20  # failed tasks that an error names
 GONE_SECONDS = 30.0
@@ -144,14 +145,20 @@ class Job:
         return f"<Job {self.id}>"
 
 
+def name_of(command):
+    """As `hawk submit` names a job: its command line, which then has a history of its own."""
+    line = b" ".join([os.path.basename(command[0]), *command[1:]])[:NAME_MAX]
+    return "".join(chr(byte) if 32 <= byte < 127 else "?" for byte in line)
+
+
 def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, stdout=None, stderr=None, stdin=None,
            klass=None, estimate=None, time_limit=None, retries=0, lost_retries=2, mem=None, pids=None, dist=None,
            token_file=None):
     """Submits a command as a job, which goes on without this program, as `hawk submit` does. Returns a Job.
 
     command: a list of words; they, paths and variables are str or bytes. inputs: a task for each of these, which
-    replaces {} in the command or is its last word. count: so many tasks, numbered by HAWK_TASK_INDEX. env: more
-    variables. stdout, stderr: files, with places as in `hawk submit --stdout`. klass: "short" or "long". estimate,
+    replaces {} in the command or is its last word. count: so many tasks, numbered by HAWK_TASK_INDEX. name: whose
+    history the job shares; without it the command line. env: more variables. stdout, stderr: files, with places as in `hawk submit --stdout`. klass: "short" or "long". estimate,
     time_limit: seconds of one task. retries: of a task that failed; lost_retries: of one whose worker died.
     mem: bytes that a task may use; pids: processes that it may have.
     """
@@ -173,10 +180,9 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
     tasks = len(inputs) if inputs is not None else count or 1
     if tasks == 0:
         raise ValueError("inputs is empty: a job has at least one task")
-    program = os.path.basename(bytes_of(command[0])).decode(errors="replace")
+    argv = [bytes_of(word) for word in command]
     spec = pb.JobSpec(
-        name=name or program, tasks=tasks, kind=pb.PAYLOAD_COMMAND, detached=True,
-        argv=[bytes_of(word) for word in command], env=cluster.environment(env),
+        name=name or name_of(argv), tasks=tasks, kind=pb.PAYLOAD_COMMAND, detached=True, argv=argv, env=cluster.environment(env),
         cwd=os.path.abspath(bytes_of(cwd or os.getcwdb())), stdout=bytes_of(stdout or b""),
         stderr=bytes_of(stderr or b""), stdin=stdin or b"", tag=TAGS[klass],
         estimate_us=int((estimate or 0) * 1e6), time_limit_us=int((time_limit or 0) * 1e6), retries=lost_retries,

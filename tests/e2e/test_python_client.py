@@ -102,4 +102,14 @@ def test_jobs_are_their_users():
         assert job.id in [j["job"] for j in c.json("jobs", "--all", "--mine")["jobs"]]
 
 
+def test_a_job_is_named_after_its_command_line():
+    """As by `hawk submit`: both share the history of one command line, and of no other."""
+    with p.cluster(workers=1) as c:
+        for command in (["/bin/echo", "/a/b", "x y"], ["echo", os.fsdecode(b"caf\xe9\n~")], ["echo", "é" * 300], ["true"]):
+            by_hawk, by_python = c.hawk("submit", "--", *command).stdout.strip(), hawk.submit(command).id
+            names = [c.job(job)["name"] for job in (by_hawk, by_python)]
+            assert names[0] == names[1], names
+        assert names == ["true"] * 2
+
+
 run_tests(sys.modules[__name__])
