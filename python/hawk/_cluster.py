@@ -218,15 +218,19 @@ class Cluster:
                 return node.address
         return self.contacts[0]
 
-    def call_owner(self, job, method, request, reply):
-        """Asks whoever has the job: its first dist, else any other."""
-        error = None
-        for address in dict.fromkeys([self.dist_of(job), *self.contacts]):
+    def call_owner(self, job, method, request, reply, timeout=TIMEOUT):
+        """Asks the first dist of the job, then all others: the job may have moved. HawkError: what the first one said,
+        or one that has the job. timeout: of one dist."""
+        first = None
+        for address in dict.fromkeys([self.dist_of(job, timeout), *self.contacts]):
             try:
-                return self.call_at(address, method, request, reply)
+                return self.call_at(address, method, request, reply, timeout)
             except grpc.RpcError as e:
                 error = HawkError(f"job {job}: {e.details()}")
-        raise error
+                if e.code() not in (grpc.StatusCode.NOT_FOUND, *ELSEWHERE):
+                    raise error from None
+                first = first or error
+        raise first
 
     def output(self, job, task, worker, stderr=False):
         """What a task wrote, from the worker that keeps it."""

@@ -8,7 +8,7 @@ import tempfile
 
 import pythontest as p
 from hawktest import BOUND, HAWK, Daemon, dropped, run_tests
-from userstest import ANN, BOB, others_exist
+from userstest import ANN, BOB, KnownCluster, address_as, others_exist
 
 import hawk
 from hawk import _cluster
@@ -110,6 +110,32 @@ def test_a_job_is_named_after_its_command_line():
             names = [c.job(job)["name"] for job in (by_hawk, by_python)]
             assert names[0] == names[1], names
         assert names == ["true"] * 2
+
+
+def refused(call):
+    """What its HawkError says."""
+    try:
+        return f"no error: {call()}"
+    except hawk.HawkError as e:
+        return str(e)
+
+
+def test_the_error_of_the_dist_that_has_the_job_is_told():
+    with p.cluster(KnownCluster, workers=1, dists=2) as c:
+        with p.environment(HAWK_DIST=c.dist_addrs[1]):
+            job = hawk.submit(["true"])
+        job.wait(BOUND)
+        job = hawk.Job(_cluster.Cluster(), job.id)
+        assert "it never was" in refused(hawk.Job(job._cluster, job.id.split(".")[0] + ".999").used)
+        if others_exist():
+            bob = _cluster.Cluster()
+            channel, bob.channel = bob.channel, lambda address: channel(address_as(BOB, address))
+            error = refused(hawk.Job(bob, job.id).cancel)
+            assert "others need scope operate" in error, error
+        assert job.used()
+        c.dists[1].kill()
+        error = refused(job.used)
+        assert "no job" not in error and c.dist_addrs[1] in error, error
 
 
 run_tests(sys.modules[__name__])
