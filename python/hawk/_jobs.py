@@ -6,7 +6,7 @@ import time
 import grpc
 
 from hawk import hawk_pb2 as pb
-from hawk._cluster import ELSEWHERE, Cluster, HawkError, ancestors, bytes_of, check_numbers, umask
+from hawk._cluster import ELSEWHERE, TIMEOUT, Cluster, HawkError, ancestors, bytes_of, check_numbers, umask
 from hawk._session import text_of
 
 STATES = {pb.JOB_PENDING: "pending", pb.JOB_WAITING: "waiting", pb.JOB_RUNNING: "running", pb.JOB_DONE: "done",
@@ -21,6 +21,7 @@ PAGE = 10000
 SHOWN = 20  # failed tasks that an error names
 GONE_SECONDS = 30.0
 AGAIN_SECONDS = 0.2
+CANCEL_SECONDS = 5.0  # for all dists together, in each of the two calls with which run() cancels its job
 
 
 class JobFailed(HawkError):
@@ -132,8 +133,11 @@ class Job:
 
     def cancel(self):
         """Ends what runs, and starts nothing more. False: it had ended."""
+        return self._cancel(TIMEOUT)
+
+    def _cancel(self, timeout):
         request = pb.CancelRequest(job=self.id)
-        return not self._cluster.call_owner(self.id, "Cancel", request, pb.CancelReply).already_ended
+        return not self._cluster.call_owner(self.id, "Cancel", request, pb.CancelReply, timeout).already_ended
 
     def check(self):
         """Waits; JobFailed unless every task has succeeded. Returns the job."""
@@ -199,7 +203,10 @@ def run(command, *, check=True, **more):
     job = submit(command, **more)
     try:
         job.wait()
-    except BaseException:
-        job.cancel()
+    except BaseException as e:
+        try:
+            job._cancel(CANCEL_SECONDS / len(job._cluster.contacts))
+        except HawkError as why:
+            raise e from HawkError(f"it goes on, since it could not be cancelled: {why}")
         raise
     return job.check() if check else job

@@ -1,17 +1,19 @@
 """The Python package hawk as a client: which cluster it finds, as whom it submits, and what its users hear in trouble."""
 import os
 import pwd
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 import pythontest as p
 from hawktest import BOUND, HAWK, Daemon, dropped, run_tests
 from userstest import ANN, BOB, KnownCluster, address_as, others_exist
 
 import hawk
-from hawk import _cluster
+from hawk import _cluster, _jobs
 
 LISTENER = """import os, socket, sys
 s = socket.socket(socket.AF_UNIX)
@@ -50,7 +52,7 @@ def test_a_socket_that_another_user_has_put_there_is_nobodys():
 
 FOUND = """import sys, hawk
 print(hawk.run(["true"]).state)
-from hawk import _cluster
+from hawk import _cluster, _jobs
 print(hawk.Executor()._cluster.contacts[0] == _cluster.own_dist_address())
 _cluster.own_dist_address, _cluster.SYSTEM_SOCKET = _cluster.up_address, sys.argv[1]
 print(hawk.run(["true"]).state, hawk.Executor()._cluster.contacts[0] == sys.argv[1])
@@ -136,6 +138,29 @@ def test_the_error_of_the_dist_that_has_the_job_is_told():
         c.dists[1].kill()
         error = refused(job.used)
         assert "no job" not in error and c.dist_addrs[1] in error, error
+
+
+def test_ctrl_c_while_no_dist_answers():
+    """The program ends at once, and as the user wants it to."""
+    class Interrupted(hawk.Job):
+        def wait(self, timeout=None):
+            c.dists[0].p.send_signal(how)
+            raise KeyboardInterrupt
+    before = _jobs.Job, _jobs.CANCEL_SECONDS
+    _jobs.Job, _jobs.CANCEL_SECONDS = Interrupted, 0.5
+    try:
+        with p.cluster(workers=1) as c:
+            for how in (signal.SIGSTOP, signal.SIGKILL):
+                began = time.monotonic()
+                try:
+                    hawk.run(["sleep", "600"])
+                    raise AssertionError("nobody pressed Ctrl-C")
+                except KeyboardInterrupt as e:
+                    assert "it goes on, since it could not be cancelled: " in str(e.__cause__), repr(e.__cause__)
+                assert time.monotonic() - began < _cluster.TIMEOUT, "it asked for as long as any call does"
+                c.dists[0].p.send_signal(signal.SIGCONT)
+    finally:
+        _jobs.Job, _jobs.CANCEL_SECONDS = before
 
 
 run_tests(sys.modules[__name__])
