@@ -233,7 +233,7 @@ class Cluster:
         raise first
 
     def output(self, job, task, worker, stderr=False):
-        """What a task wrote, from the worker that keeps it."""
+        """What a task wrote, from the worker that keeps it. It may take any time, as long as more comes."""
         reply = self.nodes()
         address = next((n.address for n in reply.nodes if n.node == worker), None)
         if reply.embedded or not address:
@@ -241,11 +241,21 @@ class Cluster:
         call = self.channel(address, ROLE_WORKER).unary_stream(
             "/hawk.v1.Hawk/ReadOutput", request_serializer=pb.ReadOutputRequest.SerializeToString,
             response_deserializer=pb.OutputChunk.FromString)
-        try:
-            request = pb.ReadOutputRequest(job=job, task=task, stderr=stderr)
-            return b"".join(chunk.data for chunk in call(request, timeout=TIMEOUT, metadata=self.metadata))
-        except grpc.RpcError as e:
-            raise HawkError(f"the output of task {task} of job {job}: {e.details()}") from None
+        what, path, parts, size, before = f"the output of task {task} of job {job}", "", [], 0, 0
+        while True:
+            request = pb.ReadOutputRequest(job=job, task=task, stderr=stderr, offset=size)
+            try:
+                for chunk in call(request, timeout=TIMEOUT, metadata=self.metadata):
+                    if path and chunk.path not in ("", path):
+                        raise HawkError(f"{what}: the task began again while it was read: read it once more")
+                    path = path or chunk.path
+                    parts.append(chunk.data)
+                    size += len(chunk.data)
+                return b"".join(parts)
+            except grpc.RpcError as e:
+                if e.code() != grpc.StatusCode.DEADLINE_EXCEEDED or size == before:
+                    raise HawkError(f"{what}: {e.details()}") from None
+                before = size
 
     def environment(self, more=None):
         """The variables of a job, as `hawk submit` chooses them, and those of `more`."""

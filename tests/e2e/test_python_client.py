@@ -1,4 +1,5 @@
 """The Python package hawk as a client: which cluster it finds, as whom it submits, and what its users hear in trouble."""
+import concurrent.futures
 import os
 import pwd
 import signal
@@ -6,14 +7,17 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+
+import grpc
 
 import pythontest as p
 from hawktest import BOUND, HAWK, Daemon, dropped, run_tests
 from userstest import ANN, BOB, KnownCluster, address_as, others_exist
 
 import hawk
-from hawk import _cluster, _jobs
+from hawk import _cluster, _jobs, hawk_pb2 as pb
 
 LISTENER = """import os, socket, sys
 s = socket.socket(socket.AF_UNIX)
@@ -52,7 +56,7 @@ def test_a_socket_that_another_user_has_put_there_is_nobodys():
 
 FOUND = """import sys, hawk
 print(hawk.run(["true"]).state)
-from hawk import _cluster, _jobs
+from hawk import _cluster, _jobs, hawk_pb2 as pb
 print(hawk.Executor()._cluster.contacts[0] == _cluster.own_dist_address())
 _cluster.own_dist_address, _cluster.SYSTEM_SOCKET = _cluster.up_address, sys.argv[1]
 print(hawk.run(["true"]).state, hawk.Executor()._cluster.contacts[0] == sys.argv[1])
@@ -161,6 +165,38 @@ def test_ctrl_c_while_no_dist_answers():
                 c.dists[0].p.send_signal(signal.SIGCONT)
     finally:
         _jobs.Job, _jobs.CANCEL_SECONDS = before
+
+
+class SlowWorker(grpc.GenericRpcHandler):
+    """Tells an output in two parts, with so much time in between that the call ends."""
+    text = b"first, second"
+
+    def service(self, details):
+        if details.method.endswith("/ListNodes"):
+            return grpc.unary_unary_rpc_method_handler(lambda *_: pb.ListNodesReply(embedded=True).SerializeToString())
+        return grpc.unary_stream_rpc_method_handler(self.read)
+
+    def read(self, request, context):
+        asked, over = pb.ReadOutputRequest.FromString(request), threading.Event()
+        context.add_callback(over.set)
+        left = self.text[asked.offset:]
+        yield pb.OutputChunk(data=left[:7], path=f"out-{asked.task}").SerializeToString()
+        if len(left) > 7 or asked.task == 1:
+            over.wait(BOUND)
+
+
+def test_an_output_takes_longer_than_a_call():
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(4), [SlowWorker()])
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    before, _cluster.TIMEOUT = _cluster.TIMEOUT, 3.0
+    try:
+        cluster = _cluster.Cluster(address)
+        assert cluster.output("1.1", 0, 2) == b"first, second"
+        assert "Deadline Exceeded" in refused(lambda: cluster.output("1.1", 1, 2)), "nothing more comes"
+    finally:
+        _cluster.TIMEOUT = before
+        server.stop(None)
 
 
 run_tests(sys.modules[__name__])
