@@ -229,12 +229,21 @@ class Executor(concurrent.futures.Executor):
             self._lock.notify_all()
 
     def _large(self):
-        """The directory of large values: made when the first one needs it, removed at the end."""
+        """The directory of large values: made before the processes start that may return some, removed at the end."""
         with self._directory_lock:
             if self._directory is None:
                 parent = self._given_directory or (tempfile.gettempdir() if self._cluster.local else os.getcwd())
                 self._directory = tempfile.mkdtemp(prefix=".hawk-values-", dir=parent)
             return self._directory
+
+    def _large_results(self):
+        """The same for those processes; None: the current directory takes no files, which matters to large ones."""
+        try:
+            return self._large()
+        except OSError:
+            if self._given_directory:
+                raise
+            return None
 
     def _decode(self, call, packet):
         """The value that a call returned; raises what it raised."""
@@ -413,7 +422,7 @@ class Executor(concurrent.futures.Executor):
         setup = {"app": self._app, "key": self._key.hex(), "idle": self._idle, "main": main_file(),
                  "argv": sys.argv,
                  "path": [p or os.getcwd() for p in sys.path],
-                 "token": self._cluster.token, "directory": self._large(), "most": self._max_workers}
+                 "token": self._cluster.token, "directory": self._large_results(), "most": self._max_workers}
         path = self._env.get("PYTHONPATH", os.environ.get("PYTHONPATH"))
         more = {**self._env, "HAWK_PYTHON_SETUP": json.dumps(setup),
                 "PYTHONPATH": f"{package}{os.pathsep}{path}" if path else package}

@@ -133,7 +133,7 @@ class Process:
             return self._pack(_calls.VALUE, self._dump(value))
         except BaseException as e:
             self.current = None
-            return self._pack(_calls.ERROR, self._dump_error(e))
+            return self._pack_error(e)
 
     def _function(self, data):
         function = self.functions.get(data)
@@ -161,7 +161,20 @@ class Process:
         return pickle.dumps((data, trace))
 
     def _pack(self, kind, body):
-        return _calls.pack(self.key, kind, body, lambda: self.directory)
+        return _calls.pack(self.key, kind, body, self._large)
+
+    def _pack_error(self, error):
+        try:
+            return self._pack(_calls.ERROR, self._dump_error(error))
+        except OSError as e:  # it is large, and has no place
+            e.__context__ = None
+            return self._pack(_calls.ERROR, self._dump_error(e))
+
+    def _large(self):
+        if self.directory is None:
+            raise OSError("a result above 1 MiB needs a directory, and the caller cannot write to its current one: "
+                          "name another with Executor(directory=...)")
+        return self.directory
 
     def _on_interrupt(self, number, frame):
         if self.current is not None and self.current == self.cancelled:

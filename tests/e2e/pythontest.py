@@ -41,6 +41,10 @@ def fail(text):
     raise LookupError(text)
 
 
+def fail_at_length(n):
+    raise LookupError("x" * n)
+
+
 class Odd(Exception):
     """Cannot be read back: it needs two arguments."""
 

@@ -179,6 +179,23 @@ def test_large_values_go_through_files():
         assert c.json("jobs", "--all")["jobs"]
 
 
+def test_a_current_directory_that_takes_no_files():
+    """Large values alone need one that does."""
+    before, large = os.getcwd(), bytes(2 << 20)
+    with p.cluster(workers=1):
+        try:
+            os.chdir("/proc")
+            with hawk.Executor() as ex:
+                assert ex.submit(p.square, 3).result(BOUND) == 9
+                for call in (bytes, p.fail_at_length):
+                    error = ex.submit(call, len(large)).exception(BOUND)
+                    assert isinstance(error, OSError) and "Executor(directory=...)" in str(error), repr(error)
+                error = ex.submit(len, large).exception(BOUND)
+                assert isinstance(error, pickle.PicklingError) and "/proc/" in str(error), repr(error)
+        finally:
+            os.chdir(before)
+
+
 def test_asyncio():
     async def calls(ex):
         loop = asyncio.get_running_loop()
