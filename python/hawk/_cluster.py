@@ -181,10 +181,11 @@ class Cluster:
                                                  response_deserializer=reply.FromString)
         return call(request, timeout=timeout, metadata=self.metadata)
 
-    def call(self, method, request, reply, timeout=TIMEOUT, once=False):
-        """Asks the first contact that answers. once: nobody else who may have heard it already. HawkError."""
+    def call(self, method, request, reply, timeout=TIMEOUT, once=False, at=None):
+        """Asks the first contact that answers. once: nobody else who may have heard it already. at: that address alone.
+        HawkError."""
         error = None
-        for address in list(self.contacts):
+        for address in [at] if at else list(self.contacts):
             try:
                 return self.call_at(address, method, request, reply, timeout)
             except grpc.RpcError as e:

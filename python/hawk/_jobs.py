@@ -1,6 +1,7 @@
 """hawk.run and hawk.submit: commands as jobs of a cluster, from Python."""
 import collections
 import os
+import re
 import time
 
 import grpc
@@ -16,6 +17,7 @@ FINAL = ("done", "failed", "cancelled")
 KILLED = (pb.OUTCOME_SIGNALED, pb.OUTCOME_OUT_OF_MEMORY, pb.OUTCOME_TIME_LIMIT)
 TASK_STATES = {number: name[len("TASK_"):].lower() for name, number in pb.TaskState.items()}
 TAGS = {None: pb.TAG_AUTO, "short": pb.TAG_SHORT, "long": pb.TAG_LONG}
+RETRY_ON_EXIT, RETRY_ON = 1, {"signal": 2, "time-limit": 4}
 NAME_MAX = 255  # bytes
 PAGE = 10000
 SHOWN = 20  # failed tasks that an error names
@@ -155,16 +157,45 @@ def name_of(command):
     return "".join(chr(byte) if 32 <= byte < 127 else "?" for byte in line)
 
 
+def after_of(jobs):
+    """JobSpec.after of jobs and ids."""
+    if isinstance(jobs, (str, Job)):
+        raise TypeError("after is a list of jobs")
+    ids = [job.id if isinstance(job, Job) else job for job in jobs or ()]
+    for text in ids:
+        if not re.fullmatch(r"[0-9]+\.[0-9]+(:(ok|any|failed))?", text):
+            raise ValueError(f"after takes jobs and ids: 3.17, 3.17:ok, 3.17:any, 3.17:failed, not {text!r}")
+    return ids
+
+
+def retry_on_of(failures):
+    """JobSpec.retry_on and retry_codes."""
+    on, codes = 0, []
+    for failure in failures or ():
+        if failure in RETRY_ON:
+            on |= RETRY_ON[failure]
+        elif isinstance(failure, int) and 1 <= failure <= 255:
+            on |= RETRY_ON_EXIT
+            codes.append(failure)
+        else:
+            raise ValueError(f'retry_on takes exit codes from 1 to 255, "signal" and "time-limit", not {failure!r}')
+    return {"retry_on": on, "retry_codes": bytes(codes)}
+
+
 def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, stdout=None, stderr=None, stdin=None,
-           klass=None, estimate=None, time_limit=None, retries=0, lost_retries=2, mem=None, pids=None, dist=None,
-           token_file=None):
+           klass=None, estimate=None, time_limit=None, retries=0, retry_on=None, retry_delay=None, lost_retries=2,
+           max_fails=None, after=None, after_whole=False, mem=None, pids=None, dist=None, token_file=None):
     """Submits a command as a job, which goes on without this program, as `hawk submit` does. Returns a Job.
 
     command: a list of words; they, paths and variables are str or bytes. inputs: a task for each of these, which
     replaces {} in the command or is its last word. count: so many tasks, numbered by HAWK_TASK_INDEX. name: whose
-    history the job shares; without it the command line. env: more variables. stdout, stderr: files, with places as in `hawk submit --stdout`. klass: "short" or "long". estimate,
-    time_limit: seconds of one task. retries: of a task that failed; lost_retries: of one whose worker died.
-    mem: bytes that a task may use; pids: processes that it may have.
+    history the job shares; without it the command line. env: more variables. stdout, stderr: files, with places as in
+    `hawk submit --stdout`. klass: "short" or "long". estimate, time_limit: seconds of one task. retries: of a task that
+    failed; retry_on: in one of these ways, a list of exit codes, "signal" and "time-limit"; retry_delay: seconds before
+    the first one, then twice as long each time. lost_retries: of a task whose worker died. max_fails: the rest is
+    cancelled after so many failed tasks. after: jobs, and ids as "3.17", "3.17:any", "3.17:failed", that end first; in
+    two jobs of as many tasks, task by task, unless after_whole. mem: bytes that a task may use; pids: processes that it
+    may have.
     """
     if isinstance(command, (str, bytes)):
         raise TypeError("the command is a list of words; a shell's text is [\"sh\", \"-c\", text]")
@@ -177,8 +208,11 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
     if inputs is not None and count is not None:
         raise ValueError("inputs and count exclude one another: there is a task for each input")
     check_numbers(1, count=count)
-    check_numbers(0, estimate=estimate, time_limit=time_limit, retries=retries, lost_retries=lost_retries, mem=mem,
-                  pids=pids)
+    check_numbers(0, estimate=estimate, time_limit=time_limit, retries=retries, lost_retries=lost_retries,
+                  retry_delay=retry_delay, max_fails=max_fails, mem=mem, pids=pids)
+    if not retries and (retry_on or retry_delay):
+        raise ValueError("retry_on and retry_delay go with retries, which says how often a task runs again")
+    after, retry = after_of(after), retry_on_of(retry_on)
     cluster = Cluster(dist, token_file)
     inputs = None if inputs is None else [bytes_of(value) for value in inputs]
     tasks = len(inputs) if inputs is not None else count or 1
@@ -186,15 +220,18 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
         raise ValueError("inputs is empty: a job has at least one task")
     argv = [bytes_of(word) for word in command]
     spec = pb.JobSpec(
-        name=name or name_of(argv), tasks=tasks, kind=pb.PAYLOAD_COMMAND, detached=True, argv=argv, env=cluster.environment(env),
-        cwd=os.path.abspath(bytes_of(cwd or os.getcwdb())), stdout=bytes_of(stdout or b""),
-        stderr=bytes_of(stderr or b""), stdin=stdin or b"", tag=TAGS[klass],
+        name=name or name_of(argv), tasks=tasks, kind=pb.PAYLOAD_COMMAND, detached=True, argv=argv,
+        env=cluster.environment(env), cwd=os.path.abspath(bytes_of(cwd or os.getcwdb())),
+        stdout=bytes_of(stdout or b""), stderr=bytes_of(stderr or b""), stdin=stdin or b"", tag=TAGS[klass],
         estimate_us=int((estimate or 0) * 1e6), time_limit_us=int((time_limit or 0) * 1e6), retries=lost_retries,
-        failure_retries=retries, umask=umask(), ancestors=ancestors(), user=cluster.user, task_args=inputs or [],
-        each_arg=inputs is not None, mem_bytes=mem or 0, pids=pids or 0)
+        failure_retries=retries, retry_delay_us=int((retry_delay or 0) * 1e6), max_fails=max_fails or 0, after=after,
+        after_whole=after_whole, umask=umask(), ancestors=ancestors(), user=cluster.user, task_args=inputs or [],
+        each_arg=inputs is not None, mem_bytes=mem or 0, pids=pids or 0, **retry)
     cluster.sign([spec])
     key = int.from_bytes(os.urandom(8), "little") or 1
-    return Job(cluster, cluster.call("Submit", pb.SubmitRequest(job=spec, key=key), pb.SubmitReply, once=True).job)
+    at = cluster.dist_of(after[0]) if after else None  # jobs of one dist alone know of one another
+    request = pb.SubmitRequest(job=spec, key=key)
+    return Job(cluster, cluster.call("Submit", request, pb.SubmitReply, once=True, at=at).job)
 
 
 def run(command, *, check=True, **more):

@@ -199,4 +199,36 @@ def test_an_output_takes_longer_than_a_call():
         server.stop(None)
 
 
+def test_after_retries_and_max_fails():
+    with p.cluster(workers=1, dists=2) as c, tempfile.TemporaryDirectory() as d:
+        with p.environment(HAWK_DIST=c.dist_addrs[1]):
+            first = hawk.submit(["sh", "-c", f"until test -e {d}/go; do sleep 0.02; done; exit {{}}"], inputs=[3, 0])
+        well, anyhow = hawk.submit(["true"], after=[first]), hawk.submit(["true"], after=[first.id + ":any"])
+        by_task = hawk.submit(["true"], count=2, after=[first])
+        whole = hawk.submit(["true"], count=2, after=[first], after_whole=True)
+        assert well.state == anyhow.state == "blocked"
+        p.mark(f"{d}/go")
+        assert [job.wait(BOUND) for job in (first, well, anyhow)] == ["failed", "cancelled", "done"]
+        by_task.wait(BOUND), whole.wait(BOUND)
+        assert [[task.state for task in job.tasks()] for job in (by_task, whole)] == [["cancelled", "done"], ["cancelled"] * 2]
+
+        def tries(script, **more):
+            job = hawk.run(["sh", "-c", script], check=False, retries=2, **more)
+            return c.job(job.id)["task_list"][0]["attempt"]
+        assert tries("exit 3", retry_on=[4, "signal"]) == 1
+        assert tries("exit 4", retry_on=[4]) == tries("kill $$", retry_on=["signal"]) == tries("exit 5") == 3
+        began = time.monotonic()
+        assert tries("exit 6", retry_delay=0.2) == 3 and time.monotonic() - began >= 0.6
+        stopped = hawk.run(["sh", "-c", "exit {}"], inputs=[1] * 20, max_fails=2, check=False)
+        assert {task.state for task in stopped.tasks()} == {"failed", "cancelled"}
+        for wrong, error in (({"retry_on": [3]}, ValueError), ({"retries": 1, "retry_on": [0]}, ValueError),
+                             ({"retries": 1, "retry_on": ["x"]}, ValueError), ({"after": ["3"]}, ValueError),
+                             ({"after": first}, TypeError), ({"max_fails": -1}, ValueError)):
+            try:
+                hawk.submit(["true"], **wrong)
+                raise AssertionError(f"{wrong} was taken")
+            except error:
+                pass
+
+
 run_tests(sys.modules[__name__])
