@@ -163,7 +163,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
       "file with an invitation, by which the worker gets a certificate once; -: standard input")             \
     S(worker, TEXT, join_dir, "",                                                                            \
       "directory of `hawk up --join-dir`, by which the worker finds that cluster and joins it")              \
-    S(worker, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core")                              \
+    S(worker, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core that it may use")              \
     S(worker, CHOICE, queues, "per-worker",                                                                  \
       "per-worker|per-slot: one queue for all slots, or one per slot (the paper)")                           \
     S(worker, TEXT, state_dir, "",                                                                           \
@@ -212,7 +212,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
       "how long tasks run on without their worker, while it is upgraded or after it died")
 
 #define UP_SETTINGS(S)                                                                                       \
-    S(up, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core")                                  \
+    S(up, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core that it may use")                  \
     S(up, TEXT, socket, "", "unix socket for clients; default: see `hawk config show`")                      \
     S(up, TEXT, join_dir, "",                                                                                \
       "directory by which workers on other machines join, as with a home that these share; then the "        \

@@ -19,7 +19,7 @@
 
 const struct flag run_flags[] = {
     FLAG(TEXT, struct run_options, slots, "slots", 'j', "N|N%",
-         "tasks at a time, or their share of the cores; default: one per core"),
+         "tasks at a time, or their share of the cores; default: one per core that it may use"),
     FLAG(BOOL, struct run_options, quiet, "quiet", 'q', NULL, "show no progress line and no summary"),
     FLAG(BOOL, struct run_options, progress, "progress", 'p', NULL,
          "show a progress line even if stderr is no terminal"),

@@ -4,6 +4,8 @@
 #include "base/rng.h"
 #include "cli/document.h"
 #include "cli/quote.h"
+#include "cli/show.h"
+#include "daemon/cores.h"
 #include "daemon/run.h"
 
 #include <stdlib.h>
@@ -15,7 +17,7 @@
 static int read_slots(struct run *r)
 {
     const char *text = r->options.slots;
-    uint64_t cores = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN), n = cores;
+    uint64_t cores = cores_usable(), n = cores;
     size_t len = text ? strlen(text) : 0;
     char number[16];
     bool share = len > 1 && len < sizeof number && text[len - 1] == '%';

@@ -2,6 +2,7 @@
 #include "base/units.h"
 #include "cli/document.h"
 #include "daemon/commands.h"
+#include "daemon/cores.h"
 #include "daemon/sim_convert.h"
 #include "daemon/sim_faults.h"
 #include "faults/faults.h"
@@ -367,7 +368,6 @@ static int run_sweep(const struct options *o, const struct sim_config *c, const 
                      const struct job_table *table)
 {
     struct sim_sweep_input input = {.trace = o->trace, .table = o->workload ? table : NULL, .seed = o->seed};
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct sim_sweep_result r;
     char why[512] = "";
 
@@ -378,8 +378,8 @@ static int run_sweep(const struct options *o, const struct sim_config *c, const 
     if (o->only_job || o->jobs_csv || o->against || strcmp(o->output, "csv") == 0)
         return usage_error("sim: --sweep: not with --only-job, --jobs-csv, --against or csv");
     fflush(stdout);
-    int err = sim_sweep_run(c, grid, &input, cores > 0 ? (uint32_t)cores : 1,
-                            isatty(STDERR_FILENO) ? stderr : NULL, &r, why, sizeof why);
+    int err = sim_sweep_run(c, grid, &input, cores_usable(), isatty(STDERR_FILENO) ? stderr : NULL, &r, why,
+                            sizeof why);
     if (err)
         say_error("sim", "%s", why);
     else if (strcmp(o->output, "json") == 0)

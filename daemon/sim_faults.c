@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/document.h"
+#include "daemon/cores.h"
 #include "faults/faults.h"
 
 #include <inttypes.h>
@@ -112,7 +113,6 @@ int sim_faults(const struct sim_faults_flags *f, bool asked, uint32_t seed, uint
                                .log = f->log};
     struct report r = {.o = &o, .kinds = f->kinds};
     struct faults_seeds s = {.first = seed, .n = 1, .report = on_failure, .report_arg = &r};
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const char *bad = "";
     struct faults_total t;
     char why[TEXT];
@@ -137,7 +137,7 @@ int sim_faults(const struct sim_faults_flags *f, bool asked, uint32_t seed, uint
         s.n = 0;
         s.real_us = f->for_us;
     }
-    s.processes = f->processes ? f->processes : cores > 0 ? (uint32_t)cores : 1;
+    s.processes = f->processes ? f->processes : cores_usable();
     s.bar = isatty(STDERR_FILENO) && !f->log ? stderr : NULL;
     if (strcmp(output, "json") == 0)
         r.failures = json_array();

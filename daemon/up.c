@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "daemon/commands.h"
+#include "daemon/cores.h"
 #include "daemon/embedded.h"
 #include "daemon/journal.h"
 #include "daemon/metrics_roles.h"
@@ -236,7 +237,7 @@ static int up_start(struct up *u, const char *addr)
     struct run_as_mode run_as;
     struct central_config cc;
     struct embedded_config e = {.seed = entropy(), .effect = up_effect, .arg = u};
-    e.slots = c->up.slots ? c->up.slots : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    e.slots = c->up.slots ? c->up.slots : cores_usable();
     e.workers = e.slots < UP_WORKERS_MAX ? e.slots : UP_WORKERS_MAX;
     central_configure(c, &cc);
     cc.ids_wait_us = 0; /* nobody had an id */

@@ -7,6 +7,7 @@
 #include "base/entropy.h"
 #include "base/log.h"
 #include "daemon/commands.h"
+#include "daemon/cores.h"
 #include "daemon/denial.h"
 #include "daemon/enroll.h"
 #include "daemon/journal.h"
@@ -23,7 +24,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 struct worker_daemon {
     struct process process;
@@ -284,7 +284,7 @@ static uint32_t slots_for(const struct worker_daemon *d)
 {
     uint32_t told = d->process.config.worker.slots, slots, places = 0;
     if (!told)
-        told = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+        told = cores_usable();
     exec_held(d->exec, need_place, &places);
     if (d->users)
         runners_held(d->users, need_place, &places);

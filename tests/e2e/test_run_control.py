@@ -1,4 +1,5 @@
 """hawk run: which tasks run when, when it stops, and how their output comes."""
+import json
 import os
 import pty
 import re
@@ -8,7 +9,7 @@ import sys
 import tempfile
 import time
 
-from hawktest import BOUND, HAWK, run_tests, wait_for
+from hawktest import BOUND, HAWK, Cluster, Daemon, run_hawk, run_tests, user_environment, wait_for
 
 
 def run(*args, input=None, check=0, **more):
@@ -143,7 +144,7 @@ def test_halt_counts_successes_and_shares():
 
 
 def test_slots_may_be_a_share():
-    cores = os.sysconf("SC_NPROCESSORS_ONLN")
+    cores = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as d:
         p = subprocess.Popen([HAWK, "run", "-q", "-j", "200%", "--array", f"1-{2 * cores + 1}", "--", "sh", "-c",
                               f"printf + >> {d}/ran; while [ ! -e {d}/go ]; do sleep 0.05; done; printf - >> {d}/ran"])
@@ -156,6 +157,25 @@ def test_slots_may_be_a_share():
         assert max(running) == 2 * cores and ran.count("+") == ran.count("-") == 2 * cores + 1, ran
     for bad in ("0%", "%", "-50%", "1.5", "x"):
         assert bad in run("-j", bad, "--", "true", check=2).stderr
+
+
+def test_slots_are_the_cores_that_it_may_use():
+    cores = os.sched_getaffinity(0)
+    with tempfile.TemporaryDirectory() as d:
+        os.sched_setaffinity(0, {min(cores)})  # what it starts has it as well
+        try:
+            run("--array", "1-4", "--", "sh", "-c", f"mkdir {d}/alone && sleep 0.1 && rmdir {d}/alone")
+            env = user_environment(d)
+            up = Daemon("up", "--output-dir", f"{d}/out", env=env)
+            try:
+                up.ready()
+                assert [n["slots"] for n in json.loads(run_hawk(env, "nodes", "-o", "json").stdout)["nodes"] if n["role"] == "worker"] == [1]
+            finally:
+                up.stop()
+            with Cluster(workers=1, slots="auto") as c:
+                assert [n["slots"] for n in c.json("nodes")["nodes"] if n["role"] == "worker"] == [1]
+        finally:
+            os.sched_setaffinity(0, cores)
 
 
 def test_delay_keeps_starts_apart():
