@@ -201,6 +201,12 @@ int command_end(int exit_code)
     return exit_code ? exit_code : HAWK_EXIT_FAILED;
 }
 
+bool signal_ignored(int signo)
+{
+    struct sigaction action;
+    return sigaction(signo, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 int command_run(const struct command *c, int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN); /* a write then fails with EPIPE, and the command ends in good order */

@@ -111,6 +111,10 @@ int command_end(int exit_code);
 /* 0; or, after a message, HAWK_EXIT_FAILED: standard output is closed. For commands whose id would be lost. */
 int command_may_print(const char *command);
 
+/* Whether the signal is ignored. Commands keep that and install no handler: nohup ignores SIGHUP, and a shell
+ * without job control ignores SIGINT and SIGQUIT of what it starts in the background. */
+bool signal_ignored(int signo);
+
 /* Reads flags of both tables (each NULL, or ended by a NULL name) from argv[1..] into opts. It stops at
  * "--" (skipped) or, with stop_early, at the first argument that is no flag. Otherwise flags and arguments
  * may mix, and it moves the arguments behind the flags. Returns the index of the first argument that is no

@@ -227,6 +227,7 @@ static int exit_code_of(const struct running *r, bool printed)
 
 static int exec_job(struct running *r, const struct exec_options *o, struct job_desc *d)
 {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     struct api_submit_reply reply;
     struct watching w = {.r = r, .o = o};
     if (client_submit(r->s.client, d, &reply)) {
@@ -235,9 +236,9 @@ static int exec_job(struct running *r, const struct exec_options *o, struct job_
     }
     r->job = reply.job;
     r->task.message = r->task.worker_name = "";
-    signal(SIGINT, on_exec_signal);
-    signal(SIGTERM, on_exec_signal);
-    signal(SIGHUP, on_exec_signal);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        if (!signal_ignored(signals[i]))
+            signal(signals[i], on_exec_signal);
     signal(SIGPIPE, SIG_IGN);
     int err = client_watch(r->s.client, &r->job, 1, CLIENT_WATCH_TASKS, on_exec_event, on_exec_tick, &w);
     if (err >= 0 && (!task_state_final(r->task.state) || r->task.outcome == OUTCOME_NOT_STARTED))

@@ -328,7 +328,7 @@ int wait_jobs(struct session *s, const struct selection *jobs, const struct wait
     qsort(p.jobs, p.n, sizeof *p.jobs, by_id);
     p.kept = results ? results_keep_new() : NULL;
     interrupted = 0;
-    sigaction(SIGINT, &act, &old);
+    sigaction(SIGINT, signal_ignored(SIGINT) ? NULL : &act, &old);
     int result = client_watch(s->client, jobs->jobs, jobs->n,
                               results ? CLIENT_WATCH_RESULTS : CLIENT_WATCH_JOBS, on_event, on_tick, &p);
     sigaction(SIGINT, &old, NULL);

@@ -391,7 +391,8 @@ void process_signals(struct process *p, void (*stop)(void *arg, bool now), void 
     if (loop_signal(p->loop, SIGTERM, on_signal, p) || loop_signal(p->loop, SIGINT, on_signal, p))
         log_warn("signals cannot be handled");
     bool ends_with_terminal = strcmp(p->section, "up") == 0;
-    if (loop_signal(p->loop, SIGHUP, ends_with_terminal ? on_signal : on_hangup, p))
+    bool heeded = !ends_with_terminal || !signal_ignored(SIGHUP);
+    if (heeded && loop_signal(p->loop, SIGHUP, ends_with_terminal ? on_signal : on_hangup, p))
         log_warn("SIGHUP cannot be handled");
     watchdog_start(p);
 }

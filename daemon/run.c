@@ -224,16 +224,12 @@ static struct embedded *make_cluster(struct run *r, struct exec *exec)
     return embedded_new(r->loop, exec, &r->exec_config, &c);
 }
 
-/* Signals that are ignored stay ignored: SIGHUP under nohup, SIGINT and SIGQUIT in the background of a script. */
 static void handle_signals(struct run *r)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
-        struct sigaction old;
-        bool ignored = sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN;
-        if (!ignored && loop_signal(r->loop, signals[i], on_signal, r))
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        if (!signal_ignored(signals[i]) && loop_signal(r->loop, signals[i], on_signal, r))
             log_warn("%s cannot be handled", strsignal(signals[i]));
-    }
 }
 
 static void run_loop(struct run *r, struct exec *exec)

@@ -39,6 +39,12 @@ def dropped(uid):
     return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"] if uid else []
 
 
+def heed_signals():
+    """For preexec_fn. A shell starts what it puts in the background with some of them ignored, and commands keep to that."""
+    for s in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(s, signal.SIG_DFL)
+
+
 def wait_for(what, probe, bound=BOUND):
     """Calls probe until it returns something true, and returns that."""
     end = time.monotonic() + bound

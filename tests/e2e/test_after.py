@@ -4,7 +4,7 @@ import subprocess
 import sys
 import threading
 
-from hawktest import BOUND, HAWK, Cluster, run_tests, wait_for
+from hawktest import BOUND, HAWK, Cluster, heed_signals, run_tests, wait_for
 
 
 def lines(path):
@@ -195,7 +195,7 @@ class Waiting:
 
     def __init__(self, c, *args):
         self.p = subprocess.Popen([HAWK, "wait", "--dist", ",".join(c.dist_addrs), *args], text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_signals)
         self.err, self.reader = [], threading.Thread(target=lambda: self.err.extend(self.p.stderr), daemon=True)
 
     def __enter__(self):

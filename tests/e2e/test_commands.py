@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-from hawktest import BOUND, HAWK, Daemon, run_hawk, run_tests, user_environment, wait_for
+from hawktest import BOUND, HAWK, Daemon, heed_signals, run_hawk, run_tests, user_environment, wait_for
 
 
 @contextlib.contextmanager
@@ -237,7 +237,8 @@ def test_who_stops_waiting_is_told_what_becomes_of_the_job():
         said = hawk("wait", "--for", "100ms", goes_on, attended, check=4).stderr
         assert f"job {attended} is cancelled when nobody waits for it" in said and ", the rest goes on;" in said, said
         assert [json_of(hawk, "job", j)["jobs"][0]["attended"] for j in (goes_on, attended)] == [False, True]
-        waiting = subprocess.Popen([HAWK, "wait", "--progress", attended], stderr=subprocess.PIPE, text=True, env=env)
+        waiting = subprocess.Popen([HAWK, "wait", "--progress", attended], stderr=subprocess.PIPE, text=True, env=env,
+                                   preexec_fn=heed_signals)
         assert waiting.stderr.read(1)
         waiting.send_signal(signal.SIGINT)
         said = waiting.communicate(timeout=BOUND)[1]

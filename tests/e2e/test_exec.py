@@ -6,12 +6,12 @@ import subprocess
 import sys
 import tempfile
 
-from hawktest import BOUND, HAWK, Cluster, Daemon, run_hawk, run_tests, user_environment, wait_for
+from hawktest import BOUND, HAWK, Cluster, Daemon, heed_signals, run_hawk, run_tests, user_environment, wait_for
 
 
 def start(c, *args, **more):
     return subprocess.Popen([HAWK, "exec", *args], env={**os.environ, **c.exec_env}, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, **more)
+                            stderr=subprocess.PIPE, **{"preexec_fn": heed_signals, **more})
 
 
 def run(c, *args, check=0, input=b""):
@@ -84,6 +84,29 @@ def test_output_comes_as_it_is_written_and_ctrl_c_cancels():
         assert p.wait(BOUND) == 130
         pid = open(f"{d}/pid").read().strip()
         wait_for("the command's end", lambda: not os.path.exists(f"/proc/{pid}"))
+
+
+def ignore_signals():
+    """As nohup and a shell without job control do."""
+    for s in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(s, signal.SIG_IGN)
+
+
+def test_what_is_ignored_stays_ignored():
+    with Cluster(workers=1, slots=2) as c, tempfile.TemporaryDirectory() as d:
+        c.exec_env = {"HAWK_DIST": c.dist_addrs[0]}
+        p = start(c, "-n", "--", "sh", "-c", f"echo out; until [ -e {d}/go ]; do sleep 0.05; done", preexec_fn=ignore_signals)
+        assert p.stdout.readline() == b"out\n"
+        job = c.hawk("jobs", "-q").stdout.strip()
+        waits = subprocess.Popen([HAWK, "wait", "--progress", job], env={**os.environ, **c.exec_env}, stderr=subprocess.PIPE,
+                                 preexec_fn=ignore_signals)
+        assert waits.stderr.read(1)
+        for s in (signal.SIGINT, signal.SIGHUP):
+            p.send_signal(s)
+            waits.send_signal(s)
+        open(f"{d}/go", "w").close()
+        assert p.wait(BOUND) == 0, p.stderr.read()
+        assert waits.wait(BOUND) == 0, waits.stderr.read()
 
 
 def test_output_that_nobody_takes_cancels():

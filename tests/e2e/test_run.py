@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-from hawktest import BOUND, HAWK, alive, run_tests, small_disk, wait_for
+from hawktest import BOUND, HAWK, alive, heed_signals, run_tests, small_disk, wait_for
 
 
 def run(*args, input=None, check=0, **more):

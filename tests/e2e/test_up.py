@@ -2,7 +2,9 @@
 import functools
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -82,6 +84,18 @@ def test_clients_find_it():
         assert [(o["task"], o["index"], o["data"]) for o in one] == [(None, 2, "2\n")], one
         assert up.stop() == 0, up.text()
         assert not [p for p in os.listdir(f"{d}/hawk") if p.endswith(".sock")]
+
+
+def test_under_nohup_it_stays_when_the_terminal_closes():
+    with tempfile.TemporaryDirectory() as d:
+        env = user_environment(d)
+        up = Daemon("up", env=env, argv=["nohup", HAWK, "up", "--slots", "1", "--output-dir", f"{d}/out"])
+        try:
+            up.ready()
+            up.p.send_signal(signal.SIGHUP)
+            assert run_hawk(env, "submit", "--wait", "--", "true")
+        finally:
+            assert up.stop() == 0, up.text()
 
 
 def test_it_pauses_as_its_configuration_says():
