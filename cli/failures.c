@@ -114,8 +114,26 @@ void failures_print(const struct failures *f, FILE *to, const char *before, uint
         fprintf(to, "%sand %u in other ways\n", before, others);
 }
 
+void failures_add_input(struct failures *f, const void *input, size_t len)
+{
+    char text[INPUT_TEXT];
+    if (f->inputs_n < FAILURE_INPUTS_NAMED)
+        f->inputs[f->inputs_n] = xstrdup(input_text(text, input, len));
+    f->inputs_n++;
+}
+
+void failures_print_inputs(const struct failures *f, FILE *to, const char *before, const char *where)
+{
+    for (uint32_t i = 0; i < f->inputs_n && i < FAILURE_INPUTS_NAMED; i++)
+        fprintf(to, "%s%s%s", i ? "" : before, i ? ", " : ": ", f->inputs[i]);
+    if (f->inputs_n > FAILURE_INPUTS_NAMED)
+        fprintf(to, ", and %u others: %s", f->inputs_n - FAILURE_INPUTS_NAMED, where);
+}
+
 void failures_free(struct failures *f)
 {
+    for (uint32_t i = 0; i < f->inputs_n && i < FAILURE_INPUTS_NAMED; i++)
+        free(f->inputs[i]);
     for (uint32_t i = 0; i < f->n; i++)
         free(f->v[i].worker);
     free(f->v);

@@ -6,6 +6,7 @@
 
 #define FAILURE_KINDS_MAX 100u /* kinds; failures of further kinds are only counted */
 #define FAILURE_TASKS_NAMED 5u /* of those merged */
+#define FAILURE_INPUTS_NAMED 20u
 
 struct failure_kind {
     uint32_t n; /* tasks merged */
@@ -19,7 +20,9 @@ struct failure_kind {
 struct failures {
     struct failure_kind *v;
     uint32_t n, cap;
-    uint32_t others; /* tasks of further kinds */
+    uint32_t others;                    /* tasks of further kinds */
+    char *inputs[FAILURE_INPUTS_NAMED]; /* the first ones, as input_text() has them */
+    uint32_t inputs_n;                  /* all of them */
 };
 
 /* How many failures of a kind a list of tasks shows one by one: one if no process ran, since there are no
@@ -32,6 +35,11 @@ bool failures_add(struct failures *f, const struct api_task *t, uint32_t index, 
 /* Prints a line per kind that has merged tasks, at most `lines`, each after `before`. Further kinds are
  * only counted. */
 void failures_print(const struct failures *f, FILE *to, const char *before, uint32_t lines);
+/* Adds the input of a failed task, for failures_print_inputs(). */
+void failures_add_input(struct failures *f, const void *input, size_t len);
+/* Prints "BEFORE: alpha, beta", and behind FAILURE_INPUTS_NAMED inputs ", and 10 others: WHERE"; nothing if there
+ * are no inputs. */
+void failures_print_inputs(const struct failures *f, FILE *to, const char *before, const char *where);
 void failures_free(struct failures *f);
 
 #endif

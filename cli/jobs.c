@@ -225,20 +225,8 @@ static void print_job_head(const struct api_job *j, const struct job_desc *spec)
 
 #define ENDING_SHOWN 84 /* bytes; `hawk cat` and JSON show all of it */
 
-#define INPUT_SHOWN 84
-
-/* The input, as it stands in a table: a space between two values. */
-static const char *input_text(char buf[INPUT_SHOWN], const struct api_task *t)
-{
-    char text[INPUT_SHOWN];
-    uint32_t n = t->input_n < sizeof text - 1 ? t->input_n : (uint32_t)sizeof text - 1;
-    for (uint32_t i = 0; i < n; i++)
-        text[i] = t->input[i] ? (char)t->input[i] : ' ';
-    text[n] = '\0';
-    return clean_text(buf, INPUT_SHOWN, text);
-}
-
-static bool job_shows(const struct job_view_state *v, const struct api_task *t)
+/* Whether the task is one of those that were asked for, and there is room for it. */
+static bool job_shows(struct job_view_state *v, const struct api_task *t)
 {
     bool bad = t->state == TASK_FAILED || t->state == TASK_LOST;
     return (bad || !v->o->failed) && v->shown < v->limit;
@@ -310,7 +298,7 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
         table_cell(&v->table, "%s", KNOWN_SIZE(t->mem_peak_bytes));
         if (v->pauses)
             table_cell(&v->table, "%s", DURATION(t->paused_us));
-        table_cell(&v->table, "%s", input_text((char[INPUT_SHOWN]){0}, t));
+        table_cell(&v->table, "%s", input_text((char[INPUT_TEXT]){0}, t->input, t->input_n));
     }
     return v->shown >= v->limit;
 }

@@ -31,11 +31,12 @@ void table_columns(struct text_table *t, ...)
     for (const char *name; (name = va_arg(names, const char *));) {
         CHECK(t->columns < TABLE_COLUMNS_MAX);
         struct text_column *c = &t->column[t->columns++];
-        for (; *name && strchr(">?!.-", *name); name++) {
+        for (; *name && strchr(">?!.:-", *name); name++) {
             c->right = c->right || *name == '>';
             c->spare = c->spare || *name == '?';
             c->whole = c->whole || *name == '!' || *name == '>';
-            c->prose = c->prose || *name == '.';
+            c->prose = c->prose || *name == '.' || *name == ':';
+            c->tailed = c->tailed || *name == ':';
             c->first_out = c->first_out || *name == '-';
         }
         cell_add(t, name);
@@ -102,6 +103,17 @@ const char *text_cut(char *buf, size_t size, const char *text, int width, bool p
     return buf;
 }
 
+const char *input_text(char buf[INPUT_TEXT], const void *input, size_t len)
+{
+    char *text = xmalloc(len + 1);
+    for (size_t i = 0; i < len; i++)
+        text[i] = ((const char *)input)[i] ? ((const char *)input)[i] : ' ';
+    text[utf8_tame(text, len)] = '\0';
+    text_cut(buf, INPUT_TEXT, text, INPUT_SHOWN, false);
+    free(text);
+    return buf;
+}
+
 static void print_cell(const char *text, int width, struct text_column column, bool last)
 {
     char cut[CELL_MAX];
@@ -110,7 +122,7 @@ static void print_cell(const char *text, int width, struct text_column column, b
         pad = 0;
     if (column.right)
         printf("%*s", pad, "");
-    fputs(text_cut(cut, sizeof cut, text, width, column.prose), stdout);
+    fputs(text_cut(cut, sizeof cut, text, width, column.prose && !column.tailed), stdout);
     if (!column.right && !last)
         printf("%*s", pad, "");
     fputs(last ? "\n" : "  ", stdout);

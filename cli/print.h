@@ -17,7 +17,7 @@ struct text_table {
     uint32_t n, cap;
     uint32_t columns;
     struct text_column {
-        bool right, spare, whole, prose, first_out;
+        bool right, spare, whole, prose, tailed, first_out;
     } column[TABLE_COLUMNS_MAX];
 };
 
@@ -26,6 +26,7 @@ struct text_table {
  *   >  numbers: aligned right, and never cut
  *   !  never cut, since people paste it back: a job's id
  *   .  prose: cut at its end
+ *   :  cut before other texts, as prose is, but in the middle: a task's input
  *   ?  left out where the terminal is too narrow, the last such column first
  *   -  left out before that, rather than that a text but prose is cut */
 void table_columns(struct text_table *t, ...) __attribute__((sentinel));
@@ -64,6 +65,17 @@ const char *text_cut(char *buf, size_t size, const char *text, int width, bool p
  * between characters, if it did not fit. */
 const char *clean_text(char *buf, size_t size, const char *text);
 #define CLEAN(text) clean_text((char[160]){0}, 160, (text))
+
+/* A task's input as a list shows it: tamed, a blank for each NUL between its values, and of more than INPUT_SHOWN
+ * characters without the middle. */
+#define INPUT_SHOWN 80
+#define INPUT_TEXT (4 * INPUT_SHOWN + 1)
+const char *input_text(char buf[INPUT_TEXT], const void *input, size_t len);
+
+/* ", 4.2/s, 1m 3s left", of tasks that ended within took_us. left 0: none is left, or nobody knows how many. ""
+ * as long as none has ended. */
+#define SPEED_TEXT 64
+const char *speed_text(char buf[SPEED_TEXT], uint64_t ended, int64_t took_us, uint64_t left);
 
 /* Around a line on a terminal that is drawn over and over: one wider than the terminal is cut, not
  * wrapped, or the next would not be drawn over it. */

@@ -174,7 +174,7 @@ struct failed_tasks {
 static int add_failures(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
 {
     struct failed_tasks *f = ctx;
-    char ending[TASK_ENDING_MAX];
+    char ending[TASK_ENDING_MAX], number[16];
     if (page->spec)
         f->limit_us = page->spec->time_limit_us;
     for (uint32_t i = 0; i < page->tasks_n && f->left > 0; i++) {
@@ -183,6 +183,10 @@ static int add_failures(void *ctx, const struct api_get_job_reply *page, uint32_
             continue;
         failures_add(&f->list, t, first_index + t->task, task_ending(ending, sizeof ending, t, f->limit_us),
                      0);
+        int len = snprintf(number, sizeof number, "%u", first_index + t->task);
+        bool is_number = t->input_n == (uint32_t)len && memcmp(t->input, number, t->input_n) == 0;
+        if (t->input_n && !is_number) /* numbers stand in the lines of their failures */
+            failures_add_input(&f->list, t->input, t->input_n);
         f->left--;
     }
     return f->left == 0;
@@ -193,6 +197,7 @@ static void explain_failure(struct session *s, const struct api_job *j)
     const char *job = JOB_TEXT(j->job);
     uint32_t bad = j->failed + j->lost;
     struct failed_tasks f = {.left = bad};
+    char where[JOB_ID_TEXT + 32];
     if (!job_state_final(j->state)) {
         fprintf(stderr,
                 "hawk: job %s: how it ended is not known; when last heard of, %u of %u task%s %s done\n", job,
@@ -207,10 +212,13 @@ static void explain_failure(struct session *s, const struct api_job *j)
         fputc('\n', stderr);
         return;
     }
-    fprintf(stderr, "hawk: job %s: %u of %u task%s failed", job, bad, j->tasks, PLURAL(j->tasks));
-    fprintf(stderr, j->cancelled ? ", %u %s cancelled\n" : "\n", j->cancelled,
-            j->cancelled == 1 ? "was" : "were");
     int got = job_pages(s->client, j->job, 0, UINT32_MAX, add_failures, &f);
+    fprintf(stderr, "hawk: job %s: %u of %u task%s failed", job, bad, j->tasks, PLURAL(j->tasks));
+    if (j->cancelled)
+        fprintf(stderr, ", %u %s cancelled", j->cancelled, j->cancelled == 1 ? "was" : "were");
+    snprintf(where, sizeof where, "`hawk job --failed %s` has them", job);
+    failures_print_inputs(&f.list, stderr, j->cancelled ? "; failed" : "", where);
+    fputc('\n', stderr);
     failures_print(&f.list, stderr, "  ", FAILURES_SHOWN);
     failures_free(&f.list);
     if (got < 0)

@@ -115,8 +115,10 @@ void run_deliver(struct run *r, struct run_part *p, const struct msg_task_event 
     if (prints && (alone || m->outcome != OUTCOME_NOT_STARTED))
         shown = run_print_file(r, p, &m->id, 2);
     r->ended++;
-    if (failed && r->failed < RUN_FAILED_NAMED)
-        r->failed_inputs[r->failed] = run_input(r, p, m->id.task);
+    struct blob *input = failed ? run_input(r, p, m->id.task) : NULL;
+    if (input)
+        failures_add_input(&r->failures, input->data, input->len);
+    blob_drop(input);
     r->failed += failed;
     r->cancelled += m->state == TASK_CANCELLED;
     if (alone)
@@ -361,8 +363,6 @@ int run_main(int argc, char **argv)
 done:
     run_log_close(&r);
     run_parts_free(&r);
-    for (uint32_t i = 0; i < RUN_FAILED_NAMED; i++)
-        blob_drop(r.failed_inputs[i]);
     failures_free(&r.failures);
     job_desc_drop(r.desc);
     spec_options_free(&r.options.spec);

@@ -14,9 +14,6 @@
 #include <limits.h>
 #include <stdarg.h>
 
-#define RUN_FAILED_NAMED 20u /* inputs of failed tasks that the last line names */
-#define TASK_ARG_SHOWN 80u   /* bytes of a failed task's argument */
-
 struct run_options {
     const char *slots, *halt;
     int64_t delay_us;
@@ -115,8 +112,7 @@ struct run {
     enum { LIVE_NOT, LIVE_BYTES, LIVE_LINES } live; /* what is printed of tasks that run */
     struct run_live *living;
     struct loop_timer look;
-    bool mid_line[2];                             /* stdout, stderr: the last line printed there goes on */
-    struct blob *failed_inputs[RUN_FAILED_NAMED]; /* NULL: it has none */
+    bool mid_line[2]; /* stdout, stderr: the last line printed there goes on */
     struct try_id last_started;
 
     struct joblog *log; /* NULL: none is kept */

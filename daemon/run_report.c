@@ -18,7 +18,7 @@ void run_clear_progress(const struct run *r)
 /* Prints lines on stderr. The JSON document has them as well. */
 static void HAWK_PRINTF(2, 3) say_line(const struct run *r, const char *fmt, ...)
 {
-    char text[TASK_ENDING_MAX + TASK_ARG_SHOWN + 100];
+    char text[TASK_ENDING_MAX + INPUT_TEXT + 100];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
@@ -76,7 +76,7 @@ bool run_failed_alone(struct run *r, const struct run_part *p, const struct msg_
 void run_say_failure(struct run *r, const struct run_part *p, const struct msg_task_event *m,
                      bool stderr_shown)
 {
-    char why[WHY_SHOWN], what[TASK_ENDING_MAX], text[TASK_ARG_SHOWN];
+    char why[WHY_SHOWN], what[TASK_ENDING_MAX], text[INPUT_TEXT];
     struct api_task t = ended_task(r, why, m);
     if (r->options.quiet)
         return;
@@ -85,7 +85,7 @@ void run_say_failure(struct run *r, const struct run_part *p, const struct msg_t
     task_ending(what, sizeof what, &t, r->desc->time_limit_us);
     struct blob *arg = exec_shown_input(p->desc, m->id.task);
     say_line(r, "hawk run: task %u%s%s%s: %s\n", p->desc->first_index + m->id.task, arg ? " (" : "",
-             arg ? clean_text(text, sizeof text, arg->data) : "", arg ? ")" : "", what);
+             arg ? input_text(text, arg->data, arg->len) : "", arg ? ")" : "", what);
     blob_drop(arg);
 }
 
@@ -135,21 +135,12 @@ void run_show_progress(struct run *r)
 /* "BEFORE: alpha, beta": the first inputs that failed, and where the others are. */
 static void print_failed(const struct run *r, const char *before, FILE *f)
 {
-    char text[TASK_ARG_SHOWN];
-    uint32_t n = r->failed < RUN_FAILED_NAMED ? r->failed : RUN_FAILED_NAMED;
-    for (uint32_t i = 0; i < n; i++) {
-        const struct blob *input = r->failed_inputs[i];
-        if (input)
-            fprintf(f, "%s%s%s", i ? "" : before, i ? ", " : ": ",
-                    clean_text(text, sizeof text, input->data));
-    }
-    if (r->failed == n)
-        return;
-    fprintf(f, ", and %u others: ", r->failed - n);
+    char where[PATH_MAX + 16] = "--joblog FILE lists them";
     if (r->options.joblog)
-        fprintf(f, "%s has them", r->options.joblog);
-    else
-        fputs(r->json ? "the document has them" : "--joblog FILE lists them", f);
+        snprintf(where, sizeof where, "%s has them", r->options.joblog);
+    else if (r->json)
+        snprintf(where, sizeof where, "the document has them");
+    failures_print_inputs(&r->failures, f, before, where);
 }
 
 /* What ended the run early; NULL: nothing did. */

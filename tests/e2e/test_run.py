@@ -206,14 +206,9 @@ def test_output_comes_when_the_task_ends():
 
 
 def test_a_long_argument_is_cut_and_cleaned():
-    r = run("--each-line", "-", "--", "false", input="\033[31m" + "\u00e4" * 60 + "\n", check=1)
-    assert f"task 0 (?[31m{chr(0xe4) * 35}...): exited 1" in r.stderr, r.stderr
-
-
-def heed_signals():
-    """A shell starts what it puts in the background with some of them ignored, and hawk run keeps to that."""
-    for s in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
-        signal.signal(s, signal.SIG_DFL)
+    r = run("--each-line", "-", "--", "false", input="\033[31m" + "\u00e4" * 100 + "/end\n", check=1)
+    shown = f"?[31m{chr(0xe4) * 34}...{chr(0xe4) * 34}/end"
+    assert f"task 0 ({shown}): exited 1" in r.stderr and f"1 of 1 task failed: {shown}\n" in r.stderr, r.stderr
 
 
 def test_a_second_ctrl_c_kills_at_once():
