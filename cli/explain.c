@@ -217,6 +217,8 @@ static void print_explanation(struct explanation *e)
         printf("  %s task %u, %s\n", i ? "         " : "waited   ", e->first_index + e->slow[i].task,
                DURATION(e->slow[i].wait_us));
     print_pauses(e);
+    if (e->spec)
+        show_command(e->spec);
     putchar('\n');
     print_places(e);
 }

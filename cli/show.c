@@ -2,8 +2,10 @@
 #include "cli/show.h"
 
 #include "base/units.h"
+#include "cli/quote.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The decoder turns an unknown value into the enum's COUNT. */
@@ -118,15 +120,16 @@ void show_waits(const struct api_job *j, const struct job_desc *spec)
         printf("  cause     job %s did not end as --after asks\n", JOB_TEXT(j->cause));
 }
 
+#define COMMAND_SHOWN 4096 /* bytes; JSON has all of it */
+
 void show_command(const struct job_desc *spec)
 {
-    const char *word = spec->argv.data;
-    printf("  command  ");
-    for (uint32_t i = 0; i < spec->argv.n; i++, word += strlen(word) + 1)
-        printf(" %s", CLEAN(word));
-    printf("\n");
+    char shown[COMMAND_SHOWN];
+    char *text = quote_command(&spec->argv);
+    printf("  command   %s\n", clean_text(shown, sizeof shown, text));
+    free(text);
     if (spec->cwd)
-        printf("  directory %s\n", CLEAN(spec->cwd->data));
+        printf("  directory %s\n", clean_text(shown, sizeof shown, spec->cwd->data));
 }
 
 void command_json(json_t *o, const struct job_desc *spec)
