@@ -194,7 +194,8 @@ struct job_view_state {
     json_t *json, *tasks; /* borrowed from json */
     struct failures failures;
     uint32_t shown, limit;
-    uint32_t left;    /* tasks behind the last one shown */
+    uint32_t seen;    /* tasks, shown or not */
+    uint32_t left;    /* tasks behind the last one shown, of those that were asked for */
     int64_t limit_us; /* the job's time limit */
     enum output_mode mode;
     bool begun;
@@ -229,7 +230,10 @@ static void print_job_head(const struct api_job *j, const struct job_desc *spec)
 static bool job_shows(struct job_view_state *v, const struct api_task *t)
 {
     bool bad = t->state == TASK_FAILED || t->state == TASK_LOST;
-    return (bad || !v->o->failed) && v->shown < v->limit;
+    if (v->o->failed && !bad)
+        return false;
+    v->left += v->shown >= v->limit;
+    return v->shown < v->limit;
 }
 
 /* In a table without a number of tasks asked for, failures in the same words become one line. */
@@ -266,6 +270,7 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
     if (page->spec)
         v->limit_us = page->spec->time_limit_us;
     v->begun = *v->printed = true;
+    v->seen += page->tasks_n;
     for (uint32_t i = 0; i < page->tasks_n; i++) {
         const struct api_task *t = &page->tasks[i];
         if (!job_shows(v, t))
@@ -283,7 +288,6 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
         if (job_merges(v, t, first_index + t->task, ending))
             continue;
         v->shown++;
-        v->left = page->job.tasks - t->task - 1;
         table_cell(&v->table, "%u", first_index + t->task);
         table_cell(&v->table, "%s", t->paused ? "paused" : show_task_state(t->state));
         table_cell(&v->table, "%s", clean_text((char[ENDING_SHOWN]){0}, ENDING_SHOWN, ending));
@@ -300,7 +304,11 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
             table_cell(&v->table, "%s", DURATION(t->paused_us));
         table_cell(&v->table, "%s", input_text((char[INPUT_TEXT]){0}, t->input, t->input_n));
     }
-    return v->shown >= v->limit;
+    if (v->shown < v->limit || (v->o->failed && v->mode == OUTPUT_TABLE)) /* the rest is counted */
+        return 0;
+    uint32_t seen = v->o->first + v->seen;
+    v->left += seen < page->job.tasks ? page->job.tasks - seen : 0;
+    return 1;
 }
 
 struct shown_jobs {
@@ -325,8 +333,9 @@ static int show_job(void *arg, struct session *s, job_id_t job, json_t *list)
     if (s->mode == OUTPUT_TABLE && err >= 0)
         failures_print(&v.failures, stdout, "", FAILURE_KINDS_MAX);
     failures_free(&v.failures);
-    if (s->mode == OUTPUT_TABLE && err >= 0 && v.shown == v.limit && v.left)
-        printf("%u more task%s: see --tasks, --skip and --failed\n", v.left, PLURAL(v.left));
+    if (s->mode == OUTPUT_TABLE && err >= 0 && v.shown && v.left)
+        printf("%u more %stask%s: see --tasks%s\n", v.left, o->failed ? "failed " : "", PLURAL(v.left),
+               o->failed ? " and --skip" : ", --skip and --failed");
     if (v.json)
         json_array_append_new(list, v.json);
     return err < 0 ? session_failed(s) : HAWK_EXIT_OK;
