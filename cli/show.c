@@ -132,14 +132,19 @@ void show_command(const struct job_desc *spec)
         printf("  directory %s\n", clean_text(shown, sizeof shown, spec->cwd->data));
 }
 
+json_t *words_json(const struct strings *argv)
+{
+    json_t *list = json_array();
+    const char *word = argv->data;
+    for (uint32_t i = 0; i < argv->n; i++, word += strlen(word) + 1)
+        json_array_append_new(list, json_data(word, strlen(word)));
+    return list;
+}
+
 void command_json(json_t *o, const struct job_desc *spec)
 {
     json_t *list = json_array();
-    const char *word = spec->argv.data;
-    for (uint32_t i = 0; i < spec->argv.n; i++, word += strlen(word) + 1)
-        json_array_append_new(list, json_data(word, strlen(word)));
-    json_object_set_new(o, "command", list);
-    list = json_array();
+    json_object_set_new(o, "command", words_json(&spec->argv));
     for (uint32_t i = 0; i < spec->after.n; i++)
         json_array_append_new(list, json_text(after_format((char[AFTER_TEXT]){0}, &spec->after.v[i])));
     json_object_set_new(o, "after", list);

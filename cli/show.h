@@ -33,6 +33,7 @@ void show_waits(const struct api_job *j, const struct job_desc *spec);
 /* What its tasks run, and in which directory: as lines, and, with the jobs that it comes after, as members of the job's
  * object. */
 void show_command(const struct job_desc *spec);
+json_t *words_json(const struct strings *argv);
 void command_json(json_t *o, const struct job_desc *spec);
 void show_ancestors(const struct ancestors *a);
 /* first_index: the HAWK_TASK_INDEX of task 0. */

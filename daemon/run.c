@@ -340,7 +340,9 @@ int run_main(int argc, char **argv)
         goto done;
     r.json = r.options.output && strcmp(r.options.output, "json") == 0;
     if (r.desc->tasks == 0) { /* an empty list has succeeded before it begins */
-        if (r.json) {
+        if (r.options.dry_run) {
+            code = run_dry(&r);
+        } else if (r.json) {
             run_json_begin();
             run_json_end(&r);
         }

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "cli/document.h"
+#include "cli/print.h"
 #include "cli/quote.h"
 #include "cli/show.h"
 #include "daemon/cores.h"
@@ -10,7 +11,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- Flags ---- */
 
@@ -116,17 +116,20 @@ static bool fill_command(struct strings *argv, const struct run *r, const struct
     return starts;
 }
 
-/* Whether the task would start. */
-static bool print_command(const struct run *r, const struct template *t, uint32_t task)
+static void print_command(const struct strings *argv)
 {
-    struct strings argv = {0};
-    if (!fill_command(&argv, r, t, task))
-        return false;
-    char *text = quote_command(&argv);
+    char *text = quote_command(argv);
     puts(text);
     free(text);
-    free(argv.data);
-    return true;
+}
+
+static void print_command_json(const struct run *r, const struct strings *argv, uint32_t task, bool first)
+{
+    json_t *o = json_pack("{s:I, s:I, s:o}", "task", (json_int_t)task, "index",
+                          (json_int_t)r->desc->first_index + task, "command", words_json(argv));
+    fputs(first ? "\n    " : ",\n    ", stdout);
+    json_write(o, stdout, JSON_COMPACT);
+    json_decref(o);
 }
 
 static uint32_t *random_order(uint32_t n, uint32_t seed)
@@ -146,17 +149,33 @@ int run_dry(const struct run *r)
 {
     const struct run_options *o = &r->options;
     const uint8_t *before = r->first ? r->first->before : NULL;
-    bool all = true;
+    uint32_t printed = 0, refused = 0;
     uint32_t *order = o->shuf && o->seed != UINT32_MAX ? random_order(r->desc->tasks, o->seed) : NULL;
     struct template *t = exec_template(r->desc);
+    if (r->json) {
+        document_begin();
+        fputs("\"commands\": [", stdout);
+    }
     for (uint32_t at = 0; r->first && at < r->desc->tasks; at++) {
         uint32_t i = order ? order[at] : at;
-        if (!before || before[i] == BEFORE_NOTHING)
-            all &= print_command(r, t, i);
+        struct strings argv = {0};
+        if (before && before[i] != BEFORE_NOTHING)
+            continue;
+        if (!fill_command(&argv, r, t, i))
+            refused++;
+        else if (r->json)
+            print_command_json(r, &argv, i, printed++ == 0);
+        else
+            print_command(&argv);
+        free(argv.data);
+    }
+    if (r->json) {
+        fputs("\n  ]", stdout);
+        document_finish();
     }
     template_free(t);
     free(order);
-    return all ? HAWK_EXIT_OK : HAWK_EXIT_FAILED;
+    return refused ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
 }
 
 void run_shuffle(struct run *r, struct resubmit *s)

@@ -100,6 +100,15 @@ def test_dry_run_prints_what_a_shell_can_read():
         assert run("--dry-run", "--resume", "--joblog", f"{d}/log", "--array", "1-3", "--", "echo", "{}").stdout == "echo 3\n"
 
 
+def test_dry_run_as_a_document():
+    said = json.loads(run("--dry-run", "-o", "json", "--array", "3-4", "--", "printf", "it's {}").stdout)
+    assert said == {"schema": "hawk.v1", "commands": [{"task": 0, "index": 3, "command": ["printf", "it's 3"]},
+                                                      {"task": 1, "index": 4, "command": ["printf", "it's 4"]}]}, said
+    said = json.loads(run("--dry-run", "-o", "json", "-l", "-", "--", "sh", "-c", "echo `echo {}`", input="b c\n", check=1).stdout)
+    assert said["commands"] == [] and "task 0 would not start" in said["warnings"][0]["message"], said
+    assert json.loads(run("--dry-run", "-o", "json", "-l", "-", "--", "true", input="").stdout)["commands"] == []
+
+
 def test_dry_run_tells_what_would_not_start_and_writes_nothing():
     with tempfile.TemporaryDirectory() as d:
         log = f"{d}/log"
