@@ -228,8 +228,19 @@ const char *milli_format(char *buf, size_t size, uint32_t milli)
 }
 
 static const struct unit size_units[] = {
-    {"", 1},           {"B", 1},          {"kB", 1000},      {"MB", 1000000}, {"GB", 1000000000},
-    {"KiB", 1u << 10}, {"MiB", 1u << 20}, {"GiB", 1u << 30}, {NULL, 0},
+    {"", 1},
+    {"B", 1},
+    {"kB", 1000},
+    {"MB", 1000000},
+    {"GB", 1000000000},
+    {"TB", 1000000000000},
+    {"KiB", 1u << 10},
+    {"MiB", 1u << 20},
+    {"GiB", 1u << 30},
+    {"TiB", UINT64_C(1) << 40},
+    {"PiB", UINT64_C(1) << 50},
+    {"EiB", UINT64_C(1) << 60},
+    {NULL, 0},
 };
 
 int size_parse(const char *text, uint64_t *bytes)

@@ -27,7 +27,7 @@ HAWK_MUST_USE int share_parse(const char *text, uint32_t *ppm);
 const char *share_format(char *buf, size_t size, uint32_t ppm);
 /* Writes thousandths without zeros at the end ("2", "1.05"); returns buf. */
 const char *milli_format(char *buf, size_t size, uint32_t milli);
-/* Parses a size in bytes: a bare number, or one with KiB, MiB, GiB, kB, MB or GB. */
+/* Parses a size in bytes: a bare number, or one with KiB to EiB, or kB to TB. */
 HAWK_MUST_USE int size_parse(const char *text, uint64_t *bytes);
 /* Writes three digits that size_parse reads ("1.25GiB", "640B"); returns buf. */
 const char *size_format(char *buf, size_t size, uint64_t bytes);

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "cli/document.h"
 
+#include <ctype.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -104,12 +105,15 @@ static int store_duration(const char *command, const struct flag *f, const char 
 
 static int store_size(const char *command, const struct flag *f, const char *text, void *place)
 {
-    char binary[32]; /* "2G" is 2GiB, as for other programs that take --mem */
+    char binary[32]; /* "2G" is 2GiB, and so is "2g", as for other programs that take --mem */
     uint64_t bytes;
-    bool letter = *text && strchr("KMG", text[strlen(text) - 1]);
-    snprintf(binary, sizeof binary, "%.20s%s", text, letter ? "iB" : "");
+    size_t len = strlen(text);
+    snprintf(binary, sizeof binary, "%.20s", text);
+    if (len > 0 && len < 20 && strchr("KMGTkmgt", text[len - 1]))
+        snprintf(binary, sizeof binary, "%.*s%ciB", (int)len - 1, text,
+                 toupper((unsigned char)text[len - 1]));
     if (size_parse(binary, &bytes) || bytes == 0 || bytes > INT64_MAX)
-        return usage_error("%s: --%s takes a size above 0, like 500M or 2G, not '%s'", command, f->name,
+        return usage_error("%s: --%s takes a size above 0, like 500M, 2G or 1T, not '%s'", command, f->name,
                            text);
     *(int64_t *)place = (int64_t)bytes;
     return 0;

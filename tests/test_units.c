@@ -245,6 +245,13 @@ static void sizes_are_read(void **state)
     assert_true(bytes == 64u << 20);
     assert_int_equal(size_parse("1.5GiB", &bytes), 0);
     assert_true(bytes == 1610612736u);
+    assert_int_equal(size_parse("2TiB", &bytes), 0);
+    assert_true(bytes == UINT64_C(2) << 40);
+    assert_int_equal(size_parse("1TB", &bytes), 0);
+    assert_true(bytes == UINT64_C(1000000000000));
+    assert_int_equal(size_parse("15EiB", &bytes), 0);
+    assert_true(bytes == UINT64_C(15) << 60);
+    assert_int_equal(size_parse("16EiB", &bytes), HAWK_ETOO_LARGE);
     assert_int_equal(size_parse("2kB", &bytes), 0);
     assert_true(bytes == 2000);
 }

@@ -2,7 +2,7 @@
 import subprocess
 import sys
 
-from hawktest import GREEDY, HAWK, Cluster, can_limit, run_tests
+from hawktest import BOUND, GREEDY, HAWK, Cluster, can_limit, run_tests
 
 
 def test_who_uses_too_much_is_out_of_memory():
@@ -46,7 +46,9 @@ def test_a_worker_that_cannot_limit_says_so():
 
 
 def test_what_cannot_be_limited_is_refused():
-    for flags, said in ((("--mem", "0"), "a size above 0"), (("--mem", "lots"), "a size above 0"),
+    for size in ("500M", "500m", "2g", "1.5T", "1t", "2TiB", "4096"):
+        subprocess.run([HAWK, "run", "--dry-run", "--mem", size, "--", "true"], check=True, timeout=BOUND, stdout=subprocess.DEVNULL)
+    for flags, said in ((("--mem", "0"), "a size above 0"), (("--mem", "2q"), "like 500M, 2G or 1T"), (("--mem", "lots"), "a size above 0"),
                         (("--pids", "0"), "a whole number"), (("--mem", "1G", "--timer"), "--mem is for commands")):
         r = subprocess.run([HAWK, "run", *flags, "--", "5ms"], capture_output=True, text=True)
         assert r.returncode == 2 and said in r.stderr, (flags, r)
