@@ -253,7 +253,8 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
         print_job_head(&page->job, page->spec);
         v->pauses = page->job.pauses > 0;
         table_columns(&v->table, ">TASK", "STATE", "ENDED", "?>ATTEMPT", "WORKER", "?>WAITED", ">RAN",
-                      "->CPU", "->MEM", v->pauses ? "?>PAUSED" : ".INPUT", v->pauses ? ".INPUT" : NULL, NULL);
+                      "->CPU", "->MEM", "->STARTED", "->STOPPED", v->pauses ? "?>PAUSED" : ":INPUT",
+                      v->pauses ? ":INPUT" : NULL, NULL);
     }
     if (!v->begun && v->mode == OUTPUT_JSON) {
         v->json = job_json(&page->job);
@@ -300,6 +301,8 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
         table_cell(&v->table, "%s", DURATION(t->run_us));
         table_cell(&v->table, "%s", KNOWN_DURATION(t->cpu_us));
         table_cell(&v->table, "%s", KNOWN_SIZE(t->mem_peak_bytes));
+        table_cell(&v->table, "%s", task_clock((char[CLOCK_TEXT]){0}, &page->job, t->wait_us));
+        table_cell(&v->table, "%s", task_clock((char[CLOCK_TEXT]){0}, &page->job, task_end_us(t)));
         if (v->pauses)
             table_cell(&v->table, "%s", DURATION(t->paused_us));
         table_cell(&v->table, "%s", input_text((char[INPUT_TEXT]){0}, t->input, t->input_n));

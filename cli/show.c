@@ -85,12 +85,27 @@ json_t *job_json(const struct api_job *j)
     return o;
 }
 
+int64_t task_end_us(const struct api_task *t)
+{
+    return t->wait_us < 0 || t->run_us < 0 ? -1 : t->wait_us + t->run_us + t->paused_us;
+}
+
 void task_times_json(json_t *o, const struct api_job *j, const struct api_task *t)
 {
     json_object_set_new(o, "started_at", at_json(j, t->wait_us));
-    json_object_set_new(
-        o, "ended_at",
-        at_json(j, t->wait_us < 0 || t->run_us < 0 ? -1 : t->wait_us + t->run_us + t->paused_us));
+    json_object_set_new(o, "ended_at", at_json(j, task_end_us(t)));
+}
+
+const char *task_clock(char buf[CLOCK_TEXT], const struct api_job *j, int64_t us)
+{
+    char text[CLOCK_TEXT], submitted[CLOCK_TEXT];
+    if (us < 0)
+        return "-";
+    clock_text(text, us - j->age_us, false);
+    clock_text(submitted, -j->age_us, false);
+    bool same_day = strncmp(text, submitted, strlen("2026-11-25")) == 0;
+    snprintf(buf, CLOCK_TEXT, "%s", text + (same_day ? strlen("2026-11-25 ") : strlen("2026-")));
+    return buf;
 }
 
 void show_times(const struct api_job *j)

@@ -27,6 +27,11 @@ void ancestors_json(json_t *o, const struct ancestors *a);
 /* Prints a line about them, if there are any. */
 /* "started_at" and "ended_at" of a task. */
 void task_times_json(json_t *o, const struct api_job *j, const struct api_task *t);
+/* When the task ended, after its job was submitted; -1: not yet. */
+int64_t task_end_us(const struct api_task *t);
+/* The time of day, us after the job was submitted, with the date if that is another day: "16:02:01", "11-26 00:10:00";
+ * "-": us is below 0. */
+const char *task_clock(char buf[CLOCK_TEXT], const struct api_job *j, int64_t us);
 /* Lines of a job: its times of day; what it waits for, and why it was cancelled. spec may be NULL. */
 void show_times(const struct api_job *j);
 void show_waits(const struct api_job *j, const struct job_desc *spec);

@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -113,6 +114,58 @@ def test_the_same_failure_is_one_line():
                     check=1).stderr
         assert re.search(r"  6 tasks \(1, 3, 5, 7, 9, \.\.\.\): exited 4", said), said
         assert re.search(r"  6 tasks \(2, 4, 6, 8, 10, \.\.\.\): exited 3", said), said
+
+
+def test_failed_inputs_are_named():
+    with local_cluster() as (d, _, hawk):
+        inputs = ["good", "bad one", "bad\ttwo", f"bad {d}/{'x' * 90}/first.dat", f"bad {d}/{'x' * 90}/second.dat"]
+        with open(f"{d}/list", "w", encoding="utf-8") as f:
+            f.write("".join(f"{i}\n" for i in inputs))
+        command = ("-l", f"{d}/list", "--", "sh", "-c", 'test "${HAWK_INPUT#bad}" = "$HAWK_INPUT"')
+        r = hawk("submit", "--wait", *command, check=1)
+        for said in (r.stderr, hawk("wait", r.stdout.strip(), check=1).stderr):
+            first = said.splitlines()[0]
+            assert ": 4 of 5 tasks failed: bad one, bad two, bad /" in first, said
+            # However long they are: what they end in is there.
+            assert re.search(r"\.\.\.x+/first\.dat, .*\.\.\.x+/second\.dat$", first), said
+        assert re.search(r"\.\.\.x*/first\.dat\n.*\.\.\.x*/second\.dat\n", hawk("job", r.stdout.strip()).stdout), r
+        with open(f"{d}/list", "w", encoding="utf-8") as f:
+            f.write("".join(f"bad{i}\n" for i in range(25)))
+        r = hawk("submit", "--wait", *command, check=1)
+        assert r.stderr.splitlines()[0].endswith(
+            f"25 of 25 tasks failed: {', '.join(f'bad{i}' for i in range(20))}, and 5 others: `hawk job --failed "
+            f"{r.stdout.strip()}` has them"), r.stderr
+        r = hawk("submit", "--wait", "--max-fails", "1", "-l", f"{d}/list", "--", "sh", "-c", 'test "$HAWK_INPUT" = bad0 || sleep 600; false',
+                 check=1)
+        assert re.search(r"1 of 25 tasks failed, 24 were cancelled; failed: bad0$", r.stderr.splitlines()[0]), r.stderr
+
+
+def test_what_a_job_ran_can_be_pasted_back():
+    with local_cluster() as (d, _, hawk):
+        job = hawk("submit", "--wait", "--cwd", d, "--", "sh", "-c", 'echo "a  b" $1', "it's", "x" * 300).stdout.strip()
+        for page in ("job", "explain"):
+            shown = hawk(page, job).stdout
+            line = next(x for x in shown.splitlines() if x.startswith("  command   "))
+            assert shlex.split(line)[1:] == ["sh", "-c", 'echo "a  b" $1', "it's", "x" * 300], (page, line)
+            assert f"\n  directory {d}\n" in shown, shown
+
+
+def test_job_tells_how_many_more_there_are():
+    with local_cluster() as (_, env, hawk):
+        job = hawk("submit", "--wait", "--array", "1-40", "--", "sh", "-c", "test {} -gt 5", check=1).stdout.strip()
+
+        def last(*args):
+            return hawk("job", job, *args).stdout.splitlines()[-1]
+        assert "more" not in last("--failed", "--tasks", "5") + last("--failed", "--tasks", "6") + last("--failed")
+        assert last("--failed", "--tasks", "3") == "2 more failed tasks: see --tasks and --skip"
+        assert last("--failed", "--tasks", "3", "--skip", "1") == "1 more failed task: see --tasks and --skip"
+        assert last("--tasks", "3") == "37 more tasks: see --tasks, --skip and --failed"
+        assert last("--tasks", "3", "--skip", "10") == "27 more tasks: see --tasks, --skip and --failed"
+        assert "more" not in last("--tasks", "40") + last("--tasks", "0")
+        # When a task ran, where there is room: the page's head has the day.
+        wide = run_hawk({**env, "COLUMNS": "200"}, "job", job, "--tasks", "1").stdout
+        assert re.search(r" STARTED +STOPPED  INPUT\n.* \d\d:\d\d:\d\d  \d\d:\d\d:\d\d  1\n", wide), wide
+        assert "STOPPED" not in run_hawk({**env, "COLUMNS": "80"}, "job", job, "--tasks", "1").stdout
 
 
 # U+0085 and U+009B are controls, U+202E and U+2067 turn the text, U+200E and U+061C are marks, U+FEFF has no width.
