@@ -223,6 +223,20 @@ const char *known_size_text(char buf[SIZE_TEXT], int64_t bytes)
     return bytes > 0 ? size_format(buf, SIZE_TEXT, (uint64_t)bytes) : "-";
 }
 
+const char *speed_text(char buf[SPEED_TEXT], uint64_t ended, int64_t took_us, uint64_t left)
+{
+    char time[DURATION_TEXT];
+    double rate = took_us > 0 ? (double)ended / ((double)took_us / 1e6) : 0;
+    *buf = '\0';
+    if (ended == 0 || rate <= 0)
+        return buf;
+    int n = snprintf(buf, SPEED_TEXT, ", %.*f/s", rate < 10, rate);
+    if (left > 0 && n > 0 && n < SPEED_TEXT)
+        snprintf(buf + n, SPEED_TEXT - (size_t)n, ", %s left",
+                 duration_format(time, sizeof time, (int64_t)((double)left / rate) * US_PER_S));
+    return buf;
+}
+
 const char *clean_text(char *buf, size_t size, const char *text)
 {
     size_t n = 0, cut = 0, left = strlen(text); /* cut: where "..." goes if the text does not fit */

@@ -33,9 +33,11 @@ struct progress {
     bool shown;   /* the progress line is shown */
     bool printed; /* one is on the screen */
     bool warned;
-    uint8_t *told;    /* by job: the state in which it said what the job waits for */
-    uint32_t told_n;  /* jobs of which it said so */
-    int64_t start_us; /* monotonic_us() */
+    uint8_t *told;         /* by job: the state in which it said what the job waits for */
+    uint32_t told_n;       /* jobs of which it said so */
+    int64_t start_us;      /* monotonic_us() */
+    int64_t heard_us;      /* when it first heard of a job; 0: not yet */
+    uint64_t ended_before; /* tasks that had ended when it first heard of their jobs */
 };
 
 static int by_id(const void *a, const void *b)
@@ -50,6 +52,10 @@ static int on_event(void *ctx, const struct api_event *event)
     struct api_job *j = bsearch(&event->job, p->jobs, p->n, sizeof *p->jobs, by_id);
     if (!j)
         return 0;
+    if (!j->name) {
+        p->ended_before += (uint64_t)event->job.done + event->job.failed + event->job.lost;
+        p->heard_us = p->heard_us ? p->heard_us : monotonic_us();
+    }
     for (uint32_t i = 0; p->kept && i < event->tasks_n; i++)
         results_keep(p->kept, j->job, &event->tasks[i]);
     api_free(&api_job_type, j);
@@ -63,7 +69,8 @@ static void print_progress(struct progress *p)
 {
     uint64_t tasks = 0, done = 0, bad = 0, cancelled = 0, running = 0;
     uint32_t ended = 0;
-    int64_t tenths = (monotonic_us() - p->start_us) / (US_PER_S / 10);
+    int64_t now = monotonic_us();
+    char speed[SPEED_TEXT];
     for (uint32_t i = 0; i < p->n; i++) {
         const struct api_job *j = &p->jobs[i];
         tasks += j->tasks;
@@ -81,9 +88,11 @@ static void print_progress(struct progress *p)
         fprintf(stderr, ", %llu failed", (unsigned long long)bad);
     if (cancelled)
         fprintf(stderr, ", %llu cancelled", (unsigned long long)cancelled);
+    uint64_t since = done + bad > p->ended_before ? done + bad - p->ended_before : 0;
+    fputs(speed_text(speed, since, now - p->heard_us, tasks - done - bad - cancelled), stderr);
     if (p->n > 1)
         fprintf(stderr, "; %u of %u jobs ended", ended, p->n);
-    fprintf(stderr, "; %lld.%llds" PROGRESS_END, (long long)tenths / 10, (long long)tenths % 10);
+    fprintf(stderr, "; %s" PROGRESS_END, DURATION(now - p->start_us));
     p->printed = true;
 }
 

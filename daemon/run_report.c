@@ -96,23 +96,11 @@ static bool colours(const struct run *r)
     return r->terminal && !(no && *no) && term && strcmp(term, "dumb") != 0;
 }
 
-/* ", 4.2/s, 1m 3s left"; nobody knows what is left of a list that comes by and by. */
-static const char *speed(const struct run *r, int64_t took_us, char *buf, size_t size)
+static const char *speed(const struct run *r, int64_t took_us, char buf[SPEED_TEXT])
 {
-    char left[32];
     uint32_t ended = r->ended_well + r->ended_badly;
-    uint32_t rest = r->total - r->done_before - r->failed_before - ended - r->cancelled;
-    double rate = took_us > 0 ? ended / ((double)took_us / 1e6) : 0;
-    *buf = '\0';
-    if (ended == 0)
-        return buf;
-    if (r->lines) {
-        snprintf(buf, size, ", %.*f/s", rate < 10, rate);
-        return buf;
-    }
-    int64_t left_us = (int64_t)(rest / rate) * US_PER_S;
-    snprintf(buf, size, ", %.*f/s, %s left", rate < 10, rate, duration_format(left, sizeof left, left_us));
-    return buf;
+    uint32_t left = r->total - r->done_before - r->failed_before - ended - r->cancelled;
+    return speed_text(buf, ended, took_us, r->lines ? 0 : left);
 }
 
 void run_show_progress(struct run *r)
@@ -120,14 +108,14 @@ void run_show_progress(struct run *r)
     int64_t now = loop_now(r->loop), took_us = now - r->started_us;
     if (!r->show_progress || !r->submitted || (!r->terminal && now < r->shown_us + PLAIN_PROGRESS_US))
         return;
-    char took[32], text[64], of[24] = "";
+    char took[32], text[SPEED_TEXT], of[24] = "";
     bool red = r->ended_badly > 0 && colours(r);
     if (!r->lines)
         snprintf(of, sizeof of, " of %u", r->total);
     r->shown_us = now;
     fprintf(stderr, "%s%u%s done, %u running, %s%u failed%s%s, %s%s", r->terminal ? PROGRESS_BEGIN : "",
             r->ended_well + r->done_before, of, embedded_running(r->cluster), red ? "\033[31m" : "",
-            r->ended_badly, red ? "\033[39m" : "", speed(r, took_us, text, sizeof text),
+            r->ended_badly, red ? "\033[39m" : "", speed(r, took_us, text),
             duration_format(took, sizeof took, took_us), r->terminal ? PROGRESS_END : "\n");
     fflush(stderr);
 }

@@ -513,6 +513,28 @@ static void test_failures_of_many_kinds(void **state)
     failures_free(&f);
 }
 
+static void test_inputs_keep_both_ends(void **state)
+{
+    char buf[INPUT_TEXT], longer[101] = "";
+    memset(longer, 'x', 100);
+    memcpy(longer, "/begin", 6);
+    memcpy(longer + 96, "/end", 4);
+    assert_string_equal(input_text(buf, "a\0b\tc", 5), "a b c");
+    assert_string_equal(input_text(buf, NULL, 0), "");
+    assert_int_equal(strlen(input_text(buf, longer, 100)), INPUT_SHOWN);
+    assert_memory_equal(buf, "/beginxxx", 9);
+    assert_string_equal(buf + INPUT_SHOWN - 7, "xxx/end");
+}
+
+static void test_speed(void **state)
+{
+    char buf[SPEED_TEXT];
+    assert_string_equal(speed_text(buf, 0, 5 * US_PER_S, 9), "");
+    assert_string_equal(speed_text(buf, 5, 0, 9), "");
+    assert_string_equal(speed_text(buf, 5, 2 * US_PER_S, 0), ", 2.5/s");
+    assert_string_equal(speed_text(buf, 100, 10 * US_PER_S, 37230), ", 10/s, 1h 2m left");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,6 +552,8 @@ int main(void)
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_default_socket),
         cmocka_unit_test(test_failures_of_many_kinds),
+        cmocka_unit_test(test_inputs_keep_both_ends),
+        cmocka_unit_test(test_speed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
