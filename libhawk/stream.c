@@ -323,8 +323,8 @@ static void leave_dist(struct streams *ss, struct stream *s)
         ss->lost = s->ch;
         ss->tried = 0;
         ss->retry_us = now;
-    } else {
-        ss->tried++;
+    } else if (s->ch != ss->lost) {
+        ss->tried++; /* the lost one is asked after all others, from the first of which it goes on */
     }
     client_call_failed(ss->client, s->ch, s->status, s->text);
     ss->current = NULL;

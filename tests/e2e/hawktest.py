@@ -208,8 +208,8 @@ class Cluster:
                               *self.central_flags)
         self.central_addr = self.central.ready()
 
-    def start_dist(self, name, wait=True):
-        d = Daemon("dist", "--name", name, "--listen", "127.0.0.1:0", "--central", self.central_addr,
+    def start_dist(self, name, wait=True, listen="127.0.0.1:0"):
+        d = Daemon("dist", "--name", name, "--listen", listen, "--central", self.central_addr,
                    "--state-dir", f"{self.dir}/{name}", *self.dist_flags)
         self.dists.append(d)
         if wait:

@@ -102,6 +102,22 @@ def test_its_dist_dies():
         assert set(x.strip() for x in open(out)) == set(words)
 
 
+def test_the_other_dist_comes_back():
+    """A dist that was asked in vain is asked again, for as long as no dist takes the jobs."""
+    with Cluster(workers=2, slots=16, dists=2) as c:
+        go = f"{c.dir}/go"
+        p = subprocess.Popen([compiled(f"{ROOT}/tests/e2e/libhawk_moved.c"), c.dist_addrs[0], "5", go, "60"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert p.stdout.readline() == "accepted\n"
+        c.dists[1].kill()
+        c.dists[0].kill()
+        c.start_dist("d2", listen=c.dist_addrs[1])
+        wait_for("all to be there", lambda: len(c.json("jobs", dist=c.dist_addrs[1])["jobs"]) == 5)
+        open(go, "w").close()
+        said, why = p.communicate(timeout=BOUND * 2)
+        assert p.returncode == 0 and said == "5\n", (p.returncode, said, why)
+
+
 def test_the_last_dist_dies():
     """Whoever waits for a job, however long, hears that nobody has it any more."""
     with Cluster(workers=1) as c:
