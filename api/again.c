@@ -123,7 +123,7 @@ void api_rerun(struct api *a, struct rpc_call *c, void *request)
     struct job_desc *d = desc_again(v.desc, r);
     if (!api_is_signed(a, d, why, sizeof why)) {
         api_fail(c, HAWK_EDENIED, "%s", why);
-    } else if (api_user_submits(a, rpc_caller(c), d, why, sizeof why)) {
+    } else if (api_user_submits(a, rpc_caller(c), d, false, why, sizeof why)) {
         api_fail(c, HAWK_ELIMIT, "%s", why);
     } else {
         rpc_audit(c, "rerun of job %s", job_id_format(id, r->job));

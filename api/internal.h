@@ -124,9 +124,10 @@ void api_session_init(struct api *a);
 void api_session_free(struct api *a);
 
 /* users.c */
-/* Whether the caller may submit one job more. HAWK_ELIMIT: why names the limit. */
+/* Whether the caller may have one job more here; one that he moves here is no new submission. HAWK_ELIMIT: why names
+ * the limit. */
 HAWK_MUST_USE int api_user_submits(struct api *a, const struct caller *who, const struct job_desc *job,
-                                   char *why, size_t size);
+                                   bool moved, char *why, size_t size);
 /* Counts a watch of the caller's. False: it has failed the call. *user is for api_user_unwatches; NULL: not counted. */
 bool api_user_watches(struct api *a, struct rpc_call *c, struct api_user **user);
 void api_user_unwatches(struct api_user *user);

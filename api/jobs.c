@@ -70,6 +70,13 @@ static bool may_move(const struct api *a, const struct caller *who, const struct
     return receipt_good(secrets, DIST_RECEIPTS, from->receipt, from->job, who->name);
 }
 
+/* Whether some dist has taken this job as a submission of the caller's. */
+static bool was_taken(const struct api *a, const struct caller *who, const struct api_resubmit *from)
+{
+    return from->job.v &&
+           receipt_good(dist_receipts(a->roles.dist), DIST_RECEIPTS, from->receipt, from->job, who->name);
+}
+
 bool api_is_signed(const struct api *a, struct job_desc *job, char *why, size_t size)
 {
     struct signed_checker checker;
@@ -118,7 +125,7 @@ int api_submit_event(struct api *a, const struct caller *who, struct job_desc *j
         return HAWK_ENOT_FOUND;
     }
     int err = from->job.v ? resubmit_from(from, job, &m->resubmit, why, size) : 0;
-    if (!err && (err = api_user_submits(a, who, job, why, size))) {
+    if (!err && (err = api_user_submits(a, who, job, was_taken(a, who, from), why, size))) {
         resubmit_drop(m->resubmit);
         m->resubmit = NULL;
     }

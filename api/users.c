@@ -32,8 +32,8 @@ static struct api_user *user_of(struct api *a, const struct caller *who)
     return u;
 }
 
-int api_user_submits(struct api *a, const struct caller *who, const struct job_desc *job, char *why,
-                     size_t size)
+int api_user_submits(struct api *a, const struct caller *who, const struct job_desc *job, bool moved,
+                     char *why, size_t size)
 {
     const struct api_limits *max = &a->roles.limits;
     struct api_user *u = user_of(a, who);
@@ -42,7 +42,8 @@ int api_user_submits(struct api *a, const struct caller *who, const struct job_d
     if (!u)
         return 0;
     dist_user_load(a->roles.dist, job->user, &jobs, &tasks, &bytes);
-    if (!frames_take(&u->submits, max->submit_rate * API_SUBMIT_BURST, max->submit_rate, loop_now(a->loop)))
+    if (!moved &&
+        !frames_take(&u->submits, max->submit_rate * API_SUBMIT_BURST, max->submit_rate, loop_now(a->loop)))
         snprintf(
             why, size,
             "the job was not accepted: user %s submits more than %u jobs a second, the limit of one user "

@@ -457,4 +457,25 @@ def test_a_limit_is_its_users_alone():
         assert 45 <= len(slow) <= 50 and {t[0] for t in told} == {EXHAUSTED.value[0]}, told
 
 
+def test_a_job_that_moves_is_no_new_submission():
+    """It waits for its user's other limits alone."""
+    if not others_exist():
+        return
+    with UserCluster(workers=1, dists=2, dist=["--user-submit-rate", "1", "--user-jobs-max", "12"]) as c:
+        timer = pb.JobSpec(tasks=1, kind=pb.PAYLOAD_TIMER, argv=[b"600s"])
+        first = caller_as(ANN, c.dist_addrs[0])
+        had = [first("Submit", pb.SubmitRequest(job=timer, key=key), pb.SubmitReply) for key in (1, 2, 3)]
+        batch = pb.SessionRequest(submit=[pb.SessionSubmit(tag=i, job=timer) for i in range(11, 31)])
+        batch.submit.extend(pb.SessionSubmit(tag=i, job=timer, key=i, resubmit=pb.Resubmit(
+            job=job.job, epoch=3, receipt=job.receipt)) for i, job in enumerate(had, 1))
+        taken, told = set(), {}
+        for e in caller_as(ANN, c.dist_addrs[1]).both("Session", iter([batch]), pb.SessionEvent):
+            taken |= {(j.tag, j.job) for j in e.jobs}
+            told.update((r.tag, r.error) for r in e.refused)
+            if len(told) + len({tag for tag, _ in taken}) == 23:
+                break
+        assert {(1, had[0].job), (2, had[1].job)} <= taken, (taken, told)
+        assert len(told) == 11 and "dist.user_jobs_max" in told[3] and "dist.user_submit_rate" in told[30], told
+
+
 run_tests(sys.modules[__name__])
