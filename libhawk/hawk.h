@@ -111,7 +111,8 @@ struct hawk_spec {
 struct hawk_job *hawk_client_submit(struct hawk_client *c, const struct hawk_spec *spec);
 
 /* Waits until the job has ended. 1: it has; 0: not within timeout_us (negative: no bound). If no dist
- * takes the job within options.timeout_us, it ends as HAWK_JOB_REFUSED. */
+ * takes the job within options.timeout_us, it ends as HAWK_JOB_REFUSED; one that was accepted, and whose dist
+ * died, waits for room at the others. */
 int hawk_client_wait(struct hawk_client *c, struct hawk_job *job, int64_t timeout_us);
 /* Waits until all jobs have ended, in the same way. */
 int hawk_client_wait_all(struct hawk_client *c, int64_t timeout_us);

@@ -5,6 +5,8 @@
 
 #include "net/api.h"
 
+#include <grpc/status.h>
+
 struct movable_job {
     job_id_t job;          /* JOB_NONE: no dist has answered yet */
     struct job_desc *desc; /* a reference */
@@ -35,6 +37,14 @@ HAWK_MUST_USE int movable_job_move(struct movable_job *j, int64_t now_us, struct
 /* Fills the part of a request that watches the job where it is although other dists were asked to take it:
  * one of them may have taken it after its time was over. */
 void movable_job_stay(struct movable_job *j, struct api_watch_request *r);
+/* A dist has refused to take over the job, which another one had accepted. True: so would every other. False: ask
+ * elsewhere, or there later. */
+bool movable_job_refused(struct movable_job *j, grpc_status_code status);
+/* Whether the reason is a limit: it is to wait, however long, and the dist is not silent. */
+static inline bool movable_job_has_no_room(grpc_status_code status)
+{
+    return status == GRPC_STATUS_RESOURCE_EXHAUSTED;
+}
 /* Whether a dist's answer to such a request says that it has taken the job under its own id. */
 bool movable_job_taken(struct movable_job *j, const uint8_t *reply, size_t len);
 

@@ -14,6 +14,8 @@
 #define MESSAGE_BYTES (256u << 10) /* the size at which it leaves; a single large job may be larger */
 #define RETRY_US (50 * US_PER_MS)
 #define NODES_TRY_US US_PER_S
+#define AGAIN_US (500 * US_PER_MS) /* after a dist has refused a job that another one had accepted */
+#define AGAIN_JOBS 1000u           /* most of these that are asked for at a time */
 
 /* A session with one dist. */
 struct stream {
@@ -25,7 +27,8 @@ struct stream {
     struct codec_buf cancels; /* the first part of the next message */
     bool asked_beats;
     bool took;      /* it has accepted a job */
-    bool unwelcome; /* it takes no new jobs */
+    bool unwelcome; /* it takes no new jobs, */
+    bool full;      /* since a limit is reached there */
     struct dist_beats beats;
     grpc_status_code status;
     char text[300];
@@ -36,7 +39,11 @@ struct streams {
     struct stream_fns fns;
     void *arg;
     struct list all;
-    struct list homeless;    /* jobs to be moved, or submitted for the first time */
+    struct list homeless; /* jobs to be moved, or submitted for the first time */
+    struct list refused;  /* accepted jobs that another dist would not take over; they are asked for again: */
+    int64_t again_us;     /* not before that, */
+    uint32_t again_jobs;  /* so many at a time: twice as many each time, until one is refused, */
+    uint32_t asked_n;     /* and not before these have an answer */
     struct stream *current;  /* the stream for new jobs; NULL: not found yet */
     struct stream_job *jobs; /* by tag */
     uint64_t last_tag;
@@ -59,8 +66,16 @@ static struct stream_job *find_job(const struct streams *ss, uint64_t tag)
     return j;
 }
 
+/* A dist has answered a job, or nobody waits for that any more. */
+static void job_answered(struct streams *ss, struct stream_job *j)
+{
+    ss->asked_n -= j->asked;
+    j->asked = false;
+}
+
 static void forget_job(struct streams *ss, struct stream_job *j)
 {
+    job_answered(ss, j);
     list_remove(&j->in_list);
     HASH_DEL(ss->jobs, j); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
     movable_job_free(j->movable);
@@ -195,6 +210,7 @@ static void on_job(struct stream *s, const struct api_session_job *e)
     s->took = true;
     if (!j)
         return;
+    job_answered(s->all, j);
     bool first = !j->movable->job.v;
     struct api_event event = {
         .job = {.class = e->class, .why = e->why, .at_central = e->at_central, .epoch = e->epoch}};
@@ -223,23 +239,32 @@ static void on_task(struct streams *ss, const struct api_session_task *e)
         ss->fns.task(ss->arg, j, e);
 }
 
-/* A dist that is draining or stopping refuses a job that another dist will take. */
+/* A dist that is draining or stopping refuses a job that another dist will take. Of a job that was accepted,
+ * a dist that is full or has any other reason of its own is not the last word either. */
 static void on_refused(struct stream *s, const struct api_session_refused *e)
 {
     struct streams *ss = s->all;
     struct stream_job *j = find_job(ss, e->tag);
+    grpc_status_code status = (grpc_status_code)e->status;
     if (!j)
         return;
-    if (e->status != GRPC_STATUS_UNAVAILABLE) {
-        end_job(ss, j, JOB_CANCELLED, false, rpc_status_to_err((grpc_status_code)e->status), e->error);
+    job_answered(ss, j);
+    bool away = status == GRPC_STATUS_UNAVAILABLE;
+    if (j->movable->job.v ? movable_job_refused(j->movable, status) : !away) {
+        end_job(ss, j, JOB_CANCELLED, false, rpc_status_to_err(status), e->error);
         return;
     }
     snprintf(s->text, sizeof s->text, "%s", e->error);
-    s->status = GRPC_STATUS_UNAVAILABLE;
+    s->status = status;
     s->unwelcome = true;
+    s->full |= movable_job_has_no_room(status);
     list_remove(&j->in_list);
-    list_push_tail(&ss->homeless, &j->in_list);
+    list_push_tail(away ? &ss->homeless : &ss->refused, &j->in_list);
     j->at = NULL;
+    if (away)
+        return;
+    ss->again_us = loop_now(ss->client->loop) + AGAIN_US;
+    ss->again_jobs = 1;
 }
 
 static void on_event(void *arg, const uint8_t *data, size_t len)
@@ -280,9 +305,17 @@ static void on_end(void *arg, grpc_status_code status, const char *text)
 
 /* ---- Streams come and go ---- */
 
+/* One to that dist: that on which it has others of our jobs, or a new one. */
 static struct stream *open_stream(struct streams *ss, struct channel *ch)
 {
     static const struct rpc_fns fns = {.reply = on_event, .done = on_end};
+    list_foreach(&ss->all, l, next) {
+        struct stream *has = container_of(l, struct stream, in_all);
+        if (has->ch == ch && has->rpc) {
+            has->took = has->unwelcome = has->full = false;
+            return has;
+        }
+    }
     struct stream *s = xcalloc(1, sizeof *s);
     *s = (struct stream){.all = ss, .ch = ch};
     list_init(&s->unsent);
@@ -313,11 +346,11 @@ static void make_homeless(struct streams *ss, struct list *jobs)
     }
 }
 
-/* Looks for another dist. */
+/* Looks for another dist. One that says that it is full is not silent. */
 static void leave_dist(struct streams *ss, struct stream *s)
 {
     int64_t now = loop_now(ss->client->loop);
-    if (ss->give_up_us == TIME_NEVER || s->took)
+    if (ss->give_up_us == TIME_NEVER || s->took || s->full)
         ss->give_up_us = now + ss->client->timeout_us;
     if (!ss->lost || s->took) {
         ss->lost = s->ch;
@@ -345,11 +378,17 @@ static bool is_hopeless(grpc_status_code status)
     return status == GRPC_STATUS_UNAUTHENTICATED || status == GRPC_STATUS_INVALID_ARGUMENT;
 }
 
+static void give_up_jobs(struct streams *ss, const struct list *jobs, int err)
+{
+    while (!list_empty(jobs))
+        end_job(ss, container_of(jobs->next, struct stream_job, in_list), JOB_CANCELLED, false, err,
+                ss->client->error);
+}
+
 static void give_up(struct streams *ss, int err)
 {
-    while (!list_empty(&ss->homeless))
-        end_job(ss, container_of(ss->homeless.next, struct stream_job, in_list), JOB_CANCELLED, false, err,
-                ss->client->error);
+    give_up_jobs(ss, &ss->homeless, err);
+    give_up_jobs(ss, &ss->refused, err);
     ss->give_up_us = TIME_NEVER;
     ss->lost = NULL;
     ss->tried = 0;
@@ -395,9 +434,26 @@ static struct channel *next_dist(struct streams *ss)
     return ss->lost;
 }
 
+/* Asks for some of the refused jobs again: at a dist without room many would come back each time. */
+static void ask_again(struct streams *ss, int64_t now)
+{
+    if (ss->asked_n || now < ss->again_us)
+        return;
+    while (ss->asked_n < ss->again_jobs && !list_empty(&ss->refused)) {
+        struct stream_job *j = container_of(ss->refused.next, struct stream_job, in_list);
+        list_remove(&j->in_list);
+        list_push_tail(&ss->homeless, &j->in_list);
+        j->asked = true;
+        ss->asked_n++;
+    }
+    if (ss->again_jobs < AGAIN_JOBS)
+        ss->again_jobs *= 2;
+}
+
 static void find_home(struct streams *ss)
 {
     int64_t now = loop_now(ss->client->loop);
+    ask_again(ss, now);
     if (list_empty(&ss->homeless) || (!ss->current && now < ss->retry_us))
         return;
     if (!ss->current && (now >= ss->give_up_us || client_up_has_stopped(ss->client))) {
@@ -432,6 +488,7 @@ struct streams *streams_new(struct client *client, const struct stream_fns *fns,
     *ss = (struct streams){.client = client, .fns = *fns, .arg = arg, .give_up_us = TIME_NEVER};
     list_init(&ss->all);
     list_init(&ss->homeless);
+    list_init(&ss->refused);
     ss->seed = (uint64_t)loop_now(client->loop);
     loop_hook_add(client->loop, &ss->flush, LOOP_FLUSH, on_flush, ss);
     return ss;

@@ -13,8 +13,9 @@ struct stream_job {
     uint64_t tag; /* its tag on every stream */
     struct movable_job *movable;
     struct stream *at;   /* NULL: on no stream yet, or over */
-    struct list in_list; /* at->unsent or at->sent; or streams.homeless */
+    struct list in_list; /* at->unsent or at->sent; or streams.homeless or .refused */
     bool sent, cancel;
+    bool asked;        /* it was refused, is asked for again, and has no answer yet */
     bool is_signed;    /* for `at`, if it has to be */
     UT_hash_handle hh; /* by tag, until it is over */
 };

@@ -55,6 +55,7 @@ struct watched {
     bool broken;          /* a stream ended, and the next step is undecided */
     bool moving;          /* its dist was given up, and no other has it yet */
     bool moved;           /* `to` has it */
+    bool refused;         /* nobody takes it over */
     grpc_status_code status;
     char text[300];
     char away[400];     /* not ours: the text about the last dist that did not answer; "": all did */
@@ -172,6 +173,9 @@ static void on_move_end(void *arg, grpc_status_code status, const char *text)
         text = "it took another job for it: is it of an older version?";
     snprintf(j->text, sizeof j->text, "%s", text);
     j->status = status == GRPC_STATUS_OK ? GRPC_STATUS_UNIMPLEMENTED : status;
+    j->refused = movable_job_refused(j->ours->movable, j->status);
+    if (movable_job_has_no_room(j->status))
+        j->give_up_us = loop_now(j->w->client->loop) + j->w->client->timeout_us;
 }
 
 static int move_to(struct watched *j, struct channel *to)
@@ -248,6 +252,8 @@ static int stream_failed(const struct watched *j, const struct channel *asked)
 static int go_on_moving(struct watched *j)
 {
     struct client *client = j->w->client;
+    if (j->refused)
+        return stream_failed(j, j->said);
     struct channel *to = client_other_dist(client, j->ch, j->job.v, j->tried);
     if (to)
         return move_to(j, to);

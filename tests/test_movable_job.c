@@ -77,11 +77,30 @@ static void test_is_taken(void **state)
     movable_job_free(a);
 }
 
+/* It may wait for a long time: what was refused for want of room costs no epoch. */
+static void test_waits_for_room(void **state)
+{
+    struct movable_job *a = submitted();
+
+    for (int i = 0; i < 100000; i++) {
+        assert_int_equal(move(a), 3);
+        assert_false(movable_job_refused(a, GRPC_STATUS_RESOURCE_EXHAUSTED));
+    }
+    assert_int_equal(move(a), 3);
+    assert_false(
+        movable_job_refused(a, GRPC_STATUS_UNAVAILABLE)); /* it may have taken the job all the same */
+    assert_int_equal(move(a), 5);
+    assert_true(movable_job_refused(a, GRPC_STATUS_INVALID_ARGUMENT));
+    assert_true(movable_job_refused(a, GRPC_STATUS_PERMISSION_DENIED));
+    movable_job_free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stays),
         cmocka_unit_test(test_is_taken),
+        cmocka_unit_test(test_waits_for_room),
     };
 
     return cmocka_run_group_tests_name("movable_job", tests, NULL, NULL);

@@ -118,6 +118,23 @@ def test_the_other_dist_comes_back():
         assert p.returncode == 0 and said == "5\n", (p.returncode, said, why)
 
 
+def test_the_dist_that_is_left_is_full():
+    """What was accepted waits for room there, longer than the client's timeout, and none of it is lost."""
+    with Cluster(workers=2, slots=16, dists=2, dist=["--set", "dist.tasks_max=20"]) as c:
+        go = f"{c.dir}/go"
+        p = subprocess.Popen([compiled(f"{ROOT}/tests/e2e/libhawk_moved.c"), c.dist_addrs[0], "15", go, "2"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert p.stdout.readline() == "accepted\n"
+        full = c.hawk("submit", "--array", "1-20", "--", "sh", "-c", "test $HAWK_TASK_INDEX != 1 || sleep 5",
+                      dist=c.dist_addrs[1]).stdout.strip()
+        c.dists[0].kill()
+        c.hawk("wait", full, dist=c.dist_addrs[1])
+        wait_for("all to be there", lambda: len(c.json("jobs", dist=c.dist_addrs[1])["jobs"]) == 16)
+        open(go, "w").close()
+        said, why = p.communicate(timeout=BOUND * 2)
+        assert p.returncode == 0 and said == "15\n", (p.returncode, said, why)
+
+
 def test_the_last_dist_dies():
     """Whoever waits for a job, however long, hears that nobody has it any more."""
     with Cluster(workers=1) as c:
