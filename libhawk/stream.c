@@ -14,6 +14,7 @@
 #define MESSAGE_BYTES (256u << 10) /* the size at which it leaves; a single large job may be larger */
 #define RETRY_US (50 * US_PER_MS)
 #define NODES_TRY_US US_PER_S
+#define LAST_WORDS_US US_PER_S     /* how long cancellations may take to leave, when the streams are freed */
 #define AGAIN_US (500 * US_PER_MS) /* after a dist has refused a job that another one had accepted */
 #define AGAIN_JOBS 1000u           /* most of these that are asked for at a time */
 
@@ -194,6 +195,9 @@ static void write_stream(struct stream *s)
         rpc_write(s->rpc, b.data, b.len);
     codec_buf_free(&b);
 }
+
+/* Whether no cancellation waits to be sent, or is on its way. */
+static bool has_said_all(const struct stream *s) { return !s->cancels.len && rpc_writable(s->rpc); }
 
 static void on_flush(void *arg)
 {
@@ -413,7 +417,7 @@ static void look_at(struct streams *ss, struct stream *s, int64_t step)
             give_up(ss, rpc_status_to_err(status));
     } else if (s->unwelcome && s == ss->current) {
         leave_dist(ss, s); /* those it has taken stay */
-    } else if (s != ss->current && list_empty(&s->sent) && list_empty(&s->unsent)) {
+    } else if (s != ss->current && list_empty(&s->sent) && list_empty(&s->unsent) && has_said_all(s)) {
         stream_free(s);
     }
 }
@@ -494,6 +498,16 @@ struct streams *streams_new(struct client *client, const struct stream_fns *fns,
     return ss;
 }
 
+static bool have_said_all(const struct streams *ss)
+{
+    list_foreach(&ss->all, n, next) {
+        const struct stream *s = container_of(n, struct stream, in_all);
+        if (s->rpc && s->asked_beats && !has_said_all(s))
+            return false;
+    }
+    return true;
+}
+
 void streams_free(struct streams *ss)
 {
     struct stream_job *j, *tmp;
@@ -501,6 +515,9 @@ void streams_free(struct streams *ss)
         return;
     HASH_ITER(hh, ss->jobs, j, tmp)
         forget_job(ss, j);
+    for (int64_t until = loop_now(ss->client->loop) + LAST_WORDS_US;
+         !have_said_all(ss) && loop_now(ss->client->loop) < until;)
+        loop_once(ss->client->loop, until);
     list_foreach(&ss->all, n, next)
         stream_free(container_of(n, struct stream, in_all));
     loop_hook_remove(&ss->flush);

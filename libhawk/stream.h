@@ -31,7 +31,7 @@ struct stream_fns {
 };
 
 struct streams *streams_new(struct client *client, const struct stream_fns *fns, void *arg);
-/* Frees all; its jobs belong to no stream any more. NULL is fine. */
+/* Frees all; its jobs belong to no stream any more. What was cancelled is sent first. NULL is fine. */
 void streams_free(struct streams *ss);
 /* Submits j, which is zeroed; takes a reference on desc. The job leaves with the next turn. */
 void streams_submit(struct streams *ss, struct stream_job *j, struct job_desc *desc);

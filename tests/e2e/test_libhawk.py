@@ -153,4 +153,21 @@ def test_a_dist_that_is_drained():
         assert r.returncode == 0 and len(r.stdout.splitlines()) == 20, (r.stdout, r.stderr)
 
 
+def test_what_is_left_behind_is_cancelled():
+    """At once, wherever it is: the grace time of clients that died is not for it."""
+    for how in ((), ("fd",)):
+        with Cluster(workers=2, slots=4, dists=2, dist=["--client-grace", "10m"]) as c:
+            p = subprocess.Popen([compiled(f"{ROOT}/tests/e2e/libhawk_left.c"), c.dist_addrs[0], *how],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+            first = p.stdout.readline().strip()
+            c.hawk("drain", "d1")
+            p.stdin.write("\n")
+            second = p.stdout.readline().strip()
+            assert (first[0], second[0]) == ("3", "4")
+            wait_for("what was freed to be cancelled", lambda: c.job(first)["state"] == "cancelled")
+            p.communicate("\n", timeout=BOUND)
+            assert p.returncode == 0
+            wait_for("the rest to be cancelled", lambda: c.job(second)["state"] == "cancelled")
+
+
 run_tests(sys.modules[__name__])
