@@ -74,6 +74,19 @@ def test_kill_9():
         assert stats["jobs_moved"] == 1, stats
 
 
+def test_the_dist_that_is_left_is_full():
+    """The job waits for room there, longer than the client's timeout."""
+    with Cluster(dists=2, workers=2, slots=4, dist=["--set", "dist.tasks_max=20"]) as c:
+        w, job = halfway(c, "--class", "short", "--timeout", "2s")
+        full = c.hawk("submit", "--array", "1-20", "--", "sh", "-c", "test $HAWK_TASK_INDEX != 1 || sleep 5",
+                      dist=c.dist_addrs[1]).stdout.strip()
+        c.dists[0].kill()
+        c.hawk("wait", full, dist=c.dist_addrs[1])
+        wait_for("it to be there", lambda: job in [j["job"] for j in c.json("jobs", dist=c.dist_addrs[1])["jobs"]])
+        open(f"{c.dir}/go", "w").close()
+        check_moved(c, w, job, range(TASKS // 2))
+
+
 def test_sigstop():
     with Cluster(dists=2, workers=2, slots=2, central=FAST, worker=("--orphan", "1s"),
                  dist=("--client-grace", "500ms")) as c:
