@@ -13,8 +13,13 @@ from hawk._cluster import TIMEOUT, monotonic_us
 BEATS_MISSED = 3
 BEAT_DEFAULT = 1.0  # seconds, until the dist has said how often it beats
 ROUND_PAUSE = 0.2   # between two rounds through all dists
+AGAIN = 0.5         # after a job was refused that waits
+AGAIN_JOBS = 1000   # most jobs that are asked for again at a time
 # What no other dist would answer otherwise.
 REFUSED = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED)
+# Of one job, in numbers: the same where a dist had accepted it; otherwise all but AWAY are.
+REFUSED_JOB = (grpc.StatusCode.INVALID_ARGUMENT.value[0], grpc.StatusCode.PERMISSION_DENIED.value[0])
+AWAY, FULL = grpc.StatusCode.UNAVAILABLE.value[0], grpc.StatusCode.RESOURCE_EXHAUSTED.value[0]
 
 
 class SessionJob:
@@ -30,6 +35,7 @@ class SessionJob:
         self.begun_us = monotonic_us()
         self.ended = {}    # tasks by number
         self.cancelled = False
+        self.refused = False  # by the dist that was asked last
 
     def request(self, elsewhere):
         """elsewhere: to another dist than the one that has had it. It is not signed anew yet."""
@@ -56,6 +62,11 @@ class Session:
         self.tags = itertools.count(1)
         self.jobs = {}
         self.out = collections.deque()  # SessionCancel, or SessionJob and SessionSubmit
+        self.here = set()               # tags of the jobs that this stream's dist has
+        # Jobs that were refused, and are asked for again: when those asked for have an answer, twice as many each time.
+        self.refused, self.asked = collections.deque(), set()
+        self.again, self.again_at = 1, 0.0
+        self.away = ""                  # what a dist said that takes no jobs, since one was taken
         self.stream = None
         self.generation = 0             # of streams; an earlier one's generator ends
         self.address = None
@@ -124,10 +135,15 @@ class Session:
         with self.condition:
             self.generation += 1
             self.out.clear()
-            jobs = list(self.jobs.values())
+            self.here.clear()
+            self.asked.clear()
+            jobs = [job for job in self.jobs.values() if not job.refused]
             self.out.extend((job, job.request(elsewhere)) for job in jobs)
             self.out.extend(pb.SessionCancel(tag=job.tag) for job in jobs if job.cancelled)
             self.heard = time.monotonic()
+            if elsewhere:
+                self.again_at = self.heard
+            self._ask_again()
             self.stream = call(self._requests(self.generation), metadata=self.cluster.metadata)
             return self.stream
 
@@ -139,10 +155,11 @@ class Session:
             stream = self._open(address, elsewhere)
             try:
                 for event in stream:
-                    self.heard = last_good = time.monotonic()
-                    self.unreachable = False
-                    self.address, tried = address, 0
+                    self.heard = time.monotonic()
+                    self.address = address
                     self._take(event)
+                    if self.here or not self.away:
+                        last_good, tried, self.unreachable = self.heard, 0, False
                 error = f"{address} ended the session"
             except grpc.RpcError as e:
                 error = self.cluster.failure(address, e)
@@ -154,8 +171,8 @@ class Session:
             self.cluster.prefer_another(address)
             tried += 1
             if time.monotonic() - last_good > TIMEOUT or self.cluster.up_has_stopped():
-                self.unreachable = True
-                self._fail_all(f"no dist answers: {error}")
+                self.unreachable = not self.away
+                self._fail_all(self.away or f"no dist answers: {error}")
                 last_good = time.monotonic()
             if tried % len(self.cluster.contacts) == 0:
                 with self.condition:
@@ -169,8 +186,9 @@ class Session:
 
     def _fail_all(self, text):
         with self.condition:
-            jobs, self.jobs = list(self.jobs.values()), {}
+            jobs, self.jobs, self.away = list(self.jobs.values()), {}, ""
             self.out.clear()
+            self.refused.clear()
         for job in jobs:
             job.on_end(job, text)
 
@@ -180,11 +198,14 @@ class Session:
         for j in event.jobs:
             job = self.jobs.get(j.tag)
             if job:
+                self.here.add(j.tag)
+                self.asked.discard(j.tag)
+                self.away = ""
                 job.job, job.klass, job.why = j.job, getattr(j, "class"), j.why
                 job.receipt = j.receipt or job.receipt
                 job.long_epoch = j.epoch if j.at_central else 0
         for r in event.refused:
-            self._end(r.tag, r.error)
+            self._refused(r)
         for t in event.tasks:
             job = self.jobs.get(t.tag)
             if job and t.task not in job.ended:
@@ -194,21 +215,62 @@ class Session:
                 job.on_task(job, t)
         for e in event.ends:
             self._end(e.tag, "")
+        with self.condition:
+            self._ask_again()
 
     def _end(self, tag, error):
         with self.condition:
             job = self.jobs.pop(tag, None)
+            self.here.discard(tag)
         if job:
             job.on_end(job, error)
 
+    # ---- Jobs that were refused ----
+
+    def _refused(self, r):
+        """As libhawk does (docs/protocol.md 9): what was accepted, or another dist takes, waits."""
+        with self.condition:
+            job = self.jobs.get(r.tag)
+            self.asked.discard(r.tag)
+            waits = job and (r.status not in REFUSED_JOB if job.job else r.status == AWAY)
+            if waits:
+                job.refused = True
+                self.refused.append(job)
+                self.again, self.again_at = 1, time.monotonic() + AGAIN
+                if r.status != FULL:
+                    self.away = r.error
+                elif job.moves:
+                    job.moves -= 1  # nobody has the job under that epoch
+        if not waits:
+            self._end(r.tag, r.error)
+
+    def _ask_again(self):
+        if self.asked or time.monotonic() < self.again_at:
+            return
+        while self.refused and len(self.asked) < self.again:
+            job = self.refused.popleft()
+            job.refused = False
+            self.asked.add(job.tag)
+            self.out.append((job, job.request(True)))
+            if job.cancelled:
+                self.out.append(pb.SessionCancel(tag=job.tag))
+        self.again = min(2 * self.again, AGAIN_JOBS)
+        self.condition.notify_all()
+
+    def _has_refused_all(self):
+        return self.jobs and len(self.refused) == len(self.jobs)
+
     def _watch(self):
-        """Ends a stream on which nothing came for three beats: that dist is not there."""
+        """Ends a stream on which nothing came for three beats: that dist is gone. Also one whose dist takes nothing."""
         while True:
             with self.condition:
                 if self.condition.wait_for(lambda: self.closing, self.beat):
                     return
-                stream = self.stream
-            if stream is not None and time.monotonic() - self.heard > max(BEATS_MISSED * self.beat, BEAT_DEFAULT):
+                stream, useless = self.stream, self._has_refused_all()
+                if not useless and self.stream is not None:
+                    self._ask_again()
+            silent = time.monotonic() - self.heard > max(BEATS_MISSED * self.beat, BEAT_DEFAULT)
+            if stream is not None and (silent or useless):
                 stream.cancel()
 
 

@@ -1,0 +1,65 @@
+#!/usr/bin/python3
+"""The Python package hawk where dists refuse jobs that they could have: they are drained, or full."""
+# timeout: 300
+import sys
+import tempfile
+
+import pythontest as p
+from hawktest import BOUND, run_tests, wait_for
+
+import hawk
+
+SQUARES = [x * x for x in range(50)]
+
+
+def where(c, ex):
+    """The dist at which the executor is, and another one."""
+    at = c.dist_addrs.index(ex._session.address)
+    return at, 1 - at
+
+
+def test_a_dist_is_drained():
+    """New calls go to another dist when the last one there has ended."""
+    with p.cluster(dists=2, workers=1, slots=2) as c, tempfile.TemporaryDirectory() as d, hawk.Executor() as ex:
+        call = ex.submit(p.mark_and_wait, f"{d}/started", f"{d}/go")
+        p.wait_for_file(f"{d}/started")
+        at, other = where(c, ex)
+        c.hawk("drain", f"d{at + 1}")
+        futures = [ex.submit(p.square, x) for x in range(50)]
+        wait_for("it to refuse them", lambda: ex._session.refused)
+        p.mark(f"{d}/go")
+        assert call.result(BOUND) == "w1"
+        assert [future.result(BOUND) for future in futures] == SQUARES
+        assert ex._session.address == c.dist_addrs[other]
+        # Both: whoever waits hears why.
+        before, hawk._session.TIMEOUT = hawk._session.TIMEOUT, 2.0
+        try:
+            c.hawk("drain", f"d{other + 1}")
+            error = ex.submit(p.square, 2).exception(BOUND)
+            assert type(error) is hawk.HawkError and "is draining" in str(error), error
+            c.hawk("undrain", f"d{at + 1}")
+            assert ex.submit(p.square, 2).result(BOUND) == 4
+        finally:
+            hawk._session.TIMEOUT = before
+
+
+def test_the_dist_that_is_left_is_full():
+    """What another dist had accepted waits for room there."""
+    with p.cluster(dists=2, workers=2, slots=4, dist=["--set", "dist.tasks_max=20"]) as c, \
+            tempfile.TemporaryDirectory() as d, hawk.Executor() as ex:
+        futures = [ex.submit(p.mark_and_wait, f"{d}/started{i}", f"{d}/go") for i in range(4)]
+        for i in range(4):
+            p.wait_for_file(f"{d}/started{i}")
+        at, other = where(c, ex)
+        full = c.hawk("submit", "--array", "1-20", "--", "sh", "-c", f"test $HAWK_TASK_INDEX != 1 || until test -e {d}/room; "
+                      "do sleep 0.1; done", dist=c.dist_addrs[other]).stdout.strip()
+        c.dists[at].kill()
+        wait_for("it to refuse them", lambda: ex._session.refused)
+        p.mark(f"{d}/room")
+        c.hawk("wait", full, dist=c.dist_addrs[other])
+        p.mark(f"{d}/go")
+        assert {future.result(BOUND * 2) for future in futures} <= {"w1", "w2"}
+        assert ex.submit(p.square, 2).result(BOUND) == 4
+
+
+run_tests(sys.modules[__name__])
