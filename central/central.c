@@ -118,6 +118,7 @@ static const struct {
     [MSG_JOURNAL_NODE] = {central_on_journal_node, JOURNAL},
     [MSG_JOURNAL_CLUSTER] = {central_on_journal_cluster, JOURNAL},
     [MSG_JOURNAL_JOB] = {central_on_journal_job, JOURNAL},
+    [MSG_JOURNAL_AGE] = {central_on_journal_age, JOURNAL},
     [MSG_JOURNAL_TASK] = {central_on_journal_task, JOURNAL},
     [MSG_JOURNAL_CANCEL] = {central_on_journal_cancel, JOURNAL},
     [MSG_JOURNAL_OWNER] = {central_on_journal_owner, JOURNAL},

@@ -76,7 +76,7 @@ struct long_job *central_job_new(struct central *c, job_id_t job, uint32_t epoch
     j->desc = job_desc_ref(desc);
     j->set = set ? task_set_ref(set) : NULL;
     j->n = n;
-    j->since_us = c->now_us;
+    j->since_us = j->first_us = c->now_us;
     list_init(&j->touched);
     list_init(&j->kept);
     list_init(&j->apart);
@@ -99,6 +99,17 @@ struct long_job *central_job_new(struct central *c, job_id_t job, uint32_t epoch
     c->tasks_held += j->n;
     HASH_ADD_BYHASHVALUE(hh, c->long_jobs, key, sizeof j->key, hash_of(&j->key), j);
     return j;
+}
+
+/* It follows the record of its job, which is the last in its list. */
+void central_on_journal_age(struct central *c, const struct msg *in)
+{
+    const struct msg_journal_age *m = &in->journal_age;
+    struct long_job *j = container_of(c->jobs[LONG_ACTIVE].prev, struct long_job, by_state);
+
+    if (!list_empty(&c->jobs[LONG_ACTIVE]) && j->key.job == m->job.v && m->ago_us >= 0 &&
+        m->ago_us <= LIMIT_TIME_US)
+        j->first_us = c->now_us - m->ago_us;
 }
 
 void central_job_free(struct central *c, struct long_job *j)

@@ -95,8 +95,8 @@ void central_job_view(const struct central *c, const struct long_job *j, int64_t
         .failed = j->ended[TASK_FAILED],
         .cancelled = j->ended[TASK_CANCELLED],
         .lost = j->ended[TASK_LOST],
-        .age_us = now_us - j->since_us,
-        .response_us = j->state >= LONG_FINISHED ? j->ended_us - j->since_us : -1,
+        .age_us = now_us - j->first_us,
+        .response_us = j->state >= LONG_FINISHED ? j->ended_us - j->first_us : -1,
         .first_start_us = first_us,
         .total = total,
     };

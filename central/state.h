@@ -208,8 +208,10 @@ struct long_job {
      * is being written. Both are n if no record is kept. */
     uint32_t released, releasing;
     int64_t estimate_us;
-    int64_t since_us; /* when central got it */
-    bool inherited;   /* from the journal, or offered to a young central: its age is not known */
+    int64_t since_us; /* when central got it, or began to live */
+    int64_t
+        first_us; /* when the first central got it; may be before time 0, if the machine was started since */
+    bool inherited; /* from the journal, or offered to a young central: its age is not known */
     struct job_desc *desc;
     struct central_app *app;      /* NULL: it needs none */
     struct kept_user *user;       /* whose it is */
@@ -532,6 +534,7 @@ struct long_task *central_jobs_find_task(const struct central *c, const struct t
 /* A job that is being journalled; takes references. No job of this id and epoch may exist. */
 struct long_job *central_job_new(struct central *c, job_id_t job, uint32_t epoch, struct job_desc *desc,
                                  struct task_set *set);
+void central_on_journal_age(struct central *c, const struct msg *in);
 /* Its tasks must be in no list. */
 void central_job_free(struct central *c, struct long_job *j);
 void central_job_set_state(struct central *c, struct long_job *j, enum long_state state);

@@ -18,7 +18,11 @@ static void recover_from(struct cluster *c, bool w1_is_away)
     if (w1_is_away)
         tell(&c->t, JOURNAL_NODE, journal_node, 0, .name = w1, .node = {3}, .role = ROLE_WORKER);
     tell(&c->t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 1), .desc = d, .estimate_us = 9 * S, .epoch = 1);
+    tell(&c->t, JOURNAL_AGE, journal_age, 0, .job = JOB(1, 1), .ago_us = 3600 * S);
     tell(&c->t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 2), .desc = d, .estimate_us = 9 * S, .epoch = 1);
+    tell(&c->t, JOURNAL_AGE, journal_age, 0, .job = JOB(1, 1),
+         .ago_us = 7200 * S);                                                 /* of no job that it follows */
+    tell(&c->t, JOURNAL_AGE, journal_age, 0, .job = JOB(1, 2), .ago_us = -1); /* nothing it would believe */
     tell(&c->t, JOURNAL_TASK, journal_task, 0, .id = try_of(1, 1, 0, 1), .state = TASK_DONE,
          .outcome = OUTCOME_EXITED, .run_us = 7 * S, .used = usage_of(1700, 900));
     tell(&c->t, JOURNAL_JOB_END, journal_job_end, 0, .job = JOB(1, 2), .epoch = 1, .state = JOB_DONE);
@@ -44,6 +48,7 @@ static void a_restarted_central_goes_on_with_what_runs(void **state)
 
     recover(&c);
     assert_int_equal(totals(&c).long_jobs, 1);
+    assert_int_equal(view_of(&c, 1).age_us / S, 3600);
     tell(&c.t, TASK_HELD, task_held, c.w[0], .id = try_of(1, 1, 1, 3), .run_us = 2 * S,
          .state = TASK_RUNNING);
     expect_task(&c, 1, TASK_RUNNING); /* whatever its attempt: the latest that is known */
