@@ -17,11 +17,27 @@ struct journal {
     struct store *store;
     void (*feed)(void *arg, const struct msg *m);
     void *arg;
-    pthread_mutex_t lock; /* of what the store's thread tells the loop's */
-    uint64_t token;
-    int err;
+    /* What the store's thread tells the loop's. The last success and the last failure are both told: what is durable
+     * stays so when the next commit fails. */
+    pthread_mutex_t lock;
+    struct msg_journal_done written;
+    struct msg_journal_done failed; /* err 0: none, or `written` covers it */
+    bool has_written;
     bool posted, failing, closed;
 };
+
+static void tell_done(struct journal *j, const struct msg_journal_done *done)
+{
+    struct msg m = {.type = MSG_JOURNAL_DONE, .journal_done = *done};
+    if (j->closed)
+        return;
+    if (done->err == HAWK_EIO && !j->failing)
+        log_error("the journal cannot be written; trying again, nothing that was accepted is lost so far");
+    else if (!done->err && j->failing)
+        log_info("the journal can be written again");
+    j->failing = done->err != 0;
+    j->feed(j->arg, &m);
+}
 
 static void on_loop(void *arg)
 {
@@ -29,23 +45,29 @@ static void on_loop(void *arg)
     if (j->closed)
         return;
     pthread_mutex_lock(&j->lock);
-    struct msg m = {.type = MSG_JOURNAL_DONE, .journal_done = {.token = j->token, .err = j->err}};
-    j->posted = false;
+    struct msg_journal_done written = j->written, failed = j->failed;
+    bool has_written = j->has_written;
+    j->failed.err = 0;
+    j->has_written = j->posted = false;
     pthread_mutex_unlock(&j->lock);
-    if (m.journal_done.err == HAWK_EIO && !j->failing)
-        log_error("the journal cannot be written; trying again, nothing that was accepted is lost so far");
-    else if (!m.journal_done.err && j->failing)
-        log_info("the journal can be written again");
-    j->failing = m.journal_done.err != 0;
-    j->feed(j->arg, &m);
+    if (has_written)
+        tell_done(j, &written);
+    if (failed.err)
+        tell_done(j, &failed);
 }
 
 static void on_done(void *arg, uint64_t token, int err)
 {
     struct journal *j = arg;
     pthread_mutex_lock(&j->lock);
-    j->token = token;
-    j->err = err;
+    if (err) {
+        j->failed = (struct msg_journal_done){.token = token, .err = err};
+    } else {
+        j->written = (struct msg_journal_done){.token = token};
+        j->has_written = true;
+        if (token >= j->failed.token)
+            j->failed.err = 0;
+    }
     bool post = !j->posted;
     j->posted = true;
     pthread_mutex_unlock(&j->lock);
