@@ -96,16 +96,30 @@ static int by_age(const void *a, const void *b)
     return x->job.age_us < y->job.age_us ? 1 : x->job.age_us > y->job.age_us ? -1 : 0;
 }
 
-static void take(const struct retention *r, int at, const struct retention_job *job,
+/* Removing takes as long as the disk does: another task of the job may have started since the look. */
+static bool is_in_use_now(int at, const char *name)
+{
+    struct found f = {0};
+
+    look_at_job(at, name, clock_us(CLOCK_REALTIME), &f);
+    return f.in_use;
+}
+
+/* False: it is in use by now. */
+static bool take(const struct retention *r, int at, const struct retention_job *job,
                  struct retention_result *result)
 {
     char name[JOB_ID_TEXT];
 
+    job_id_format(name, job->job);
+    if (!r->dry_run && is_in_use_now(at, name))
+        return false;
     if (!r->dry_run)
-        job_dir_remove(at, job_id_format(name, job->job));
+        job_dir_remove(at, name);
     vec_grow(result->gone, result->gone_n, result->cap);
     result->gone[result->gone_n++] = *job;
     result->bytes += job->bytes;
+    return true;
 }
 
 int retention_apply(const struct retention *r, struct retention_result *result)
@@ -141,8 +155,7 @@ int retention_apply(const struct retention *r, struct retention_result *result)
 
         if (v[i].in_use || !(old || many || (user && user->bytes > r->user_max_bytes)))
             continue;
-        take(r, at, &v[i].job, result);
-        if (user)
+        if (take(r, at, &v[i].job, result) && user)
             user->bytes -= v[i].job.bytes;
     }
     result->left = n - result->gone_n;

@@ -421,18 +421,12 @@ static int output_path(const struct launcher *l, const struct spec *s, const str
     return exec_output_path(&c, &t->id, s->d, &in, (int)which, path, EXEC_PATH_MAX);
 }
 
-/* Notes whose the output is, at a job's first task here. */
-static int claim_output(const struct launcher *l, struct spec *s, const struct task *t, enum output which,
-                        const char *path)
+/* Notes whose the output is, unless that stands there: retention may have removed the note since the last task. */
+static int claim_output(const struct launcher *l, const struct spec *s, enum output which, const char *path)
 {
-    int err;
-
-    if (s->d->user->len == 0 || !output_is_default(s->d, which) || s->claimed == t->id.job.v)
+    if (s->d->user->len == 0 || !output_is_default(s->d, which))
         return 0;
-    err = output_claim(path, s->d, output_mode(s->d, which, l->config.group_reads));
-    if (!err)
-        s->claimed = t->id.job.v;
-    return err;
+    return output_claim(path, s->d, output_mode(s->d, which, l->config.group_reads));
 }
 
 static int open_one(struct launcher *l, struct spec *s, const struct task *t, enum output which, char *path,
@@ -447,7 +441,7 @@ static int open_one(struct launcher *l, struct spec *s, const struct task *t, en
                                            : hawk_strerror(err));
     if (*fd >= 0) /* the agent's */
         return 0;
-    *fd = claim_output(l, s, t, which, path);
+    *fd = claim_output(l, s, which, path);
     if (*fd == -EPERM)
         return cannot(out, LAUNCH_CANNOT, "%s is below the output of another user's job", path);
     if (*fd == 0)

@@ -30,7 +30,6 @@ struct spec {
     const struct signed_reader *reader; /* NULL: the agent's word counts */
     struct signed_spec *as_signed;      /* of the reader; NULL: the job is `refused` */
     char *refused;                      /* why none of its tasks may start; NULL: they may */
-    uint64_t claimed;                   /* the job whose output is noted as its user's; 0: none */
     char *own;                          /* texts of the variables that are the same for all tasks */
     const char **env;   /* first room for a run's variables, then own, then the job's, then NULL */
     const char *search; /* the job's PATH: finds programs */

@@ -39,6 +39,25 @@ static void test_output_goes_to_the_default_files(void **state)
     job_desc_drop(d);
 }
 
+/* Whoever removes old output removes the note with it, if the running task of that job closed its files. */
+static void test_whose_output_it_is_is_noted_again(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("exec >/dev/null 2>&1; [ {} = short ] || exec sleep 600");
+    char path[300];
+
+    set_blob(&d->user, "ann");
+    start(f);
+    ask(f, 0, d, "long");
+    pump_until(f, &f->v[0].started);
+    assert_file("ann", "%s/out/3.%d/.user", f->dir, JOB_SEQ);
+    snprintf(path, sizeof path, "%s/out/3.%d/.user", f->dir, JOB_SEQ);
+    assert_int_equal(unlink(path), 0);
+    assert_exited(run_one(f, 1, job_desc_ref(d), "short"), 0);
+    assert_file("ann", "%s/out/3.%d/.user", f->dir, JOB_SEQ);
+    job_desc_drop(d);
+}
+
 static void test_placeholders(void **state)
 {
     struct fixture *f = *state;
@@ -574,6 +593,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_exit_codes_and_signals),
         TEST(test_output_goes_to_the_default_files),
+        TEST(test_whose_output_it_is_is_noted_again),
         TEST(test_placeholders),
         TEST(test_one_file_for_stdout_and_stderr_and_for_many_tasks),
         TEST(test_arguments_replace_braces),
