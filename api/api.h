@@ -21,6 +21,7 @@ struct api_limits {
     uint64_t bytes_max;           /* of the descriptions of these jobs */
     uint32_t submit_rate;         /* per second, on average over API_SUBMIT_BURST seconds */
     uint32_t watches_max;
+    uint32_t reads_max; /* outputs that are read at once */
 };
 #define API_SUBMIT_BURST 10u
 
@@ -37,7 +38,7 @@ struct api_roles {
                   char *user, enum run_state *run);
     /* That of `hawk up`: the number of the first task of a job that it may not know, as its output tells. */
     uint32_t (*first_index)(void *arg, job_id_t job);
-    struct api_limits limits;     /* of a dist */
+    struct api_limits limits;     /* of a dist or worker */
     const struct tls *signatures; /* commands must be signed, with credentials of its roots; NULL: need not */
     const char *name, *addr;      /* this node's, for ListNodes; borrowed */
     /* Lists the centrals that stand by for this one. Called with the api's arg; NULL: there are none. */

@@ -131,6 +131,9 @@ HAWK_MUST_USE int api_user_submits(struct api *a, const struct caller *who, cons
 /* Counts a watch of the caller's. False: it has failed the call. *user is for api_user_unwatches; NULL: not counted. */
 bool api_user_watches(struct api *a, struct rpc_call *c, struct api_user **user);
 void api_user_unwatches(struct api_user *user);
+/* The same for an output that is read, and api_user_unreads. */
+bool api_user_reads(struct api *a, struct rpc_call *c, struct api_user **user);
+void api_user_unreads(struct api_user *user);
 void api_users_free(struct api *a);
 
 /* api_cluster.c */

@@ -14,6 +14,7 @@
 struct api_tail {
     struct api *api;
     struct rpc_call *call;
+    struct api_user *user; /* whose limit it counts for; NULL: nobody's */
     struct list in_tails;
     struct api_read_output_request request;
     char path[EXEC_PATH_MAX];
@@ -31,6 +32,7 @@ static void tail_end(struct api_tail *t)
         t->read->arg = NULL; /* it frees itself */
     if (t->fd >= 0)
         close(t->fd);
+    api_user_unreads(t->user);
     free(t);
 }
 
@@ -63,7 +65,7 @@ static void read_on(struct api_tail *t)
 /* False: the client cannot take more now. The same bytes are read again later. */
 static bool send_chunk(struct api_tail *t, const struct file_read *r)
 {
-    struct api_output_chunk chunk = {.data = (uint8_t *)r->data,
+    struct api_output_chunk chunk = {.data = r->data,
                                      .data_n = r->n > 0 ? (uint32_t)r->n : 0,
                                      .path = t->told_path ? "" : t->path,
                                      .cut_short = r->cut_short && t->run != RUN_ON};
@@ -182,9 +184,12 @@ static void tail_begin(struct api_tail *t)
 
 void api_read_output(struct api *a, struct rpc_call *c, void *request)
 {
+    struct api_user *user;
+    if (!api_user_reads(a, c, &user))
+        return;
     struct api_tail *t = xcalloc(1, sizeof *t);
     *t = (struct api_tail){
-        .api = a, .call = c, .fd = -1, .request = *(struct api_read_output_request *)request};
+        .api = a, .call = c, .user = user, .fd = -1, .request = *(struct api_read_output_request *)request};
     t->offset = t->request.offset;
     if (t->request.by_index && a->roles.first_index)
         t->request.task -=

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define THREADS 4
+#define READ_MAX 16u     /* reads whose bytes the loop has not taken up: beyond it the others wait */
 #define STOP_US US_PER_S /* the time for reads to end when we stop; then their threads are left behind */
 
 struct readers {
@@ -23,6 +24,7 @@ struct readers {
     pthread_mutex_t lock; /* of everything below */
     pthread_cond_t more;
     struct list waiting, finished;
+    uint32_t finished_n;
     bool posted, stopping;
     pthread_t threads[THREADS];
     uint32_t n; /* threads started */
@@ -33,6 +35,7 @@ void file_read_free(struct file_read *r)
     if (r->fd >= 0)
         close(r->fd);
     free(r->path);
+    free(r->data);
     free(r);
 }
 
@@ -60,8 +63,10 @@ static void read_part(struct file_read *r)
     r->n = -1;
     if (r->fd < 0)
         r->fd = open_output(r->path);
-    if (r->fd >= 0)
-        r->n = pread(r->fd, r->data, sizeof r->data, (off_t)r->offset);
+    if (r->fd >= 0) {
+        r->data = xmalloc(READ_BYTES);
+        r->n = pread(r->fd, r->data, READ_BYTES, (off_t)r->offset);
+    }
     r->err = r->n < 0 ? errno : 0;
     r->cut_short = r->n == 0 && fstat(r->fd, &st) == 0 && (st.st_mode & EXEC_OUTPUT_CUT);
 }
@@ -78,6 +83,9 @@ static void on_loop(void *arg)
         list_remove(l);
         list_push_tail(&finished, l);
     }
+    if (rs->finished_n >= READ_MAX)
+        pthread_cond_broadcast(&rs->more);
+    rs->finished_n = 0;
     pthread_mutex_unlock(&rs->lock);
     while (!list_empty(&finished)) {
         struct file_read *r = container_of(finished.next, struct file_read, link);
@@ -94,7 +102,7 @@ static void *thread_main(void *arg)
     struct readers *rs = arg;
     pthread_mutex_lock(&rs->lock);
     while (!rs->stopping) {
-        if (list_empty(&rs->waiting)) {
+        if (list_empty(&rs->waiting) || rs->finished_n >= READ_MAX) {
             pthread_cond_wait(&rs->more, &rs->lock);
             continue;
         }
@@ -104,6 +112,7 @@ static void *thread_main(void *arg)
         read_part(r);
         pthread_mutex_lock(&rs->lock);
         list_push_tail(&rs->finished, &r->link);
+        rs->finished_n++;
         if (!rs->posted && !rs->stopping) {
             rs->posted = true;
             loop_post(rs->loop, on_loop, rs);

@@ -25,7 +25,7 @@ struct file_read {
     ssize_t n;
     int err;
     bool cut_short; /* at the end: the file has the mark for that (EXEC_OUTPUT_CUT) */
-    uint8_t data[READ_BYTES];
+    uint8_t *data;  /* allocated when it is read; owned */
 };
 
 struct readers;

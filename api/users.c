@@ -1,5 +1,5 @@
-/* What one user may have at a dist. Reaching a limit is an error for that user alone. Operators, and callers whom
- * nobody knows, have no limits of their own. */
+/* What one user may have at a dist or worker. Reaching a limit is an error for that user alone. Operators, and callers
+ * whom nobody knows, have no limits of their own. */
 #include "api/internal.h"
 
 #include "base/mem.h"
@@ -11,7 +11,7 @@
 
 struct api_user {
     struct frames_bucket submits;
-    uint32_t watches;
+    uint32_t watches, reads;
     UT_hash_handle hh;
     char name[];
 };
@@ -73,25 +73,43 @@ int api_user_submits(struct api *a, const struct caller *who, const struct job_d
     return HAWK_ELIMIT;
 }
 
+/* One more of what is *n already. False: it has failed the call. */
+static bool take_one(struct rpc_call *c, const struct api_user *u, uint32_t *n, uint32_t max,
+                     const char *limit)
+{
+    if (*n >= max) {
+        api_fail(c, HAWK_ELIMIT, "user %s has %u %s: end some", u->name, *n, limit);
+        return false;
+    }
+    ++*n;
+    return true;
+}
+
 bool api_user_watches(struct api *a, struct rpc_call *c, struct api_user **user)
 {
-    *user = user_of(a, rpc_caller(c));
-    if (!*user)
-        return true;
-    if ((*user)->watches < a->roles.limits.watches_max) {
-        (*user)->watches++;
-        return true;
-    }
-    api_fail(c, HAWK_ELIMIT,
-             "user %s has %u watches at this dist, the limit of one user (dist.user_watches_max): end some",
-             (*user)->name, (*user)->watches);
-    return false;
+    struct api_user *u = *user = user_of(a, rpc_caller(c));
+    return !u || take_one(c, u, &u->watches, a->roles.limits.watches_max,
+                          "watches at this dist, the limit of one user (dist.user_watches_max)");
 }
 
 void api_user_unwatches(struct api_user *user)
 {
     if (user)
         user->watches--;
+}
+
+bool api_user_reads(struct api *a, struct rpc_call *c, struct api_user **user)
+{
+    struct api_user *u = *user = user_of(a, rpc_caller(c));
+    return !u ||
+           take_one(c, u, &u->reads, a->roles.limits.reads_max,
+                    "outputs that are read at this worker, the limit of one user (worker.user_reads_max)");
+}
+
+void api_user_unreads(struct api_user *user)
+{
+    if (user)
+        user->reads--;
 }
 
 void api_users_free(struct api *a)

@@ -179,6 +179,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
       "most room of tasks' output in output_dir: beyond it the oldest job's goes; 0B: no limit")             \
     S(worker, SIZE, user_output_max, "50GiB",                                                                \
       "the same for the output of one user, where users are known: the oldest of his jobs; 0B: no limit")    \
+    S(worker, COUNT, user_reads_max, "1000", "most outputs that one user reads at this worker at once")      \
     S(worker, TEXT, executor_socket, "",                                                                     \
       "unix socket for executors; default: in state_dir/NAME; none: no socket")                              \
     S(worker, COUNT, queue_limit, "1000000", "most reservations and short tasks in the queue")               \

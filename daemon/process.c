@@ -470,5 +470,6 @@ struct api_limits process_limits(const struct config *c)
                                .tasks_max = c->dist.user_tasks_max,
                                .bytes_max = c->dist.user_journal_max,
                                .submit_rate = c->dist.user_submit_rate,
-                               .watches_max = c->dist.user_watches_max};
+                               .watches_max = c->dist.user_watches_max,
+                               .reads_max = c->worker.user_reads_max};
 }

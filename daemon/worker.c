@@ -546,6 +546,7 @@ static int worker_daemon_start(struct worker_daemon *d)
     struct api_roles roles = {.worker = &d->role,
                               .output = task_output,
                               .links = node_links(d->node),
+                              .limits = process_limits(&p->config),
                               .signatures = roots,
                               .name = p->name,
                               .addr = addr,

@@ -478,4 +478,35 @@ def test_a_job_that_moves_is_no_new_submission():
         assert len(told) == 11 and "dist.user_jobs_max" in told[3] and "dist.user_submit_rate" in told[30], told
 
 
+def test_outputs_that_a_user_reads_are_limited():
+    """Each that is followed is read ten times a second."""
+    if not others_exist():
+        return
+    with UserCluster(workers=1, worker=("--user-reads-max", "2")) as c:
+        job = c.as_user(ANN, "submit", "--", "sh", "-c", "echo ann; exec sleep 600").stdout.strip()
+        wait_for("its output", lambda: c.as_user(ANN, "cat", job, check=None).stdout == "ann\n")
+
+        def follow(caller):
+            stream = caller.stream("ReadOutput", pb.ReadOutputRequest(job=job, follow=True), pb.OutputChunk)
+            assert next(stream).data == b"ann\n"
+            return stream
+
+        def has_room():
+            try:
+                return follow(ann)
+            except grpc.RpcError:
+                return None
+
+        ann, root = (caller_as(uid, f"unix:{c.dir}/w1.sock") for uid in (ANN, 0))
+        reads = [follow(ann) for _ in range(2)]
+        words = refused(EXHAUSTED, lambda: follow(ann))
+        assert (f"user {ANN} has 2 outputs that are read at this worker, the limit of one user (worker.user_reads_max)"
+                in words), words
+        more = [follow(root) for _ in range(3)]  # operators have none
+        reads[0].cancel()
+        again = wait_for("a place for a read", has_room)
+        for stream in (reads[1], again, *more):
+            stream.cancel()
+
+
 run_tests(sys.modules[__name__])
