@@ -70,7 +70,7 @@ int spawner_socket_connect(const char *dir)
     int dir_fd = address(dir, &a), fd = -1;
 
     if (dir_fd >= 0)
-        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     return done(dir_fd, fd, fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof a) == 0);
 }
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "exec/spawner_socket.h"
 
 #include <errno.h>
@@ -25,6 +26,21 @@ static char *get_text(struct record *r)
     const char *data = get_data(r, &n);
 
     return data ? xmemdup0(data, n) : NULL;
+}
+
+/* Keeps the texts of a record of a user's runner, as far as anybody will ask for them. */
+static void take_user_texts(struct takeover *t, struct held *h, struct record *r)
+{
+    uint32_t n, ignored;
+    const char *result = get_data(r, &n);
+
+    (void)get_data(r, &ignored);
+    (void)get_data(r, &ignored);
+    if (!result)
+        return;
+    n = n < TAKEOVER_TEXT_MAX ? n : TAKEOVER_TEXT_MAX;
+    t->texts += n;
+    h->m.exec_held.result = utf8_tame_blob(blob_new(result, n), n);
 }
 
 static void take_held(struct takeover *t, struct record *r)
@@ -50,9 +66,13 @@ static void take_held(struct takeover *t, struct record *r)
     m->outcome = (uint8_t)get_u32(r);
     m->code = (int32_t)get_u32(r);
     m->run_us = (int64_t)get_u64(r);
-    m->result = get_blob(r);
-    h->paths[0] = get_text(r);
-    h->paths[1] = get_text(r);
+    if (t->of_user) {
+        take_user_texts(t, h, r);
+    } else {
+        m->result = get_blob(r);
+        h->paths[0] = get_text(r);
+        h->paths[1] = get_text(r);
+    }
     h->used = get_usage(r);
 }
 
@@ -79,6 +99,8 @@ int takeover_records(struct takeover *t)
             return HAWK_EMALFORMED;
         if (r.type == RECORD_WELCOME)
             return 1;
+        if (t->texts > TAKEOVER_TEXTS_MAX)
+            return HAWK_ETOO_LARGE;
     }
     return got;
 }
@@ -154,11 +176,11 @@ int takeover_begin(struct takeover *t, const struct exec_config *c)
         t->fd = spawner_socket_connect(c->state_dir);
         if (t->fd < 0 && (errno == ENOENT || errno == ECONNREFUSED))
             return 0;
-        if (t->fd < 0) {
+        if (t->fd < 0 && errno != EAGAIN) { /* EAGAIN: it has more callers than it has taken */
             log_error("%s/" SPAWNER_SOCKET ": cannot be connected to: %s", c->state_dir, strerror(errno));
             return HAWK_EIO;
         }
-        if (greet(t, c) == 0)
+        if (t->fd >= 0 && greet(t, c) == 0)
             return 0;
         if (deadline_us == 0) {
             deadline_us = monotonic_us() + c->orphan_grace_us + c->kill_grace_us + ANSWER_US;

@@ -7,6 +7,10 @@
 
 #include <sys/types.h>
 
+/* Of what a user's runner says: bytes of one text, and of all. */
+#define TAKEOVER_TEXT_MAX 4096u
+#define TAKEOVER_TEXTS_MAX (16u << 20)
+
 /* A run that the spawner has. */
 struct held {
     struct msg m; /* EXEC_HELD, with a reference of its own */
@@ -16,7 +20,9 @@ struct held {
 };
 
 struct takeover {
-    int fd; /* the spawner's socket; -1: there is no spawner */
+    bool of_user;   /* a user's runner, which may say what it likes: little of that is kept, and no paths */
+    uint64_t texts; /* its texts' bytes so far */
+    int fd;         /* the spawner's socket; -1: there is no spawner */
     pid_t spawner;
     uint64_t incarnation;
     int64_t lease_us; /* TIME_NEVER: it knows no lease */
@@ -35,7 +41,8 @@ HAWK_MUST_USE int takeover_begin(struct takeover *t, const struct exec_config *c
 HAWK_MUST_USE int takeover_end_idle(struct takeover *t);
 /* Writes the first record to a spawner that this process has not forked. of_user: to a user's runner. */
 void takeover_hello(struct bytes *b, const struct exec_config *c, bool of_user);
-/* Handles records in t->in up to WELCOME. Returns 1 when that has come, 0 when it has not yet, or an error. */
+/* Handles records in t->in up to WELCOME. Returns 1 when that has come, 0 when it has not yet, or an error.
+ * HAWK_ETOO_LARGE: a user's runner says more than TAKEOVER_TEXTS_MAX. */
 HAWK_MUST_USE int takeover_records(struct takeover *t);
 /* Says what h is. */
 void takeover_tell(const struct held *h, exec_held_fn fn, void *arg);

@@ -246,6 +246,7 @@ static struct user_runner *make(const struct exec_config *c, const char *user)
     u->config = c;
     u->fd = u->why_fd = u->held.fd = u->keeper.fd = u->taken.fd = -1;
     u->taken.lease_us = TIME_NEVER;
+    u->taken.of_user = true;
     u->lease_us = u->due_us = u->answer_us = TIME_NEVER;
     u->knows = SPAWNER_KNOWS;
     gates_init(&u->gates);
@@ -319,9 +320,6 @@ static bool take_held(struct user_runner *u, struct held *h, int64_t now_us)
     struct try_id id = r ? held_run_try(r) : (struct try_id){0};
     struct command *c;
 
-    free(h->paths[0]);
-    free(h->paths[1]);
-    h->paths[0] = h->paths[1] = NULL;
     if (!r || !try_eq(&id, &m->id) || (m->outcome != OUTCOME_NONE && !is_outcome(m->outcome)))
         return false;
     m->owner.v = r->owner;
@@ -329,7 +327,6 @@ static bool take_held(struct user_runner *u, struct held *h, int64_t now_us)
     m->promotable = (r->flags & RUN_PROMOTABLE) != 0;
     m->stolen = (r->flags & RUN_STOLEN) != 0;
     m->run_us = m->run_us < 0 ? 0 : m->run_us;
-    m->result = utf8_tame_blob(m->result, TEXT_MAX);
     if (m->outcome != OUTCOME_NONE)
         return true;
     c = add_command(u, r);

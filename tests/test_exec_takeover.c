@@ -430,6 +430,24 @@ static void test_a_stranger_is_refused(void **state)
     assert_exited(&f->v[0], 3);
 }
 
+/* Whoever listens, and takes nobody, holds up no agent: it is told so at once. */
+static void test_a_listener_that_takes_nobody_is_not_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    int listen_fd = spawner_socket_listen(f->config.state_dir), fds[64], n = 0;
+
+    assert_true(listen_fd >= 0);
+    alarm(BOUND_US / US_PER_S);
+    while (n < 64 && (fds[n] = spawner_socket_connect(f->config.state_dir)) >= 0)
+        n++;
+    alarm(0);
+    assert_int_equal(errno, EAGAIN);
+    assert_in_range(n, 1, 63);
+    while (n > 0)
+        close(fds[--n]);
+    close(listen_fd);
+}
+
 /* ---- Older peers ---- */
 
 /* A spawner of the version before: a task that runs, and a WELCOME without what came later. */
@@ -538,6 +556,7 @@ int main(void)
         TEST(test_one_agent_at_a_time),
         TEST(test_only_this_user_may_connect),
         TEST(test_a_stranger_is_refused),
+        TEST(test_a_listener_that_takes_nobody_is_not_waited_for),
         TEST(test_an_older_spawner_is_not_asked),
         cmocka_unit_test(test_a_record_may_say_what_was_used),
     };

@@ -7,12 +7,16 @@
 #include "exec/user_runner.h"
 #include "tests/lib/exec_fixture.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #define HONEST "ann"
 #define IMITATION "eve"
 #define EVE 100 /* her runs have such numbers */
 #define HER_JOB 18
+/* Cut to what a text may have, these are still more than all texts may. */
+#define HOARD_TEXT 12000
+#define HOARD_RECORDS 5000
 
 struct users {
     struct fixture *f;
@@ -113,6 +117,50 @@ static void be_older(void)
     }
 }
 
+/* A run that ended, with texts that are far too long. */
+static void put_long_held(struct bytes *b)
+{
+    static char text[HOARD_TEXT];
+    size_t begun = record_begin(b, RECORD_HELD);
+
+    memset(text, 'x', sizeof text);
+    put_u32(b, EVE);
+    put_u32(b, 0);
+    put_u64(b, job_id_make((node_id_t){3}, HER_JOB).v);
+    for (int i = 0; i < 5; i++)
+        put_u32(b, 0);
+    put_u32(b, OUTCOME_EXITED);
+    put_u32(b, 0);
+    put_u64(b, 1);
+    for (int i = 0; i < 3; i++)
+        put_data(b, text, sizeof text);
+    record_end(b, begun);
+}
+
+/* Greets the first agent, and tells the next one without end of runs that it has. */
+static void hoard(void)
+{
+    struct pollfd p = {.fd = RUNNER_LISTEN_FD, .events = POLLIN};
+    struct bytes b = {0};
+
+    put_welcome(&b);
+    put_two(&b, RECORD_STARTED, EVE, 1);
+    say(&b);
+    poll(&p, 1, -1);
+    int fd = accept(RUNNER_LISTEN_FD, NULL, NULL);
+    p = (struct pollfd){.fd = fd, .events = POLLOUT};
+    for (int i = 0; i < HOARD_RECORDS; i++) {
+        put_long_held(&b);
+        while (bytes_send(&b, fd) == 0 && bytes_pending(&b))
+            poll(&p, 1, -1);
+        bytes_free(&b);
+    }
+    put_welcome(&b);
+    (void)!bytes_send(&b, fd);
+    for (;;)
+        pause();
+}
+
 /* argv: PROGRAM --runner MODE */
 static int be_runner(const char *mode)
 {
@@ -120,6 +168,8 @@ static int be_runner(const char *mode)
         spawner_of_user(NULL);
     if (strcmp(mode, "older") == 0)
         be_older();
+    if (strcmp(mode, "hoards") == 0)
+        hoard();
     imitate(mode);
     return 1;
 }
@@ -423,6 +473,27 @@ static void test_an_older_runner_that_was_taken_over_gets_no_limits(void **state
     end_users();
 }
 
+/* The next agent keeps little of what it says, and ends it when that is too much. */
+static void test_a_runner_that_says_too_much_is_ended(void **state)
+{
+    struct fixture *f = *state;
+    struct rusage before, after;
+
+    set_up_users(f, "hoards");
+    ask_user(f, IMITATION, EVE, SHELL("true"));
+    turn_until(f, &f->v[EVE].started);
+    write_helper(f, "honest");
+    getrusage(RUSAGE_SELF, &before);
+    come_back(f, true);
+    getrusage(RUSAGE_SELF, &after);
+    assert_in_range(after.ru_maxrss - before.ru_maxrss, 0, 64 << 10); /* in KiB */
+    assert_int_equal(held_n, 0);
+    ask_user(f, IMITATION, 2, SHELL("exit 4")); /* by another runner */
+    turn_until(f, &f->v[2].exited);
+    assert_exited(&f->v[2], 4);
+    end_users();
+}
+
 static int tear_down_users(void **state)
 {
     runners_stop(u.rs);
@@ -442,6 +513,7 @@ int main(int argc, char **argv)
         USERS(test_what_the_helper_refuses_is_said),
         USERS(test_a_name_leads_nowhere_else),
         USERS(test_another_agent_takes_over_what_it_gave),
+        USERS(test_a_runner_that_says_too_much_is_ended),
         USERS(test_an_older_runner_that_was_taken_over_gets_no_limits),
     };
 
