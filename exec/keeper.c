@@ -137,6 +137,15 @@ static int spawn(pid_t *pid, const char *helper, const char *const *argv, const 
     return err;
 }
 
+/* Without a pidfd nobody would hear of its end. */
+static void end_unwatched(struct keeper *k)
+{
+    kill(k->pid, SIGTERM);
+    while (waitpid(k->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    k->child = false;
+}
+
 int keeper_start(struct keeper *k, const char *helper, const char *user, const char *dir, int *fd,
                  int *why_fd, char why[EXEC_WHY_MAX])
 {
@@ -145,21 +154,21 @@ int keeper_start(struct keeper *k, const char *helper, const char *user, const c
     int err = make_ends(&e, dir) ? errno : spawn(&k->pid, helper, argv, &e);
 
     close_theirs(&e);
-    k->fd = -1;
-    if (err) {
-        snprintf(why, EXEC_WHY_MAX, "%.300s cannot be started: %s", helper, strerror(err));
-        close_fd(&e.ours);
-        close_fd(&e.why_read);
-        return HAWK_EIO;
-    }
-    k->child = true;
-    k->fd = pidfd_open(k->pid, 0);
-    *fd = e.ours;
-    *why_fd = e.why_read;
-    if (k->fd >= 0 && write_note(k, dir) == 0)
+    k->child = !err;
+    k->fd = err ? -1 : pidfd_open(k->pid, 0);
+    if (k->fd >= 0 && write_note(k, dir) == 0) {
+        *fd = e.ours;
+        *why_fd = e.why_read;
         return 0;
-    snprintf(why, EXEC_WHY_MAX, "%.300s: %s", dir, strerror(errno));
-    kill(k->pid, SIGTERM);
+    }
+    if (err)
+        snprintf(why, EXEC_WHY_MAX, "%.300s cannot be started: %s", helper, strerror(err));
+    else
+        snprintf(why, EXEC_WHY_MAX, "%.300s: %s", dir, strerror(errno));
+    close_fd(&e.ours);
+    close_fd(&e.why_read);
+    if (k->child && k->fd < 0)
+        end_unwatched(k);
     return HAWK_EIO;
 }
 

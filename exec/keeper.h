@@ -12,7 +12,7 @@ struct keeper {
 
 /* Starts hawk-run-as for that user. *fd: this end of the runner's socket; *why_fd: what the helper says until the
  * runner runs; the caller closes both. The runner listens in dir, where the keeper is noted. HAWK_EIO, and why: it
- * cannot be started. */
+ * cannot be used; if k->fd is set, it runs: keeper_end(), and keeper_forget() once it has ended. */
 HAWK_MUST_USE int keeper_start(struct keeper *k, const char *helper, const char *user, const char *dir,
                                int *fd, int *why_fd, char why[EXEC_WHY_MAX]);
 /* Finds the one that is noted in dir. HAWK_ENOT_FOUND: there is none, or it has ended. */

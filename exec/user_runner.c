@@ -278,6 +278,9 @@ struct user_runner *user_runner_start(const struct exec_config *c, const char *h
     }
     held_runs_clear(&u->held);
     if (keeper_start(&u->keeper, helper, user, u->dir, &u->fd, &u->why_fd, why)) {
+        user_runner_end(u, now_us);
+        if (u->keeper.fd >= 0)
+            return u;
         user_runner_free(u);
         return NULL;
     }
@@ -412,7 +415,7 @@ int user_runner_run(struct user_runner *u, int64_t now_us, const struct msg_exec
     int fds[RUN_FILES], err;
 
     if (u->state >= LEAVING)
-        return HAWK_EUNAVAILABLE;
+        return *why ? HAWK_ECANNOT_START : HAWK_EUNAVAILABLE;
     if (limits_wanted(m->desc) && u->knows < 5) {
         snprintf(why, EXEC_WHY_MAX,
                  "the runner of user %s here, of an older version, limits no task until it ends", u->user);

@@ -15,7 +15,8 @@
 
 struct user_runner;
 
-/* Starts one. c: what its runs have in common; state_dir is the directory of all users'. NULL: why says the reason. */
+/* Starts one. c: what its runs have in common; state_dir is the directory of all users'. NULL: why says the reason.
+ * It may also be ending already, until its keeper can be reaped: then why says the reason to user_runner_run(). */
 struct user_runner *user_runner_start(const struct exec_config *c, const char *helper, const char *user,
                                       int64_t now_us, char why[EXEC_WHY_MAX]);
 /* Finds the one that an earlier agent left, and says hello to it. NULL: there is none. user_runner_greet() waits for

@@ -374,6 +374,46 @@ static void test_what_the_helper_refuses_is_said(void **state)
     end_users();
 }
 
+static bool has_children(void)
+{
+    siginfo_t info;
+
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+/* Where its keeper cannot be noted, as on a full disk, both are ended, and no zombie stays. */
+static void test_a_runner_that_cannot_be_noted_is_ended(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("true");
+    const struct msg_exec_start m = {.run = 1, .id = try_of(1), .desc = d};
+    char path[400], why[EXEC_WHY_MAX];
+    int64_t deadline = now_us() + BOUND_US;
+
+    set_up_users(f, "honest");
+    set_blob(&d->user, HONEST);
+    snprintf(path, sizeof path, "%s/users/" HONEST, u.state);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/users/" HONEST "/keeper", u.state);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(runners_run(u.rs, clock_now(), &m, NULL, NULL, why), HAWK_ECANNOT_START);
+    assert_non_null(strstr(why, strerror(EISDIR)));
+    while (has_children()) {
+        struct pollfd p = {.fd = runners_fd(u.rs), .events = POLLIN};
+
+        assert_true(now_us() < deadline);
+        poll(&p, 1, 20);
+        runners_on_ready(u.rs, clock_now(), on_event, f);
+    }
+    assert_int_equal(f->events, 0);
+    assert_int_equal(rmdir(path), 0);
+    ask_user(f, HONEST, 2, SHELL("exit 4"));
+    turn_until(f, &f->v[2].exited);
+    assert_exited(&f->v[2], 4);
+    job_desc_drop(d);
+    end_users();
+}
+
 /* Names that would lead elsewhere are no directories. */
 static void test_a_name_leads_nowhere_else(void **state)
 {
@@ -511,6 +551,7 @@ int main(int argc, char **argv)
         USERS(test_an_imitation_is_ended),
         USERS(test_a_runner_that_does_nothing_is_ended_from_outside),
         USERS(test_what_the_helper_refuses_is_said),
+        USERS(test_a_runner_that_cannot_be_noted_is_ended),
         USERS(test_a_name_leads_nowhere_else),
         USERS(test_another_agent_takes_over_what_it_gave),
         USERS(test_a_runner_that_says_too_much_is_ended),
