@@ -138,6 +138,10 @@ def test_slurm_users():
     run_page("docs/slurm.md")
 
 
+def test_parallel_users():
+    run_page("docs/parallel.md")
+
+
 def test_operating():
     run_page("docs/operating.md")
 
