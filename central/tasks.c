@@ -353,7 +353,10 @@ static struct long_task *held_by(struct central *c, struct node *n, const struct
         return node_of(t) == n && id->attempt == t->attempt ? t : NULL;
     if (t->place == PLACE_NONE || (id->attempt != t->attempt && !(t->unsure && id->attempt > t->attempt)))
         return NULL;
+    if (id->attempt == t->attempt && t->outcome != OUTCOME_NONE)
+        return NULL; /* that try has failed */
     t->attempt = id->attempt;
+    t->outcome = OUTCOME_NONE;
     t->unsure = t->unsure && !central_workers_all_back(c);
     t->worker = n->id;
     central_task_forget(c, t);

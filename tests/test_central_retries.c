@@ -64,12 +64,80 @@ static void who_fails_elsewhere_does_not_count(void **state)
     end(&c);
 }
 
+/* Central restarts from the journal of job 1, which runs again twice when it fails, and of the workers w0 and w1. The
+ * journal has this record of the task. */
+static void recover(struct cluster *c, int64_t delay_us, struct msg_journal_task task)
+{
+    struct job_desc *d = desc_of("", 1);
+    struct blob *names[] = {blob_str("d1"), blob_str("w0"), blob_str("w1")};
+
+    d->failure_retries = 2;
+    d->retry_delay_us = delay_us;
+    talk_config(&c->t);
+    c->t.config.epoch = 2;
+    talk_start(&c->t);
+    for (uint32_t i = 0; i < 3; i++)
+        tell(&c->t, JOURNAL_NODE, journal_node, 0, .name = names[i], .node = {i + 1},
+             .role = i ? ROLE_WORKER : ROLE_DIST);
+    tell(&c->t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 1), .desc = d, .estimate_us = 5 * S, .epoch = 1);
+    if (task.id.attempt)
+        tell_msg(&c->t, (struct msg){.type = MSG_JOURNAL_TASK, .journal_task = task});
+    tell(&c->t, RECOVERED, recovered, 0, 0);
+    job_desc_drop(d);
+    for (uint32_t i = 0; i < 3; i++)
+        blob_drop(names[i]);
+    c->d = join(&c->t, (struct join){.name = "d1", .role = ROLE_DIST});
+    tell(&c->t, LONG_WATCH, long_watch, c->d, .job = JOB(1, 1), .epoch = 1);
+}
+
+/* A worker that is back, and holds nothing but what it has told before. */
+static uint32_t come_back(struct cluster *c, const char *name)
+{
+    return join(&c->t, (struct join){.name = name, .slots = 1, .role = ROLE_WORKER});
+}
+
+/* Of which central first hears after the earlier one has failed. */
+static void a_later_try_that_fails_counts_too(void **state)
+{
+    struct cluster c;
+
+    recover(&c, 0, (struct msg_journal_task){0});
+    c.w[0] = come_back(&c, "w0");
+    finished(&c.t, c.w[0], try_of(1, 1, 0, 1), OUTCOME_EXITED, 3, 1 * S);
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    c.w[1] = come_back(&c, "w1");
+    tell(&c.t, TASK_HELD, task_held, c.w[1], .id = try_of(1, 1, 0, 2), .run_us = 2 * S,
+         .state = TASK_RUNNING);
+    expect_task(&c, 0, TASK_RUNNING);
+    finished(&c.t, c.w[1], try_of(1, 1, 0, 2), OUTCOME_EXITED, 3, 5 * S);
+    assert_int_equal(expect(&c.t, JOURNAL_TASK, journal_task, 0)->failures, 2);
+    expect_task(&c, 0, TASK_WAITING);
+    end(&c);
+}
+
+/* A worker that says that it has the try which failed elsewhere has to end it. */
+static void a_try_that_has_failed_is_not_taken_up_again(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 2);
+    submit_retries(&c, 3, 100 * S);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 3, 1 * S);
+    tell(&c.t, TASK_HELD, task_held, c.w[1], .id = try_of(c.d, 1, 0, 1), .state = TASK_RUNNING);
+    assert_int_equal(expect(&c.t, TASK_CANCEL, task_cancel, c.w[1])->id.attempt, 1);
+    end(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failed_task_is_placed_again),
         cmocka_unit_test(it_waits_for_its_time),
         cmocka_unit_test(who_fails_elsewhere_does_not_count),
+        cmocka_unit_test(a_later_try_that_fails_counts_too),
+        cmocka_unit_test(a_try_that_has_failed_is_not_taken_up_again),
     };
 
     return cmocka_run_group_tests_name("central_retries", tests, NULL, NULL);
