@@ -518,7 +518,7 @@ void central_on_journal_task(struct central *c, const struct msg *in)
         t->attempt = m->id.attempt;
     if (!task_state_final(m->state)) {
         t->failures = m->failures;
-        t->losses = t->attempt > t->failures ? (uint16_t)(t->attempt - 1 - t->failures) : 0;
+        t->losses = m->code > 0 && m->code < UINT16_MAX ? (uint16_t)m->code : 0;
         return;
     }
     t->failures = m->failures;

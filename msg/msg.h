@@ -517,6 +517,7 @@ enum route {
 #define FIELDS_journal_owner(F) F(job, job) F(u64, token) F(u16, epoch) F(u16, owner)
 /* Central's: of its tasks of the job, the first `upto` may have been sent to workers. The others were not. */
 #define FIELDS_journal_released(F) F(job, job) F(u64, token) F(u16, epoch) F(u32, upto)
+/* code: of central's task that has not ended, how many of its tries were lost after their start. */
 #define FIELDS_journal_task(F)                                                                               \
     F(try, id)                                                                                               \
     F(u64, token)                                                                                            \

@@ -58,7 +58,57 @@ static void a_second_try_is_on_record(void **state)
     tell(&c.t, PEER_LOST, peer_lost, c.w[0], 0);
     pass(&c.t, 60 * S);
     assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.attempt, 2);
-    assert_int_equal(expect(&c.t, JOURNAL_TASK, journal_task, 0)->id.attempt, 2);
+    const struct msg_journal_task *record = expect(&c.t, JOURNAL_TASK, journal_task, 0);
+    assert_int_equal(record->id.attempt, 2);
+    assert_int_equal(record->code, 1);
+    end(&c);
+}
+
+/* Central restarts from the record of a third try, two before which were lost or handed back, and loses that too. The
+ * job may lose two. */
+static void lose_third_try(struct cluster *c, int32_t losses)
+{
+    struct job_desc *d = desc_of("", 1);
+    struct blob *w0 = blob_str("w0"), *d1 = blob_str("d1");
+
+    d->retries = 2;
+    talk_config(&c->t);
+    talk_start(&c->t);
+    tell(&c->t, JOURNAL_NODE, journal_node, 0, .name = d1, .node = {1}, .role = ROLE_DIST);
+    tell(&c->t, JOURNAL_NODE, journal_node, 0, .name = w0, .node = {2}, .role = ROLE_WORKER);
+    tell(&c->t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 1), .desc = d, .estimate_us = 9 * S, .epoch = 1);
+    tell(&c->t, JOURNAL_TASK, journal_task, 0, .id = try_of(1, 1, 0, 3), .state = TASK_PLACED,
+         .code = losses);
+    tell(&c->t, RECOVERED, recovered, 0, 0);
+    job_desc_drop(d);
+    blob_drop(w0);
+    blob_drop(d1);
+    c->d = join(&c->t, (struct join){.name = "d1", .role = ROLE_DIST});
+    tell(&c->t, LONG_WATCH, long_watch, c->d, .job = JOB(1, 1), .epoch = 1);
+    c->w[0] = join(&c->t, (struct join){.name = "w0", .slots = 1, .role = ROLE_WORKER});
+    tell(&c->t, TASK_HELD, task_held, c->w[0], .id = try_of(1, 1, 0, 3), .run_us = 2 * S,
+         .state = TASK_RUNNING);
+    tell(&c->t, HELD_END, held_end, c->w[0], 0);
+    ack_partition(&c->t, c->w[0]);
+    finished(&c->t, c->w[0], try_of(1, 1, 0, 3), OUTCOME_LOST, 9, 5 * S);
+}
+
+static void tries_that_were_handed_back_cost_no_retry_after_a_restart(void **state)
+{
+    struct cluster c;
+
+    lose_third_try(&c, 0);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.attempt, 4);
+    end(&c);
+}
+
+static void tries_that_were_lost_do(void **state)
+{
+    struct cluster c;
+
+    lose_third_try(&c, 2);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    assert_int_equal(expect(&c.t, JOURNAL_TASK, journal_task, 0)->state, TASK_LOST);
     end(&c);
 }
 
@@ -305,6 +355,8 @@ int main(void)
         cmocka_unit_test(a_lost_workers_tasks_are_placed_again_after_the_lease),
         cmocka_unit_test(after_its_retries_a_task_is_lost),
         cmocka_unit_test(a_second_try_is_on_record),
+        cmocka_unit_test(tries_that_were_handed_back_cost_no_retry_after_a_restart),
+        cmocka_unit_test(tries_that_were_lost_do),
         cmocka_unit_test(a_cancelled_end_that_nobody_asked_for_is_not_one),
         cmocka_unit_test(a_start_where_it_was_not_placed_is_called_off),
         cmocka_unit_test(what_never_started_costs_no_retry),
