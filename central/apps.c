@@ -2,6 +2,7 @@
  * of such tasks until their dists have them. */
 #include "base/check.h"
 #include "base/mem.h"
+#include "central/pairing.h"
 #include "central/state.h"
 
 #include <stdlib.h>

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "central/admission.h"
 #include "central/hold.h"
+#include "central/pairing.h"
 
 #include <stdlib.h>
 
@@ -36,6 +37,7 @@ struct central *central_new(const struct central_config *cfg)
     list_init(&c->results_untold);
     list_init(&c->results_told);
     list_init(&c->limbo);
+    heap_init(&c->delayed);
     list_init(&c->touched);
     list_init(&c->orphans);
     list_init(&c->out_of_service);
@@ -56,6 +58,7 @@ void central_free(struct central *c)
     members_drop(c->dist_list);
     members_drop(c->worker_list);
     waiting_free(&c->waiting);
+    heap_free(&c->delayed);
     kept_free(&c->kept);
     history_free(&c->history);
     policy_choice_drop(c->choice);

@@ -1,5 +1,6 @@
 /* Central's invariants. */
 #include "central/central.h"
+#include "central/pairing.h"
 
 #include "base/ring.h"
 #include "central/state.h"
@@ -73,7 +74,8 @@ static void check_task(const struct central *c, const struct long_task *t)
     }
     /* Before recovery ends, tasks are not placed yet. */
     CHECK(final || t->place != PLACE_NONE || !c->recovered);
-    CHECK(t->place != PLACE_QUEUE || t->state == TASK_WAITING);
+    CHECK((t->place != PLACE_QUEUE && t->place != PLACE_DELAYED) || t->state == TASK_WAITING);
+    CHECK(t->place != PLACE_DELAYED || (!t->unsure && !t->cancelled && t->outcome != OUTCOME_NONE));
     CHECK(t->place != PLACE_WORKER || t->state == TASK_PLACED || t->state == TASK_RUNNING);
     CHECK(t->place != PLACE_WORKER || t->w.running == (t->state == TASK_RUNNING));
 }
@@ -140,7 +142,7 @@ static uint32_t check_apps(const struct central *c)
 static void check_jobs(const struct central *c)
 {
     uint64_t tasks_in[TASK_STATE_COUNT] = {0}, held = 0, kept = 0, keeping = 0;
-    uint32_t places[PLACE_LIMBO + 1] = {0};
+    uint32_t places[PLACE_DELAYED + 1] = {0};
     int64_t due_us = INT64_MIN;
 
     for (int s = 0; s < LONG_STATE_COUNT; s++) {
@@ -163,6 +165,7 @@ static void check_jobs(const struct central *c)
     CHECK(kept_check(c, &c->kept) + check_apps(c) == keeping);
     end_times_check(c);
     CHECK(list_length(&c->limbo) == places[PLACE_LIMBO]);
+    CHECK(c->delayed.n == places[PLACE_DELAYED] && heap_check(&c->delayed));
     CHECK(c->waiting.total == places[PLACE_WORKER]);
     /* No task waits while a worker could take it. */
     CHECK(!kept_first(&c->kept) || central_partition_holds(c) || head_waits(&c->kept) ||

@@ -1,5 +1,6 @@
 /* Operators' requests to nodes: to take no new work, to take work again, to stop (protocol 8). */
 #include "central/journal.h"
+#include "central/pairing.h"
 
 void central_drain_answer(struct central *c, node_id_t node, uint32_t client, int32_t err)
 {

@@ -1,5 +1,6 @@
 /* Nodes: their states, streams, and joining (protocol 1). */
 #include "central/journal.h"
+#include "central/pairing.h"
 
 #include "base/check.h"
 #include "base/err.h"

@@ -1,4 +1,5 @@
 /* Parked thieves, stuck workers, and whether there is long work at all (protocol 5.5, 5.6; DESIGN 3.4). */
+#include "central/pairing.h"
 #include "base/check.h"
 #include "central/state.h"
 

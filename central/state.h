@@ -130,19 +130,21 @@ struct node {
 /* ---- Long jobs ---- */
 
 enum task_place {
-    PLACE_NONE,   /* its job is not journalled yet, or the task has ended */
-    PLACE_QUEUE,  /* it waits for a worker: in long_job.kept */
-    PLACE_WORKER, /* it is at a worker: in node.waiting, queued or running */
-    PLACE_LIMBO,  /* perhaps at a worker that is away, until its lease ends: in central.limbo, by w.due_us */
+    PLACE_NONE,    /* its job is not journalled yet, or the task has ended */
+    PLACE_QUEUE,   /* it waits for a worker: in long_job.kept */
+    PLACE_WORKER,  /* it is at a worker: in node.waiting, queued or running */
+    PLACE_LIMBO,   /* perhaps at a worker that is away, until its lease ends: in central.limbo, by w.due_us */
+    PLACE_DELAYED, /* it failed, and waits for its time: in central.delayed, by w.timer */
 };
 
 /* A task. `place` says in which list w.link is.
  *
  *   place = WORKER <=> w.worker is not NULL;  place = WORKER => state is PLACED or RUNNING, RUNNING <=> w.running
- *   place = QUEUE => state = WAITING;  state is final => place = NONE;  durable => state is final
+ *   place in {QUEUE, DELAYED} => state = WAITING;  state is final => place = NONE;  durable => state is final
+ *   place = DELAYED => not unsure, not cancelled, outcome is not NONE
  *   its job is being journalled => place = NONE, state = WAITING */
 struct long_task {
-    struct waiting_task w; /* in the list of `place`; PLACE_LIMBO: due_us is when it is placed again */
+    struct waiting_task w; /* in the list or heap of `place`; LIMBO: due_us is when it is placed again */
     struct long_job *job;
     int64_t wait_us, run_us;
     node_id_t worker; /* the worker that has it, or had it last */
@@ -375,6 +377,7 @@ struct central {
     struct list results_untold, results_told; /* struct long_result; results_told may be removed for room */
     uint64_t results_bytes;
     struct list limbo;   /* tasks at workers that are away, by w.due_us: when each is placed again */
+    struct heap delayed; /* tasks that failed, by when each is placed again */
     bool unwanted;       /* some of these were cancelled, and end when all workers have reported */
     struct list touched; /* jobs that reached max_fails: central_jobs_settle() cancels them */
     struct list orphans; /* active jobs that nobody waits for, by orphan_us */
@@ -388,7 +391,7 @@ struct central {
     struct records pending, failed;
     int64_t retry_us; /* when to put out failed records again; TIME_NEVER */
 
-    uint64_t jobs_seen; /* numbers long_job.turn */
+    uint64_t jobs_seen, tasks_delayed; /* number long_job.turn, long_task.w.timer */
     uint64_t counters[COUNTER_COUNT];
 };
 
@@ -685,19 +688,5 @@ bool central_result_keep(struct central *c, struct long_task *t, struct blob *re
 /* Sends the result; the task's end must follow. */
 void central_result_send(struct central *c, const struct long_task *t, const struct node *dist);
 void central_job_free_results(struct central *c, struct long_job *j);
-
-/* ---- pairing.c: idle thieves, stuck workers, whether there is long work at all ---- */
-void central_on_long_request(struct central *c, const struct msg *in);
-void central_on_parked(struct central *c, const struct msg *in);
-void central_on_stuck(struct central *c, const struct msg *in);
-/* From now on n serves these applications (app_set). */
-void central_pairing_serves(struct central *c, struct node *n, uint64_t apps);
-/* Aborts unless its counts match its lists. */
-void central_pairing_check(const struct central *c);
-void central_pairing_forget(struct central *c, struct node *n);
-void central_pairing_send_long_work(struct central *c, const struct node *worker);
-int64_t central_pairing_due_us(const struct central *c);
-/* Sends hints that are due, and the edges of LONG_WORK. */
-void central_pairing_run(struct central *c);
 
 #endif

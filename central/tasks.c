@@ -81,6 +81,9 @@ void central_task_forget(struct central *c, struct long_task *t)
         take_back_unsent(c, t, n);
     } else if (t->place == PLACE_QUEUE) {
         kept_remove(c, t);
+    } else if (t->place == PLACE_DELAYED) {
+        heap_remove(&c->delayed, &t->w.timer);
+        list_init(&t->w.link);
     } else {
         list_remove(&t->w.link);
     }
@@ -113,6 +116,15 @@ void central_task_limbo(struct central *c, struct long_task *t, int64_t due_us)
     while (at->prev != &c->limbo && container_of(at->prev, struct waiting_task, link)->due_us > due_us)
         at = at->prev;
     list_insert_before(at, &t->w.link);
+}
+
+/* t, which no worker has, waits for its time. */
+static void delay_task(struct central *c, struct long_task *t, int64_t until_us)
+{
+    central_task_forget(c, t);
+    t->place = PLACE_DELAYED;
+    t->w.timer = (struct heap_node){.key = until_us, .seq = ++c->tasks_delayed};
+    CHECK(heap_push(&c->delayed, &t->w.timer) == 0);
 }
 
 /* ---- Messages ---- */
@@ -255,7 +267,8 @@ void central_task_cancel(struct central *c, struct long_task *t)
 
     if (task_state_final(t->state) || t->cancelled)
         return;
-    if (t->place == PLACE_QUEUE || t->unsent || (is_nowhere(t) && !reports_due(c))) {
+    if (t->place == PLACE_QUEUE || t->place == PLACE_DELAYED || t->unsent ||
+        (is_nowhere(t) && !reports_due(c))) {
         end_unreported(c, t, OUTCOME_CANCELLED, 0);
         return;
     }
@@ -428,7 +441,9 @@ static bool retry(struct central *c, struct long_task *t, const struct msg_task_
     delay_us = owner_retry_delay_us(desc, t->failures);
     central_task_queue(c, t);
     wait_for_reports(c, t);
-    if (delay_us > 0 && (t->place == PLACE_QUEUE || delay_us > c->cfg.long_lease_us))
+    if (delay_us > 0 && t->place == PLACE_QUEUE)
+        delay_task(c, t, c->now_us + delay_us);
+    else if (delay_us > c->cfg.long_lease_us)
         central_task_limbo(c, t, c->now_us + delay_us);
     t->outcome = m->outcome;
     central_journal_note(c, t);
@@ -595,12 +610,21 @@ void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t du
 
 /* When the first task in limbo is due. Never while a worker that was let in has not reported: it has a new
  * lease, and may hold the task. */
-int64_t central_tasks_due_us(const struct central *c)
+static int64_t limbo_due_us(const struct central *c)
 {
     return list_empty(&c->limbo) || c->n_reporting > 0
                ? TIME_NEVER
                : container_of(c->limbo.next, struct waiting_task, link)->due_us;
 }
+
+static int64_t delayed_due_us(const struct central *c)
+{
+    const struct heap_node *first = heap_min(&c->delayed);
+
+    return first ? first->key : TIME_NEVER;
+}
+
+int64_t central_tasks_due_us(const struct central *c) { return earlier(limbo_due_us(c), delayed_due_us(c)); }
 
 void central_tasks_end_unwanted(struct central *c)
 {
@@ -643,6 +667,8 @@ void central_tasks_all_reported(struct central *c)
 
 void central_tasks_run(struct central *c)
 {
-    while (central_tasks_due_us(c) <= c->now_us)
+    while (limbo_due_us(c) <= c->now_us)
         central_task_lost(c, container_of(c->limbo.next, struct long_task, w.link));
+    while (delayed_due_us(c) <= c->now_us)
+        central_task_queue(c, container_of(heap_min(&c->delayed), struct long_task, w.timer));
 }

@@ -15,6 +15,7 @@
 #ifndef HAWK_CENTRAL_WAITING_H
 #define HAWK_CENTRAL_WAITING_H
 
+#include "base/heap.h"
 #include "base/list.h"
 #include "central/ranking.h"
 
@@ -25,9 +26,14 @@ struct waiting_worker;
 
 /* One long task at a worker. The owner embeds it, and keeps it as long as it is here. */
 struct waiting_task {
-    struct list link;              /* at a worker: in its queued or running; else for the owner's use */
+    union {
+        struct {
+            struct list link;    /* at a worker: in its queued or running; else for the owner's use */
+            int64_t estimate_us; /* at a worker: 0 or more */
+        };
+        struct heap_node timer; /* at no worker: for the owner's use, in place of `link` */
+    };
     struct waiting_worker *worker; /* NULL: at no worker */
-    int64_t estimate_us;           /* 0 or more */
     union {
         int64_t finish_us; /* at a worker, once started: when it ends by its estimate */
         int64_t left_us;   /* while it stands still: what is left of its estimate */

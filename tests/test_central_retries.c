@@ -1,15 +1,22 @@
 /* Central and long tasks that fail and run again (docs/protocol.md 3.14). */
 #include "tests/test_central.h"
 
-static void submit_retries(struct cluster *c, uint16_t retries, int64_t delay_us)
+#include <time.h>
+
+static void submit_tasks(struct cluster *c, uint64_t seq, uint32_t tasks, uint16_t retries, int64_t delay_us)
 {
-    struct job_desc *d = desc_of("", 1);
+    struct job_desc *d = desc_of("", tasks);
 
     d->failure_retries = retries;
     d->retry_delay_us = delay_us;
-    tell(&c->t, LONG_SUBMIT, long_submit, c->d, .job = JOB(c->d, 1), .desc = d, .estimate_us = 5 * S,
+    tell(&c->t, LONG_SUBMIT, long_submit, c->d, .job = JOB(c->d, seq), .desc = d, .estimate_us = 5 * S,
          .epoch = 1);
     job_desc_drop(d);
+}
+
+static void submit_retries(struct cluster *c, uint16_t retries, int64_t delay_us)
+{
+    submit_tasks(c, 1, 1, retries, delay_us);
 }
 
 static void a_failed_task_is_placed_again(void **state)
@@ -39,10 +46,63 @@ static void it_waits_for_its_time(void **state)
     expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
     started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
     finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_SIGNALED, 9, 1 * S);
+    /* Its worker has reported it. */
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(c.d, 1), .epoch = 1);
+    assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, c.d)->unreported_us, 0);
     pass(&c.t, 100 * S - 1);
     expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
     pass(&c.t, 1);
     assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.attempt, 2);
+    end(&c);
+}
+
+static void who_waits_for_its_time_is_cancelled_at_once(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    submit_retries(&c, 3, 100 * S);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_SIGNALED, 9, 1 * S);
+    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(c.d, 1), .epoch = 1);
+    expect_task(&c, 0, TASK_CANCELLED);
+    expect_forgotten(&c);
+    end(&c);
+}
+
+/* All tasks of the job fail, one after the other. Returns the time that central takes. */
+static clock_t fail_all(struct cluster *c, uint64_t seq, uint32_t tasks)
+{
+    clock_t began = clock();
+
+    for (uint32_t i = 0; i < tasks; i++) {
+        struct event e = {.now_us = c->t.now_us, .m = {.type = MSG_TASK_FINISHED, .peer = c->w[0]}};
+
+        e.m.task_finished.id = try_of(c->d, seq, i, 1);
+        e.m.task_finished.outcome = OUTCOME_EXITED;
+        e.m.task_finished.code = 3;
+        talk_clear(&c->t);
+        central_step(c->t.c, &e, &c->t.out);
+    }
+    return clock() - began;
+}
+
+static void many_that_wait_long_do_not_slow_down_those_that_wait_briefly(void **state)
+{
+    const uint32_t many = 100000, few = 10000;
+    struct cluster c;
+    clock_t all;
+
+    begin(&c, 1);
+    c.t.journal_by_hand = true;
+    submit_tasks(&c, 1, many, 1, 3600 * S);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = expect(&c.t, JOURNAL_JOB, journal_job, 0)->token);
+    submit_tasks(&c, 2, few, 1, 1 * S);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = expect(&c.t, JOURNAL_JOB, journal_job, 0)->token);
+    all = fail_all(&c, 1, many);
+    assert_true(fail_all(&c, 2, few) < all);
+    pass(&c.t, 1 * S);
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), few);
     end(&c);
 }
 
@@ -135,6 +195,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failed_task_is_placed_again),
         cmocka_unit_test(it_waits_for_its_time),
+        cmocka_unit_test(who_waits_for_its_time_is_cancelled_at_once),
+        cmocka_unit_test(many_that_wait_long_do_not_slow_down_those_that_wait_briefly),
         cmocka_unit_test(who_fails_elsewhere_does_not_count),
         cmocka_unit_test(a_later_try_that_fails_counts_too),
         cmocka_unit_test(a_try_that_has_failed_is_not_taken_up_again),
