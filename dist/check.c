@@ -28,6 +28,16 @@ static uint32_t check_task_list(const struct dist_job *job, uint32_t head, uint3
     return n;
 }
 
+static void check_delayed(const struct dist_job *job, uint32_t i)
+{
+    const struct dist_task *t = &job->tasks[i];
+
+    CHECK(dist_task_delayed(t));
+    CHECK(!t->started);
+    CHECK(t->delay->job == job && t->delay->task == i);
+    CHECK(heap_in(&t->delay->timer) && t->delay->timer.key == t->run_us);
+}
+
 static void check_tasks(const struct dist_job *job)
 {
     uint32_t in[TASK_STATE_COUNT] = {0};
@@ -64,14 +74,14 @@ static void check_tasks(const struct dist_job *job)
     CHECK(job->cursor <= job->desc->tasks);
     returned = check_task_list(job, job->returned, 1u << TASK_WAITING);
     delayed = check_task_list(job, job->delayed, 1u << TASK_WAITING);
-    CHECK(delayed == job->delayed_n && (delayed > 0) == !list_empty(&job->in_delayed));
+    CHECK(delayed == job->delayed_n);
     blocked = check_task_list(job, job->blocked, 1u << TASK_WAITING);
     CHECK(blocked == job->blocked_n);
     CHECK(delayed + blocked + returned + (job->desc->tasks - job->cursor) == ours);
     for (uint32_t i = job->blocked; i != TASK_NIL; i = job->tasks[i].next)
         CHECK(dist_task_blocked(&job->tasks[i]));
     for (uint32_t i = job->delayed; i != TASK_NIL; i = job->tasks[i].next)
-        CHECK(dist_task_delayed(&job->tasks[i]));
+        check_delayed(job, i);
     list_foreach(&job->places, node, nxt) {
         const struct dist_place *p = container_of(node, struct dist_place, in_job);
         uint32_t n = check_task_list(job, p->launched, 1u << TASK_LAUNCHED | 1u << TASK_RUNNING);
@@ -151,8 +161,6 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
           dist_job_unfinished_tasks(job) == job->central_n);
     CHECK(dist_job_waiting(job) == 0 || !job->cancelling);
     check_waits_for(d, job);
-    for (uint32_t i = job->delayed; i != TASK_NIL; i = job->tasks[i].next)
-        CHECK(d->retry_at <= job->tasks[i].run_us);
     CHECK(job->sure <= job->live);
     CHECK((job->wait == WAIT_NOT) == list_empty(&job->in_wait));
     CHECK(list_empty(&job->in_unattended) || (job->watchers == 0 && !(job->desc->flags & JOB_DETACHED)));
@@ -282,7 +290,7 @@ static uint32_t check_pool_waits(const struct dist *d, const struct dist_pool po
 
 /* The sums over all jobs. */
 struct tally {
-    uint32_t jobs, tasks, places, waits;
+    uint32_t jobs, tasks, places, waits, delayed;
     uint64_t bytes;
     uint32_t in[TASK_STATE_COUNT];
 };
@@ -295,6 +303,7 @@ static void check_and_count(const struct dist *d, const struct dist_job *job, st
     n->bytes += dist_job_bytes(job);
     n->places += check_places(d, job);
     n->waits += job->wait != WAIT_NOT;
+    n->delayed += job->delayed_n;
     for (int i = 0; i < TASK_STATE_COUNT; i++)
         n->in[i] += job->in[i];
 }
@@ -323,6 +332,7 @@ static void check_unfinished(const struct dist *d)
     CHECK(n.tasks == d->tasks_unfinished);
     CHECK(n.bytes == d->bytes_unfinished);
     CHECK(n.places == d->places.n);
+    CHECK(n.delayed == d->delayed.n && heap_check(&d->delayed));
     for (int i = 0; i < TASK_STATE_COUNT; i++)
         CHECK(n.in[i] == d->tasks_in[i]);
 }

@@ -49,8 +49,7 @@ void dist_init(struct dist *d, const struct dist_config *c, uint64_t seed)
     list_init(&d->handed);
     list_init(&d->unattended[0]);
     list_init(&d->unattended[1]);
-    list_init(&d->delayed);
-    d->retry_at = TIME_NEVER;
+    heap_init(&d->delayed);
     list_init(&d->settling);
     list_init(&d->kept);
     list_init(&d->awaited);
@@ -78,6 +77,7 @@ void dist_free(struct dist *d)
     dist_places_free(&d->places);
     dist_journal_free(d);
     heap_free(&d->timers);
+    heap_free(&d->delayed);
     dist_pools_free(d->pool);
     dist_served_free(d);
     dist_apps_free(d);
@@ -177,7 +177,7 @@ int64_t dist_next_timeout(const struct dist *d)
                            d->rewrite_at,
                            d->settle_at,
                            d->beat_at,
-                           d->retry_at,
+                           dist_retries_due_us(d),
                            first ? first->key : TIME_NEVER};
     int64_t at = d->heartbeat_at;
 
@@ -198,8 +198,7 @@ static void dist_on_timer(struct dist *d, const struct msg *m)
         dist_probe_timer(d, job);
     }
     dist_jobs_abandon(d);
-    if (d->retry_at <= d->now_us)
-        dist_retries_run(d);
+    dist_retries_run(d);
     if (d->audit_at <= d->now_us)
         dist_probe_audit(d);
     if (d->rewrite_at <= d->now_us)

@@ -218,7 +218,8 @@ bool dist_task_delayed(const struct dist_task *t);
 /* Task i, or all that wait for their time, may be launched. */
 void dist_task_undelay(struct dist *d, struct dist_job *job, uint32_t i);
 void dist_tasks_undelay(struct dist *d, struct dist_job *job);
-/* dist.retry_at has come. */
+/* When the first task has waited for its time; TIME_NEVER: none does. */
+int64_t dist_retries_due_us(const struct dist *d);
 void dist_retries_run(struct dist *d);
 
 /* ---- tasks.c: late binding and completions ---- */

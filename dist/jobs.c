@@ -34,7 +34,6 @@ struct dist_job *dist_job_new(struct dist *d, struct job_desc *desc, job_id_t id
     list_init(&job->in_touched);
     list_init(&job->in_central);
     list_init(&job->in_unattended);
-    list_init(&job->in_delayed);
     list_init(&job->successors);
     list_init(&job->places);
     job->submit_us = job->progress_us = job->sure_us = d->now_us;
@@ -66,6 +65,7 @@ struct dist_job *dist_job_new(struct dist *d, struct job_desc *desc, job_id_t id
 
 void dist_job_free(struct dist *d, struct dist_job *job)
 {
+    dist_tasks_undelay(d, job);
     /* NOLINTBEGIN(clang-analyzer-core.NullDereference): inside uthash */
     HASH_DELETE(hh, d->by_id, job);
     if (job->key)
@@ -77,7 +77,6 @@ void dist_job_free(struct dist *d, struct dist_job *job)
     list_remove(&job->in_touched);
     list_remove(&job->in_central);
     list_remove(&job->in_unattended);
-    list_remove(&job->in_delayed);
     dist_after_free(job);
     owner_messages_free(&job->messages);
     owner_pauses_free(&job->pauses);

@@ -1,5 +1,5 @@
 /* Tasks of this dist that failed and run again (docs/protocol.md 3.14). While one waits for its time, it is waiting and
- * in dist_job.delayed; run_us is that time. */
+ * in dist_job.delayed; run_us is that time, and `delay` is in dist.delayed by it. */
 #include "dist/internal.h"
 
 #include "base/check.h"
@@ -26,23 +26,27 @@ bool dist_task_delayed(const struct dist_task *t) { return t->state == TASK_WAIT
 
 static void delay_task(struct dist *d, struct dist_job *job, uint32_t i, int64_t until_us)
 {
+    struct dist_delay *delay = xcalloc(1, sizeof *delay);
+
+    *delay = (struct dist_delay){.timer = {.key = until_us, .seq = ++d->delays}, .job = job, .task = i};
+    CHECK(heap_push(&d->delayed, &delay->timer) == 0);
     dist_task_move(job, &job->returned, &job->delayed, i);
+    job->tasks[i].delay = delay;
     job->tasks[i].run_us = until_us;
     job->unlaunched--;
     job->delayed_n++;
-    if (list_empty(&job->in_delayed))
-        list_push_tail(&d->delayed, &job->in_delayed);
-    d->retry_at = earlier(d->retry_at, until_us);
 }
 
 void dist_task_undelay(struct dist *d, struct dist_job *job, uint32_t i)
 {
+    struct dist_task *t = &job->tasks[i];
+
+    heap_remove(&d->delayed, &t->delay->timer);
+    free(t->delay);
+    t->wait_us = t->run_us = 0;
     dist_task_move(job, &job->delayed, &job->returned, i);
-    job->tasks[i].run_us = 0;
     job->unlaunched++;
     job->delayed_n--;
-    if (job->delayed == TASK_NIL)
-        list_remove(&job->in_delayed);
     dist_job_touch(d, job);
 }
 
@@ -52,19 +56,19 @@ void dist_tasks_undelay(struct dist *d, struct dist_job *job)
         dist_task_undelay(d, job, job->delayed);
 }
 
+int64_t dist_retries_due_us(const struct dist *d)
+{
+    const struct heap_node *first = heap_min(&d->delayed);
+
+    return first ? first->key : TIME_NEVER;
+}
+
 void dist_retries_run(struct dist *d)
 {
-    d->retry_at = TIME_NEVER;
-    list_foreach(&d->delayed, node, nxt) {
-        struct dist_job *job = container_of(node, struct dist_job, in_delayed);
+    while (dist_retries_due_us(d) <= d->now_us) {
+        const struct dist_delay *delay = container_of(heap_min(&d->delayed), struct dist_delay, timer);
 
-        for (uint32_t i = job->delayed, next; i != TASK_NIL; i = next) {
-            next = job->tasks[i].next;
-            if (job->tasks[i].run_us <= d->now_us)
-                dist_task_undelay(d, job, i);
-            else
-                d->retry_at = earlier(d->retry_at, job->tasks[i].run_us);
-        }
+        dist_task_undelay(d, delay->job, delay->task);
     }
 }
 

@@ -20,6 +20,13 @@
 
 #define TASK_NIL UINT32_MAX
 
+/* A task that failed and waits for its time. */
+struct dist_delay {
+    struct heap_node timer; /* in dist.delayed */
+    struct dist_job *job;
+    uint32_t task;
+};
+
 /* One task. All zeros: waiting and never launched, so that a large job's tasks cost nothing until they are
  * used.
  *
@@ -27,7 +34,10 @@
  *   asked  => central, and the job's hand = ASKED or ACCEPTED, or the job is being cancelled
  *   from the job's cursor on: state = WAITING, not central, attempt = 0 */
 struct dist_task {
-    int64_t wait_us; /* from submission to start; valid if `started` */
+    union {
+        int64_t wait_us;          /* from submission to start; valid if `started` */
+        struct dist_delay *delay; /* while it is in the job's `delayed`: then it is not started */
+    };
     int64_t run_us;  /* valid if the state is final; if it waits, above 0: it is in `delayed` until then */
     uint32_t worker; /* the worker of the last attempt; 0: none yet */
     union {
@@ -194,7 +204,7 @@ struct dist_after {
  *   cancelling => unlaunched = 0, delayed_n = 0, blocked_n = 0
  *   gates, eaches = number of its `after` that are in a list, by `each`;  blocked_n > 0 => eaches > 0, or it is touched
  *   held or gates > 0 => wait in {SETTLING, KEPT}, or it is being cancelled
- *   delayed_n > 0 <=> it is in dist.delayed, and dist.retry_at is no later than any of them
+ *   dist.delayed = the `delay` of the tasks in its and other jobs' `delayed`
  *   unlaunched > 0 and submitted => live >= unlaunched, or `wait` is STARVED, SETTLING or KEPT, or its timer runs,
  *                                   or live > 0 and its policy does not probe again        (no job is forgotten)
  *   wait in {SETTLING, KEPT} => live = 0
@@ -215,7 +225,6 @@ struct dist_job {
     struct list in_wait;       /* the list that `wait` names */
     struct list in_touched;    /* dist.touched: settled at the end of this step */
     struct list in_central;    /* dist.handed: it is unfinished, and hand is not HAND_NONE */
-    struct list in_delayed;    /* dist.delayed */
     struct list successors;    /* dist_after.in_pred: unfinished jobs that wait for this one */
     struct list in_unattended; /* dist.unattended: nobody watches it, and somebody should */
     struct list places;
@@ -477,8 +486,8 @@ struct dist {
     struct list accepted;              /* all jobs that were accepted and are kept, oldest first */
     struct list handed;                /* unfinished jobs that central has or is to get */
     struct list unattended[2]; /* unfinished jobs without a watcher, longest first; [1]: submitted in tasks */
-    struct list delayed;       /* jobs with tasks that failed and wait for their time */
-    int64_t retry_at;          /* when to look at them; TIME_NEVER: there are none */
+    struct heap delayed;       /* tasks that failed and wait for their time: struct dist_delay */
+    uint64_t delays;           /* numbers them */
     struct list settling;      /* jobs that were read back and not probed for yet */
     struct list kept;          /* jobs that are held, or wait for predecessors */
     int64_t settle_at;  /* when to look whether every worker has reported; TIME_NEVER: nothing settles */

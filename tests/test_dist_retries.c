@@ -1,6 +1,8 @@
 /* A dist whose tasks fail and run again (docs/protocol.md 3.14). */
 #include "tests/test_dist.h"
 
+#include <time.h>
+
 static struct job_desc *desc_retries(uint32_t tasks, uint16_t retries, int64_t delay_us)
 {
     struct job_desc *desc = desc_new(tasks, "");
@@ -183,6 +185,58 @@ static void lost_tries_count_apart(void **state)
     talk_end(t);
 }
 
+static void step(struct talk *t, struct msg m)
+{
+    const struct event e = {.now_us = t->now, .m = m};
+
+    ignore(t);
+    dist_step(&t->d, &e, &t->out);
+}
+
+static const uint32_t many = 100000, few = 10000;
+
+/* All tasks of the job are launched and fail, one after the other. */
+static void fail_all(struct talk *t, uint64_t seq, uint32_t tasks)
+{
+    for (uint32_t i = 0; i < tasks; i++) {
+        struct msg m = {.type = MSG_TASK_REQUEST, .peer = 101};
+
+        m.task_request.job = J(seq);
+        m.task_request.request = (uint32_t)seq * many + i;
+        step(t, m);
+        m = (struct msg){.type = MSG_TASK_FINISHED, .peer = 101};
+        m.task_finished.id = try_of(seq, i, 1, 1);
+        m.task_finished.outcome = OUTCOME_EXITED;
+        m.task_finished.code = 1;
+        t->now++;
+        step(t, m);
+    }
+}
+
+static void many_that_wait_long_do_not_slow_down_those_that_wait_briefly(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    clock_t began = clock(), all;
+
+    submit(t, desc_retries(many, 1, 3600 * US_PER_S));
+    ignore(t);
+    fail_all(t, 1, many);
+    all = clock() - began;
+    ignore(t);
+    submit(t, desc_retries(few, 1, 1 * US_PER_S));
+    began = clock();
+    fail_all(t, 2, few);
+    assert_int_equal(block_of(t, 2), DIST_BLOCK_DELAYED);
+    for (int64_t until = t->now + 1 * US_PER_S; dist_next_timeout(&t->d) <= until;) {
+        t->now = dist_next_timeout(&t->d) > t->now ? dist_next_timeout(&t->d) : t->now;
+        step(t, (struct msg){.type = MSG_TIMER});
+    }
+    assert_true(clock() - began < all);
+    assert_int_equal(t->d.delayed.n, many);
+    ignore(t);
+    talk_end(t);
+}
+
 static void failures_are_on_record(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
@@ -218,6 +272,7 @@ int main(void)
         cmocka_unit_test(only_what_was_asked_for_is_tried_again),
         cmocka_unit_test(a_job_that_is_cancelled_does_not_wait),
         cmocka_unit_test(lost_tries_count_apart),
+        cmocka_unit_test(many_that_wait_long_do_not_slow_down_those_that_wait_briefly),
         cmocka_unit_test(failures_are_on_record),
     };
 
