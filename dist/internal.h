@@ -258,13 +258,13 @@ bool dist_job_shows(const struct dist *d, const struct dist_job *job, int64_t us
 /* Task i's worker was lost: the task waits again, or ends if it has no retry left. */
 void dist_task_return(struct dist *d, struct dist_job *job, uint32_t i);
 struct try_id dist_task_try(const struct dist_job *job, uint32_t i);
-/* Whether a task that has not ended may be tried again. */
+/* Whether a task that has not ended may be tried again. Tries that did not run, that failed, or that an earlier life
+ * launched before the one that was taken over, cost no retry. */
 static inline bool dist_task_may_retry(const struct dist_job *job, const struct dist_task *t)
 {
-    uint32_t free = t->refused + dist_task_failures(job, (uint32_t)(t - job->tasks));
-
     /* A launch counts as a start, unless the worker refused it: a dist hears of a start later, or never. */
-    return owner_may_retry(job->desc, true, true, t->attempt > free ? t->attempt - free : 0) &&
+    return owner_may_retry(job->desc, true, true,
+                           (uint32_t)(t->attempt > t->free ? t->attempt - t->free : 0)) &&
            t->attempt < UINT16_MAX;
 }
 /* The try never ran: task i waits again, whatever the job's retries. */

@@ -90,6 +90,7 @@ bool dist_task_retry(struct dist *d, struct dist_job *job, const struct msg_task
         !owner_retries(job->desc, failures, f->outcome, f->code))
         return false;
     dist_task_set_failures(job, i, ++failures);
+    t->free++;
     t->started = 0;
     if (t->state != TASK_WAITING)
         dist_task_set_state(d, job, i, TASK_WAITING, NULL);

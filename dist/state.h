@@ -53,7 +53,7 @@ struct dist_task {
     union {
         int32_t code;           /* if the state is final */
         struct {                /* otherwise: */
-            uint16_t refused;   /* tries that did not run, and cost no retry */
+            uint16_t free;      /* tries that cost no retry: dist_task_may_retry() */
             uint16_t unstarted; /* those of them that workers could not start */
         };
     };

@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "base/units.h"
 
-/* Attempts are numbered with 16 bits: a task that was refused this often counts as lost each further time. */
+/* Attempts are numbered with 16 bits: after so many tries that cost none, a refused one costs a retry. */
 #define REFUSALS_MAX 1000u
 
 struct try_id dist_task_try(const struct dist_job *job, uint32_t i)
@@ -346,11 +346,11 @@ void dist_task_refused(struct dist *d, struct dist_job *job, uint32_t i)
     struct dist_task *t = &job->tasks[i];
 
     t->unsent = 0;
-    if (job->cancelling || t->refused == REFUSALS_MAX) {
+    if (job->cancelling || t->free >= REFUSALS_MAX) {
         dist_task_return(d, job, i);
         return;
     }
-    t->refused++;
+    t->free++;
     t->started = 0;
     dist_task_set_state(d, job, i, TASK_WAITING, NULL);
 }
@@ -428,7 +428,7 @@ static void launch_next(struct dist *d, struct dist_job *job, struct dist_node *
     job->refused = false;
     job->backoff = 0;
     dist_count(d, COUNTER_tasks_launched, 1);
-    if (t->attempt > 1 + t->refused + dist_task_failures(job, i))
+    if (t->attempt > 1 + t->free)
         dist_count(d, COUNTER_tasks_retried, 1);
     t->unsent = launches_kept(job);
     if (t->unsent)
@@ -543,7 +543,7 @@ struct dist_job *dist_task_own_job(const struct dist *d, const struct try_id *id
     return id->epoch == job->own_epoch && id->attempt <= job->tasks[id->task].attempt ? job : NULL;
 }
 
-/* A task that was not launched in this life takes over a try of an earlier life. */
+/* A task that was not launched in this life takes over a try of an earlier life. Those before it are not known. */
 static void adopt_try(struct dist *d, struct dist_job *job, const struct try_id *id, uint32_t worker)
 {
     struct dist_task *t = &job->tasks[id->task];
@@ -554,6 +554,7 @@ static void adopt_try(struct dist *d, struct dist_job *job, const struct try_id 
     if (dist_task_blocked(t)) /* it started before what it waited for was on record */
         dist_task_unblock(d, job, id->task);
     t->attempt = id->attempt;
+    t->free = id->attempt - 1;
     t->adopted = 1;
     t->epoch = id->epoch;
     t->worker = worker;
@@ -648,8 +649,7 @@ static void accept_finished(struct dist *d, struct dist_job *job, struct dist_no
         t->worker != m->peer) /* which can have no end of that try */
         return;
     if (f->outcome == OUTCOME_LOST || f->outcome == OUTCOME_CANCELLED) {
-        /* The worker gave the try up: the dist cancelled it, or the worker stops. The task has not ended by
-         * that. */
+        /* The worker gave the try up: it was told to, or it stops. The task has not ended by that. */
         if (!latest || !at_worker(t->state))
             return;
         if (f->outcome == OUTCOME_LOST && f->code == HAWK_ECANNOT_START && t->state == TASK_LAUNCHED)

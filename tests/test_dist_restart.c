@@ -603,6 +603,40 @@ static void test_what_central_has_from_an_earlier_life_is_cancelled_there(void *
     talk_end(t);
 }
 
+/* Two failures on record do not pay for tries that this life loses. */
+static void test_failures_of_earlier_lives_pay_for_no_lost_try(void **state)
+{
+    struct talk *t = talk_again();
+    struct job_desc *desc = desc_new(1, "");
+
+    desc->failure_retries = 3;
+    desc->retries = 1;
+    journal_job(t, 1, desc, 1, 0, NULL);
+    HEAR(t, 0, JOURNAL_TASK, journal_task, .id = try_of(1, 0, 1, 2), .state = TASK_WAITING, .failures = 2,
+         .outcome = OUTCOME_EXITED);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    ignore(t);
+    central_joins(t);
+    ignore(t);
+    worker_up(t, 101, 1, true);
+    ignore(t);
+    held_end(t, 101);
+    ignore(t);
+    wait_timer(t, US_PER_S);
+    ignore(t);
+    for (uint16_t lost = 1; lost <= 2; lost++) {
+        assert_int_equal(job_view_of(t, 1).waiting, 1);
+        request(t, 101, 1, lost);
+        ignore(t);
+        assert_int_equal(job_view_of(t, 1).placed, 1);
+        HEAR(t, 101, TASK_FINISHED, task_finished, .id = try_of(1, 0, 3, lost), .outcome = OUTCOME_LOST,
+             .code = 9);
+        ignore(t);
+    }
+    assert_int_equal(job_view_of(t, 1).lost, 1);
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -626,6 +660,7 @@ int main(void)
         cmocka_unit_test(test_a_promoted_part_is_centrals),
         cmocka_unit_test(test_promotion_is_written_before_central_is_asked),
         cmocka_unit_test(test_limits_hold_for_what_was_read_back),
+        cmocka_unit_test(test_failures_of_earlier_lives_pay_for_no_lost_try),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
