@@ -519,6 +519,8 @@ void central_on_journal_task(struct central *c, const struct msg *in)
     if (!task_state_final(m->state)) {
         t->failures = m->failures;
         t->losses = m->code > 0 && m->code < UINT16_MAX ? (uint16_t)m->code : 0;
+        /* While it waits, its latest try is one that failed. */
+        t->outcome = m->state == TASK_WAITING ? m->outcome : OUTCOME_NONE;
         return;
     }
     t->failures = m->failures;
