@@ -96,6 +96,7 @@ static void check_job(const struct central *c, const struct long_job *j, uint64_
         if (!task_state_final(t->state) && j->state != LONG_JOURNALLING)
             tasks_in[t->state]++;
     }
+    CHECK(central_jobs_find(c, (job_id_t){j->key.job}, (uint32_t)j->key.epoch) == j);
     CHECK(final == j->final);
     CHECK(running == j->running);
     CHECK(list_empty(&j->orphan) ==

@@ -31,21 +31,19 @@ void central_on_long_hold(struct central *c, const struct msg *in)
 void central_on_hold(struct central *c, const struct msg *in)
 {
     const struct msg_hold *m = &in->hold;
+    struct long_job *j = NULL;
     struct msg_hold_set *r;
     bool any = false;
 
-    for (enum long_state s = LONG_JOURNALLING; s <= LONG_ACTIVE; s++)
-        list_foreach(&c->jobs[s], entry, next) {
-            struct long_job *j = container_of(entry, struct long_job, by_state);
-
-            if (j->key.job != m->job.v)
-                continue;
-            any = true;
-            if (j->held == (m->on != 0))
-                continue;
-            hold_job(c, j, m->on);
-            central_journal_waits(c, j);
-        }
+    while ((j = central_jobs_next_part(c, m->job, j))) {
+        if (j->state > LONG_ACTIVE)
+            continue;
+        any = true;
+        if (j->held == (m->on != 0))
+            continue;
+        hold_job(c, j, m->on);
+        central_journal_waits(c, j);
+    }
     r = &out_add(c->out, MSG_HOLD_SET, 0)->hold_set;
     r->job = m->job;
     r->client = m->client;

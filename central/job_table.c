@@ -7,15 +7,41 @@
 
 #include <stdlib.h>
 
-static unsigned hash_of(const struct long_key *key) { return (unsigned)hash_pair(key->epoch, key->job); }
+/* The table has the oldest part of each job. */
+
+static unsigned hash_of(uint64_t job) { return (unsigned)hash_mix(job); }
+
+static void put_in_table(struct central *c, struct long_job *j)
+{
+    HASH_ADD_BYHASHVALUE(hh, c->long_jobs, key.job, sizeof j->key.job, hash_of(j->key.job), j);
+}
+
+static struct long_job *oldest_part(const struct central *c, uint64_t job)
+{
+    struct long_job *j;
+
+    HASH_FIND_BYHASHVALUE(hh, c->long_jobs, &job, sizeof job, hash_of(job), j);
+    return j;
+}
 
 struct long_job *central_jobs_find(const struct central *c, job_id_t job, uint32_t epoch)
 {
-    const struct long_key key = {.job = job.v, .epoch = epoch};
-    struct long_job *j;
+    struct long_job *j = oldest_part(c, job.v);
 
-    HASH_FIND_BYHASHVALUE(hh, c->long_jobs, &key, sizeof key, hash_of(&key), j);
-    return j;
+    if (!j || j->key.epoch == epoch)
+        return j;
+    list_foreach(&j->parts, entry, next)
+        if (container_of(entry, struct long_job, parts)->key.epoch == epoch)
+            return container_of(entry, struct long_job, parts);
+    return NULL;
+}
+
+struct long_job *central_jobs_next_part(const struct central *c, job_id_t job, const struct long_job *prev)
+{
+    struct long_job *oldest = oldest_part(c, job.v);
+    struct long_job *next = prev ? container_of(prev->parts.next, struct long_job, parts) : NULL;
+
+    return !prev ? oldest : next == oldest ? NULL : next;
 }
 
 /* The index in j->tasks of one of the job's tasks; j->n: it is not among them. */
@@ -70,7 +96,7 @@ struct long_job *central_job_new(struct central *c, job_id_t job, uint32_t epoch
                                  struct task_set *set)
 {
     uint32_t n = set ? set->n : desc->tasks;
-    struct long_job *j = xcalloc(1, sizeof *j + n * sizeof *j->tasks);
+    struct long_job *j = xcalloc(1, sizeof *j + n * sizeof *j->tasks), *oldest = oldest_part(c, job.v);
 
     j->key = (struct long_key){.job = job.v, .epoch = epoch};
     j->desc = job_desc_ref(desc);
@@ -97,7 +123,11 @@ struct long_job *central_job_new(struct central *c, job_id_t job, uint32_t epoch
     list_push_tail(&c->jobs[LONG_JOURNALLING], &j->by_state);
     c->n_jobs[LONG_JOURNALLING]++;
     c->tasks_held += j->n;
-    HASH_ADD_BYHASHVALUE(hh, c->long_jobs, key, sizeof j->key, hash_of(&j->key), j);
+    list_init(&j->parts);
+    if (oldest)
+        list_push_tail(&oldest->parts, &j->parts);
+    else
+        put_in_table(c, j);
     return j;
 }
 
@@ -116,7 +146,12 @@ void central_job_free(struct central *c, struct long_job *j)
 {
     for (uint32_t i = 0; i < j->n; i++)
         CHECK(j->tasks[i].place == PLACE_NONE);
-    HASH_DEL(c->long_jobs, j);
+    if (oldest_part(c, j->key.job) == j) {
+        HASH_DEL(c->long_jobs, j);
+        if (!list_empty(&j->parts))
+            put_in_table(c, container_of(j->parts.next, struct long_job, parts));
+    }
+    list_remove(&j->parts);
     list_remove(&j->by_state);
     list_remove(&j->touched);
     list_remove(&j->orphan);

@@ -28,15 +28,11 @@ const struct long_job *central_next_job(const struct central *c, const struct lo
 
 const struct long_job *central_find_job(const struct central *c, job_id_t job)
 {
-    const struct long_job *found = NULL;
+    const struct long_job *found = NULL, *j = NULL;
 
-    for (int s = 0; s < LONG_STATE_COUNT; s++)
-        list_foreach(&c->jobs[s], entry, next) {
-            const struct long_job *j = container_of(entry, struct long_job, by_state);
-
-            if (j->key.job == job.v && (!found || j->key.epoch > found->key.epoch))
-                found = j;
-        }
+    while ((j = central_jobs_next_part(c, job, j)))
+        if (!found || j->key.epoch > found->key.epoch)
+            found = j;
     return found;
 }
 

@@ -344,19 +344,17 @@ void central_job_cancel(struct central *c, struct long_job *j, uint32_t client)
 void central_on_cancel(struct central *c, const struct msg *in)
 {
     const struct msg_cancel *m = &in->cancel;
-    struct long_job *last = NULL, *j;
+    struct long_job *last = NULL, *j = NULL;
 
     /* A job that was promoted more than once has parts under several epochs. The client gets the answer for
      * the last part. */
-    for (enum long_state s = LONG_JOURNALLING; s <= LONG_ACTIVE; s++)
-        list_foreach(&c->jobs[s], entry, next) {
-            j = container_of(entry, struct long_job, by_state);
-            if (j->key.job != m->job.v)
-                continue;
-            if (last)
-                central_job_cancel(c, last, 0);
-            last = j;
-        }
+    while ((j = central_jobs_next_part(c, m->job, j))) {
+        if (j->state > LONG_ACTIVE)
+            continue;
+        if (last)
+            central_job_cancel(c, last, 0);
+        last = j;
+    }
     if (last)
         central_job_cancel(c, last, m->client);
     else

@@ -227,6 +227,7 @@ struct long_job {
         uint16_t owner;   /* epoch of its ownership */
     } watchers[WATCHERS_MAX];
 
+    struct list parts;    /* with the other parts of this job, in the order of arrival */
     struct list by_state; /* in central.jobs[state], in the order of arrival */
     struct list touched;  /* in central.touched */
     /* Its tasks that wait for a worker, by long_task.w.link. While there are any, `turn` is in its user's heap.
@@ -362,7 +363,7 @@ struct central {
 
     int64_t recall_us, demand_us; /* when to look for tasks to recall, at what short jobs use; TIME_NEVER */
     struct waiting waiting;
-    struct long_job *long_jobs; /* by (job, epoch) */
+    struct long_job *long_jobs; /* the oldest part of each job, by key.job */
     struct list jobs[LONG_STATE_COUNT];
     uint32_t n_jobs[LONG_STATE_COUNT];
     uint64_t tasks_held;      /* tasks in memory, whatever their job's state */
@@ -532,6 +533,8 @@ void central_policy_answer(struct central *c, uint32_t client, int err);
 
 /* ---- job_table.c ---- */
 struct long_job *central_jobs_find(const struct central *c, job_id_t job, uint32_t epoch);
+/* The parts of a job, oldest first; prev NULL: the first one. NULL: there is no other. */
+struct long_job *central_jobs_next_part(const struct central *c, job_id_t job, const struct long_job *prev);
 /* NULL: the job or task is unknown. */
 struct long_task *central_jobs_find_task(const struct central *c, const struct try_id *id);
 /* A job that is being journalled; takes references. No job of this id and epoch may exist. */
