@@ -123,7 +123,7 @@ static void full_text(const struct dist *d, char *text, size_t size)
                  "the job was not accepted: with it this dist would have more than %u unfinished tasks "
                  "(dist.tasks_max), or more"
                  " than %" PRIu64 " MiB of their descriptions (dist.memory_max), or central, were it long, "
-                 "more long ones than it takes "
+                 "more long ones than it takes, in all or of you "
                  "(central.long_jobs_max, long_tasks_max): wait until some have ended, or use another dist",
                  d->cfg.tasks_unfinished_max, d->cfg.unfinished_bytes_max >> 20);
 }

@@ -161,6 +161,7 @@ static void check_jobs(const struct central *c)
     for (int s = 0; s < TASK_STATE_COUNT; s++)
         CHECK(tasks_in[s] == c->tasks_in[s]);
     CHECK(held == c->tasks_held);
+    kept_check_unfinished(c);
     CHECK(held <= c->cfg.long_tasks_max || held <= c->tasks_recovered || !c->recovered);
     CHECK(kept == places[PLACE_QUEUE]);
     CHECK(kept_check(c, &c->kept) + check_apps(c) == keeping);

@@ -201,6 +201,14 @@ static bool room_for(struct central *c, uint32_t tasks)
     }
 }
 
+/* The jobs that a central which lost its state is told of had room. */
+static bool may_enter(struct central *c, const struct msg_long_submit *m)
+{
+    uint32_t tasks = m->tasks ? m->tasks->n : m->desc->tasks;
+
+    return (central_is_young(c) || kept_may_enter(c, job_desc_user(m->desc), tasks)) && room_for(c, tasks);
+}
+
 /* The estimate of one of the job's tasks for waiting times. It is never 0: otherwise one worker would get all
  * tasks. */
 static int64_t estimate_of(struct central *c, const struct job_desc *desc, int64_t estimate_us)
@@ -236,7 +244,7 @@ void central_on_long_submit(struct central *c, const struct msg *in)
         send_refused(c, dist, m->job, m->epoch, HAWK_EINVALID);
         return;
     }
-    if (!room_for(c, m->tasks ? m->tasks->n : m->desc->tasks)) {
+    if (!may_enter(c, m)) {
         send_refused(c, dist, m->job, m->epoch, HAWK_ELIMIT);
         return;
     }

@@ -59,12 +59,79 @@ void kept_enter(struct central *c, struct long_job *j)
 {
     j->user = user_get(kept_of(c, j), job_desc_user(j->desc));
     j->user->jobs++;
+    j->user->unfinished++;
+    j->user->tasks += j->n;
+}
+
+void kept_finish(struct long_job *j)
+{
+    CHECK(j->user->unfinished > 0 && j->user->tasks >= j->n);
+    j->user->unfinished--;
+    j->user->tasks -= j->n;
 }
 
 void kept_leave(struct long_job *j)
 {
+    if (j->state == LONG_JOURNALLING || j->state == LONG_ACTIVE)
+        kept_finish(j);
     if (--j->user->jobs == 0)
         user_free(j->user);
+}
+
+/* ---- What a user may have ---- */
+
+struct load {
+    uint64_t jobs, tasks;
+};
+
+static void add_load(const struct kept *k, uint32_t user, struct load *all, struct load *his)
+{
+    list_foreach(&k->users, l, next) {
+        const struct kept_user *u = container_of(l, struct kept_user, link);
+
+        all->jobs += u->unfinished;
+        all->tasks += u->tasks;
+        if (u->number != user)
+            continue;
+        his->jobs += u->unfinished;
+        his->tasks += u->tasks;
+    }
+}
+
+static void count_load(const struct central *c, uint32_t user, struct load *all, struct load *his)
+{
+    const struct central_app *a, *next;
+
+    *all = *his = (struct load){0};
+    add_load(&c->kept, user, all, his);
+    HASH_ITER(hh, c->apps, a, next)
+        add_load(&a->kept, user, all, his);
+}
+
+static uint64_t left_of(uint64_t max, uint64_t used) { return max > used ? max - used : 0; }
+
+bool kept_may_enter(const struct central *c, uint32_t user, uint32_t tasks)
+{
+    struct load all, his;
+
+    if (!user)
+        return true;
+    count_load(c, user, &all, &his);
+    return his.jobs == 0 || (his.jobs + 1 <= left_of(c->cfg.long_jobs_max, all.jobs) &&
+                             his.tasks + tasks <= left_of(c->cfg.long_tasks_max, all.tasks));
+}
+
+void kept_check_unfinished(const struct central *c)
+{
+    struct load all, his;
+    uint64_t tasks = 0;
+
+    count_load(c, 0, &all, &his);
+    for (enum long_state s = LONG_JOURNALLING; s <= LONG_ACTIVE; s++)
+        list_foreach(&c->jobs[s], l, next)
+            tasks += container_of(l, struct long_job, by_state)->n;
+    CHECK(all.jobs == c->n_jobs[LONG_JOURNALLING] + c->n_jobs[LONG_ACTIVE]);
+    CHECK(all.tasks == tasks);
 }
 
 /* ---- Keys ---- */

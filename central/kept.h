@@ -31,6 +31,8 @@ struct kept_user {
     struct heap heap; /* long_job.turn: jobs with tasks that wait */
     uint32_t number;  /* job_desc_user() */
     uint32_t jobs;    /* in the table of jobs */
+    uint32_t unfinished;
+    uint64_t tasks; /* of the unfinished ones */
     /* Of the jobs of which the step of that number placed tasks, the last one by its key. */
     uint64_t served_step;
     int64_t served_key, served_since_us, served_size_us;
@@ -47,6 +49,13 @@ void kept_free(struct kept *k);
 /* j is in the table of jobs; it is not any more. O(users who have jobs). */
 void kept_enter(struct central *c, struct long_job *j);
 void kept_leave(struct long_job *j);
+void kept_finish(struct long_job *j); /* j, which was accepted, has ended, and stays in the table */
+/* Whether the table of jobs has room for one more job of that user: of the unfinished jobs and tasks that it may have,
+ * a user gets at most as many as are left for others. So no user fills it, and whoever has none finds room. The first
+ * job, and those of nobody (0), only have to fit. O(users who have jobs, applications). */
+bool kept_may_enter(const struct central *c, uint32_t user, uint32_t tasks);
+/* Aborts unless users' counts of unfinished jobs and tasks are right. */
+void kept_check_unfinished(const struct central *c);
 
 /* t begins to wait; it ceases to wait. O(log jobs whose tasks wait). */
 void kept_add(struct central *c, struct long_task *t);
