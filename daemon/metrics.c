@@ -114,6 +114,9 @@ static void process_families(const struct metrics *m, FILE *page)
     metrics_family(page, "hawk_connections_refused", "counter",
                    "Connections that were refused; the log says why.");
     metrics_counter(page, "hawk_connections_refused", "", (double)calls.connections_refused);
+    metrics_family(page, "hawk_connections_untrusted", "counter",
+                   "Connections whose TLS failed, or whose certificate was good no more; the log says why.");
+    metrics_counter(page, "hawk_connections_untrusted", "", (double)calls.connections_untrusted);
     metrics_family(page, "hawk_loop_lag_seconds", "histogram",
                    "Turns of the event loop by their time: so long something that comes may wait.");
     metrics_histogram(page, "hawk_loop_lag_seconds", "", &m->turns, HISTOGRAM_TIME);

@@ -59,6 +59,7 @@ struct front_config {
 struct front_counts {
     uint64_t delayed; /* they waited, since their address connected too fast */
     uint64_t refused;
+    uint64_t untrusted; /* their TLS failed, or their certificates were good no more */
 };
 
 /* One connection. The server keeps its counts. */

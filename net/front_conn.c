@@ -99,6 +99,7 @@ void front_refused(struct front_conn *c, const char *why)
 
     if (!c->exempt)
         address_failed(addresses_get(&f->addresses, c->net), loop_now(f->loop));
+    f->counts.untrusted++;
     say(f, &f->strangers, "a connection without good TLS", "a connection from %s is refused: %s", c->peer,
         why);
     front_tick_on(f);
@@ -113,6 +114,7 @@ static void check_list(struct front *f, struct list *l)
 
         if (!why)
             continue;
+        f->counts.untrusted++;
         say(f, &f->strangers, "a connection without good TLS", "%s is cut off: %s", c->peer, why);
         front_cut(c);
     }

@@ -535,8 +535,10 @@ void server_start(struct server *s)
 struct server_counts server_counts(const struct server *s)
 {
     const struct front_counts front = front_counts(s->front);
-    struct server_counts c = {
-        .calls = s->calls.made, .connections_delayed = front.delayed, .connections_refused = front.refused};
+    struct server_counts c = {.calls = s->calls.made,
+                              .connections_delayed = front.delayed,
+                              .connections_refused = front.refused,
+                              .connections_untrusted = front.untrusted};
 
     memcpy(c.failed, s->calls.failed, sizeof c.failed);
     return c;

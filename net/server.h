@@ -39,7 +39,7 @@ struct tls;
 struct server_counts {
     uint64_t calls;                /* that came */
     uint64_t failed[SERVER_CODES]; /* that were refused or failed, by the code of the answer */
-    uint64_t connections_delayed, connections_refused;
+    uint64_t connections_delayed, connections_refused, connections_untrusted;
 };
 
 struct server_config {

@@ -13,6 +13,11 @@ import urllib.request
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from tlstest import Roots, SecureCaller, TlsCluster  # it says what gRPC logs
+
+import grpc
+
+from grpctest import pb, refused
 from hawktest import BOUND, HAWK, Cluster, Daemon, run_hawk, run_tests, user_environment, wait_for
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -93,6 +98,24 @@ def test_a_cluster_under_load():
         for family in families.values():  # labels that a user could choose would be without end
             for s in family.samples:
                 assert set(s.labels) <= {"class", "kind", "state", "partition", "code", "le", "version", "role"}, s
+
+
+def test_who_shows_no_good_certificate_is_counted():
+    c, others, token = TlsCluster(workers=0), Roots(), "m" * 20
+    others.issue("user", "eve")
+    with open(f"{others.dir}/metrics", "w", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as f:
+        f.write(token)
+    c.daemon_flags = ("--metrics-listen", "127.0.0.1:0", "--metrics-token-file", f.name)
+
+    def count(what):
+        return Page(c.dists[0], token=token)(f"connections_{what}_total")
+
+    with c:
+        assert count("untrusted") == 0
+        eve = SecureCaller(c.dist_addrs[0], others, "eve", roots=c.ca)
+        refused(grpc.StatusCode.UNAVAILABLE, lambda: eve("ListNodes", pb.ListNodesRequest(), pb.ListNodesReply))
+        wait_for("it to be counted", lambda: count("untrusted") >= 1)
+        assert c.json("nodes")["nodes"] and count("refused") == 0
 
 
 def test_queues_and_pauses_show():
