@@ -107,6 +107,7 @@ void api_rerun(struct api *a, struct rpc_call *c, void *request)
     struct msg m = {.type = MSG_SUBMIT};
     struct job_view v;
     char id[JOB_ID_TEXT], why[512];
+    rpc_audit(c, "rerun of job %s", job_id_format(id, r->job));
     const struct dist_job *j = api_find_own_job(a, c, r->job);
     if (!j)
         return;
@@ -121,12 +122,10 @@ void api_rerun(struct api *a, struct rpc_call *c, void *request)
         return;
     }
     struct job_desc *d = desc_again(v.desc, r);
-    if (!api_is_signed(a, d, why, sizeof why)) {
-        api_fail(c, HAWK_EDENIED, "%s", why);
-    } else if (api_user_submits(a, rpc_caller(c), d, false, why, sizeof why)) {
-        api_fail(c, HAWK_ELIMIT, "%s", why);
+    int err = api_may_submit(a, rpc_caller(c), d, false, why, sizeof why);
+    if (err) {
+        api_fail(c, err, "%s", why);
     } else {
-        rpc_audit(c, "rerun of job %s", job_id_format(id, r->job));
         m.submit.desc = d;
         m.submit.key = entropy();
         m.submit.resubmit = r->failed && v.done > 0 ? done_tasks(a->roles.dist, j, &v) : NULL;

@@ -313,6 +313,7 @@ static void on_call(void *arg, struct rpc_call *c, const uint8_t *data, size_t l
     struct api *a = arg;
     union any_request request;
     char why[256];
+    api_user_audit(a, c, method);
     if (!api_serves(a, c, method))
         return;
     int err = api_decode(api_methods[method].request, data, len, &request, why, sizeof why);
@@ -351,6 +352,7 @@ struct api *api_new(struct loop *l, struct server *s, const struct api_roles *ro
 {
     struct api *a = xcalloc(1, sizeof *a);
     *a = (struct api){.loop = l, .roles = *roles, .feed = feed, .arg = arg};
+    api_users_init(a);
     api_watch_init(a);
     api_session_init(a);
     list_init(&a->tails);

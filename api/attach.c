@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "net/attach.h"
+#include "net/log_kind.h"
 #include "net/rpc.h"
 
 #include <inttypes.h>
@@ -42,7 +43,8 @@ struct attach {
     struct list all, dirty;
     struct loop_hook flush;
     struct loop_timer timer;
-    bool held; /* some streams may be */
+    bool held;               /* some streams may be */
+    struct log_kind refused; /* lines of the audit log; how many were left out is said with a later one */
 };
 
 /* ---- Sending ---- */
@@ -373,7 +375,8 @@ static int on_hello(void *arg, const struct attach_hello *h)
                  s->user ? s->user->data : "", h->slots, h->slots == 1 ? "" : "s",
                  h->pauses ? ", which may be paused" : "");
     snprintf(what, sizeof what, "attach executor of application %s", h->app);
-    rpc_audit_now(s->call, what, err ? s->why : "done");
+    if (!err || log_kind_may(&a->refused, "audit: refused executors", loop_now(a->loop)))
+        rpc_audit_now(s->call, what, err ? s->why : "done");
     return err;
 }
 

@@ -34,12 +34,13 @@ struct api {
     void *arg;
     uint32_t next_client;
     struct api_waiting *waiting;
-    char *standby;             /* why it serves nothing for now; NULL: it serves */
-    struct api_user *users;    /* by name */
-    struct api_watch *watches; /* by job */
-    uint64_t watches_bytes;    /* what they may need */
-    struct list dirty;         /* watches with something to send */
-    struct list beating;       /* watches whose clients want beats */
+    char *standby;                 /* why it serves nothing for now; NULL: it serves */
+    struct api_user *users;        /* by name */
+    struct loop_timer audit_timer; /* set while lines about users' refused calls may have been left out */
+    struct api_watch *watches;     /* by job */
+    uint64_t watches_bytes;        /* what they may need */
+    struct list dirty;             /* watches with something to send */
+    struct list beating;           /* watches whose clients want beats */
     struct loop_timer beat_timer;
     struct list behind; /* watches whose clients must get new counts of tasks */
     struct loop_timer counts_timer;
@@ -77,8 +78,11 @@ HAWK_MUST_USE int api_submit_event(struct api *a, const struct caller *who, stru
                                    char *why, size_t size);
 /* That this dist gave the job's id to that caller (net/receipt.h); 0: it gives no receipts, or does not know him. */
 uint64_t api_receipt(const struct api *a, const struct caller *who, job_id_t job);
-/* Whether the job's user has signed it, where that is required. If not, why says what is wrong. */
-bool api_is_signed(const struct api *a, struct job_desc *job, char *why, size_t size);
+/* Whether the caller may submit this job, or move it here: he is within his limits, which cost least to check, and has signed it where
+ * that is required. A job counts for his rate however it is signed. HAWK_ELIMIT, HAWK_EDENIED: why says what is
+ * wrong. */
+HAWK_MUST_USE int api_may_submit(struct api *a, const struct caller *who, struct job_desc *job, bool moved,
+                                 char *why, size_t size);
 /* Takes out of a job's line in a list what only its user and operators may see. */
 void api_hide_from_others(const struct rpc_call *c, struct api_job *job);
 /* Whether the caller may see all of that user's job, and end it. If not, it has failed the call. user "": nobody knows
@@ -124,7 +128,7 @@ void api_session_init(struct api *a);
 void api_session_free(struct api *a);
 
 /* users.c */
-/* Whether the caller may have one job more here; one that he moves here is no new submission. HAWK_ELIMIT: why names
+/* Whether the caller may have one job more here; those that he moves here count for a rate of their own. HAWK_ELIMIT: why names
  * the limit. */
 HAWK_MUST_USE int api_user_submits(struct api *a, const struct caller *who, const struct job_desc *job,
                                    bool moved, char *why, size_t size);
@@ -134,6 +138,10 @@ void api_user_unwatches(struct api_user *user);
 /* The same for an output that is read, and api_user_unreads. */
 bool api_user_reads(struct api *a, struct rpc_call *c, struct api_user **user);
 void api_user_unreads(struct api_user *user);
+/* Names the call in the audit log, if it changes something. Of the refused calls of a user who has limits, a few at a
+ * time have lines, and the log has the number of the others. */
+void api_user_audit(struct api *a, struct rpc_call *c, enum api_method method);
+void api_users_init(struct api *a);
 void api_users_free(struct api *a);
 
 /* api_cluster.c */

@@ -77,7 +77,8 @@ static bool was_taken(const struct api *a, const struct caller *who, const struc
            receipt_good(dist_receipts(a->roles.dist), DIST_RECEIPTS, from->receipt, from->job, who->name);
 }
 
-bool api_is_signed(const struct api *a, struct job_desc *job, char *why, size_t size)
+/* Whether the job's user has signed it, where that is required. If not, why says what is wrong. */
+static bool is_signed(const struct api *a, struct job_desc *job, char *why, size_t size)
 {
     struct signed_checker checker;
     char text[SUBMISSION_WHY];
@@ -88,6 +89,16 @@ bool api_is_signed(const struct api *a, struct job_desc *job, char *why, size_t 
         return true;
     snprintf(why, size, "this cluster takes signed jobs alone: %s", text);
     return false;
+}
+
+int api_may_submit(struct api *a, const struct caller *who, struct job_desc *job, bool moved, char *why,
+                   size_t size)
+{
+    int err = api_user_submits(a, who, job, moved, why, size);
+
+    if (!err && !is_signed(a, job, why, size))
+        err = HAWK_EDENIED;
+    return err;
 }
 
 int api_submit_event(struct api *a, const struct caller *who, struct job_desc *job,
@@ -112,8 +123,9 @@ int api_submit_event(struct api *a, const struct caller *who, struct job_desc *j
                  "jobs alone (one of an earlier version moves none)");
         return HAWK_EDENIED;
     }
-    if (!api_is_signed(a, job, why, size))
-        return HAWK_EDENIED;
+    int err = api_may_submit(a, who, job, was_taken(a, who, from), why, size);
+    if (err)
+        return err;
     char pred[AFTER_TEXT];
     const struct after *missing = dist_after_missing(a->roles.dist, job);
     if (missing) {
@@ -124,12 +136,7 @@ int api_submit_event(struct api *a, const struct caller *who, struct job_desc *j
             after_format(pred, missing), dist_node(a->roles.dist).v);
         return HAWK_ENOT_FOUND;
     }
-    int err = from->job.v ? resubmit_from(from, job, &m->resubmit, why, size) : 0;
-    if (!err && (err = api_user_submits(a, who, job, was_taken(a, who, from), why, size))) {
-        resubmit_drop(m->resubmit);
-        m->resubmit = NULL;
-    }
-    return err;
+    return from->job.v ? resubmit_from(from, job, &m->resubmit, why, size) : 0;
 }
 
 void api_submit(struct api *a, struct rpc_call *c, void *request)
@@ -137,12 +144,13 @@ void api_submit(struct api *a, struct rpc_call *c, void *request)
     struct api_submit_request *r = request;
     struct msg m = {.type = MSG_SUBMIT};
     char why[512];
+    if (r->job)
+        rpc_audit(c, "submit of %u tasks, '%s'", r->job->tasks, r->job->name->data);
     int err = api_submit_event(a, rpc_caller(c), r->job, &r->resubmit, r->key, &m.submit, why, sizeof why);
     if (err) {
         api_fail(c, err, "%s", why);
         return;
     }
-    rpc_audit(c, "submit of %u tasks, '%s'", r->job->tasks, r->job->name->data);
     m.submit.client = api_wait(a, c, API_SUBMIT);
     a->feed(a->arg, ROLE_DIST, &m);
     resubmit_drop(m.submit.resubmit);

@@ -4,16 +4,21 @@
 
 #include "base/mem.h"
 #include "net/frames.h"
+#include "net/log_kind.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#define REFUSED_TEXT "audit: refused calls of user "
+
 struct api_user {
-    struct frames_bucket submits;
+    struct frames_bucket submits, moves; /* jobs that he submits, and that he moves here */
     uint32_t watches, reads;
+    struct log_kind refused; /* lines of the audit log */
     UT_hash_handle hh;
-    char name[];
+    char *name;
+    char refused_text[];
 };
 
 /* A user is remembered for as long as the process lives: there are no more than certificates and uids. */
@@ -26,8 +31,11 @@ static struct api_user *user_of(struct api *a, const struct caller *who)
     HASH_FIND(hh, a->users, who->name, len, u);
     if (u)
         return u;
-    u = xcalloc(1, sizeof *u + len + 1);
+    u = xcalloc(1, sizeof *u + sizeof REFUSED_TEXT + len);
+    memcpy(u->refused_text, REFUSED_TEXT, sizeof REFUSED_TEXT);
+    u->name = u->refused_text + sizeof REFUSED_TEXT - 1;
     memcpy(u->name, who->name, len);
+    u->refused.what = u->refused_text;
     HASH_ADD_KEYPTR(hh, a->users, u->name, len, u);
     return u;
 }
@@ -42,8 +50,8 @@ int api_user_submits(struct api *a, const struct caller *who, const struct job_d
     if (!u)
         return 0;
     dist_user_load(a->roles.dist, job->user, &jobs, &tasks, &bytes);
-    if (!moved &&
-        !frames_take(&u->submits, max->submit_rate * API_SUBMIT_BURST, max->submit_rate, loop_now(a->loop)))
+    if (!frames_take(moved ? &u->moves : &u->submits, max->submit_rate * API_SUBMIT_BURST, max->submit_rate,
+                     loop_now(a->loop)))
         snprintf(
             why, size,
             "the job was not accepted: user %s submits more than %u jobs a second, the limit of one user "
@@ -112,9 +120,43 @@ void api_user_unreads(struct api_user *user)
         user->reads--;
 }
 
+/* ---- The audit log ---- */
+
+void api_user_audit(struct api *a, struct rpc_call *c, enum api_method method)
+{
+    const char *path = api_methods[method].path;
+    struct api_user *u;
+
+    if (call_scope(path) == SCOPE_READ)
+        return;
+    rpc_audit(c, "%s", path);
+    u = user_of(a, rpc_caller(c));
+    if (!u)
+        return;
+    rpc_audit_among(c, &u->refused);
+    if (!loop_timer_is_set(&a->audit_timer))
+        loop_timer_set(a->loop, &a->audit_timer, loop_now(a->loop) + LOG_KIND_EVERY_US);
+}
+
+static void on_audit_timer(void *arg)
+{
+    struct api *a = arg;
+    struct api_user *u, *next;
+    bool more = false;
+
+    HASH_ITER(hh, a->users, u, next)
+        more |= log_kind_sweep(&u->refused, loop_now(a->loop));
+    if (more)
+        loop_timer_set(a->loop, &a->audit_timer, loop_now(a->loop) + LOG_KIND_EVERY_US);
+}
+
+void api_users_init(struct api *a) { loop_timer_init(&a->audit_timer, on_audit_timer, a); }
+
 void api_users_free(struct api *a)
 {
     struct api_user *u, *next;
+
+    loop_timer_clear(a->loop, &a->audit_timer);
     HASH_ITER(hh, a->users, u, next) {
         HASH_DEL(a->users, u);
         free(u);

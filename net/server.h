@@ -145,6 +145,9 @@ const char *rpc_peer(const struct rpc_call *c);
 /* When the call ends, a line of the audit log says who called, from where, this text, and the answer. The last text
  * counts. */
 void rpc_audit(struct rpc_call *c, const char *fmt, ...) HAWK_PRINTF(2, 3);
+/* If the call is refused, its line counts among these, and may be left out. */
+struct log_kind;
+void rpc_audit_among(struct rpc_call *c, struct log_kind *refused);
 /* Writes such a line at once, for a call that goes on. */
 void rpc_audit_now(const struct rpc_call *c, const char *what, const char *answer);
 /* Who makes the call. Valid as long as the call. */

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "net/log_kind.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,7 +51,8 @@ struct rpc_call {
     bool have_status, status_sent;
     grpc_status_code status;
     grpc_slice details;
-    char *audit; /* NULL: the call changes nothing */
+    char *audit;                    /* NULL: the call changes nothing */
+    struct log_kind *refused_lines; /* NULL: its line has no limit */
 };
 
 static void drop_queue(struct rpc_call *c)
@@ -265,11 +267,20 @@ void rpc_audit(struct rpc_call *c, const char *fmt, ...)
     va_end(ap);
 }
 
+void rpc_audit_among(struct rpc_call *c, struct log_kind *refused) { c->refused_lines = refused; }
+
 void rpc_audit_now(const struct rpc_call *c, const char *what, const char *answer)
 {
     char who[CALLER_TEXT];
 
     log_audit("audit: %s, from %s: %s: %s", caller_text(rpc_caller(c), who), rpc_peer(c), what, answer);
+}
+
+static bool may_say_refused(const struct rpc_call *c)
+{
+    struct log_kind *k = c->refused_lines;
+
+    return !k || log_kind_may(k, k->what, loop_now(c->server->loop));
 }
 
 static void end_call(struct rpc_call *c, grpc_status_code status, const char *text)
@@ -278,7 +289,7 @@ static void end_call(struct rpc_call *c, grpc_status_code status, const char *te
     c->ended = true;
     if (status != GRPC_STATUS_OK && (unsigned)status < SERVER_CODES)
         c->server->failed[status]++;
-    if (c->audit)
+    if (c->audit && (status == GRPC_STATUS_OK || may_say_refused(c)))
         rpc_audit_now(c, c->audit, status == GRPC_STATUS_OK ? "done" : text);
     c->have_status = true;
     c->status = status;

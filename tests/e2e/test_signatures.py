@@ -12,6 +12,8 @@ from executortest import Executor
 from signedtest import DENIED, BrokenDist, Catcher, SignedCluster, api, not_run, proof_of, ran
 from tlstest import EXPECTED, SecureCaller, secure_channel
 
+import grpc
+
 import hawk
 from grpctest import refused
 from hawktest import BOUND, SLOW, Daemon, run_tests, small_disk, wait_for
@@ -86,6 +88,31 @@ def test_what_nobody_signed_is_refused_by_the_dist():
         why = refused(DENIED, lambda: ann("Submit", api.SubmitRequest(job=spec), api.SubmitReply))
         assert "another job than the one that is submitted" in why, why
         assert not c.has("a") and c.json("jobs")["jobs"] == []
+
+
+class HastyCluster(SignedCluster):
+    """A user without scope `operate` may submit once a second, and ten times at once."""
+
+    daemon_flags = (*SignedCluster.daemon_flags, "--set", "dist.user_submit_rate=1")
+
+
+def test_who_submits_too_fast_costs_no_signature():
+    """What is not signed well counts for its user's rate, and beyond that nobody looks at signatures."""
+    with HastyCluster(workers=1) as c:
+        c.ca.issue("user", "bob")
+        bob = SecureCaller(c.dist_addrs[0], c.ca, "bob")
+        job = c.hawk("submit", "--retries", "0", "--", "false", env=c.ca.environment("bob")).stdout.strip()
+        c.hawk("wait", job, check=1)
+        again = api.RerunRequest(job=job)
+        unsigned = api.SubmitRequest(job=api.JobSpec(name="x", tasks=1, argv=[b"true"], detached=True))
+        for call in (lambda: bob("Submit", unsigned, api.SubmitReply), lambda: bob("Rerun", again, api.SubmitReply)):
+            assert "it is not signed" in refused(DENIED, call)
+        batch = api.SessionRequest(submit=[api.SessionSubmit(tag=i, job=unsigned.job) for i in range(100)])
+        told = [r.error for e in bob.both("Session", iter([batch]), api.SessionEvent) for r in e.refused]
+        fast = [t for t in told if "more than 1 jobs a second" in t]
+        assert len(told) == 100 and 80 <= len(fast) < 100 and all("it is not signed" in t for t in told if t not in fast), told
+        for call in (lambda: bob("Submit", unsigned, api.SubmitReply), lambda: bob("Rerun", again, api.SubmitReply)):
+            assert "more than 1 jobs a second" in refused(grpc.StatusCode.RESOURCE_EXHAUSTED, call)
 
 
 def test_a_broken_dist_runs_what_users_asked_for_alone():
