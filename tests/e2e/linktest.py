@@ -22,8 +22,8 @@ class Link:
     def send(self, **envelope):
         self.out.append(wire.Batch(envelopes=[wire.Envelope(**envelope)]))
 
-    def join(self, role, name="forged", **more):
-        self.send(join=wire.Join(name=name, addr="127.0.0.1:1", incarnation=1, version=self.version, role=role, **more))
+    def join(self, role, name="forged", addr="127.0.0.1:1", **more):
+        self.send(join=wire.Join(name=name, addr=addr, incarnation=1, version=self.version, role=role, **more))
 
     def hear(self, kind):
         """The next message of this kind."""

@@ -1,6 +1,9 @@
 """What the tests of signed submissions share: a cluster that requires signatures, and dists that were broken into."""
+import contextlib
 import hashlib
 import os
+import queue
+import threading
 from concurrent import futures
 
 from tlstest import EXPECTED, TlsCluster, secure_channel
@@ -8,6 +11,7 @@ from tlstest import EXPECTED, TlsCluster, secure_channel
 import grpc
 
 from grpctest import generated
+from hawktest import BOUND
 from linktest import Link
 
 api, wire = generated("hawk"), generated("cluster")
@@ -103,6 +107,60 @@ class BrokenDist:
     def close(self):
         self.link.close()
         self.central.close()
+
+
+class BrokenWorker:
+    """A worker of which the key was stolen: central has let it in, and the dist has dialled it. It tells both what it likes."""
+
+    def __init__(self, cluster):
+        ca = cluster.ca
+        ca.issue("worker", "broken")
+        self.heard, self.to_dist = queue.Queue(), queue.Queue()
+        self.server = grpc.server(futures.ThreadPoolExecutor(2))
+        credentials = grpc.ssl_server_credentials([(ca.read("broken.key"), ca.read("broken.crt"))], ca.read("roots.crt"), True)
+        addr = f"127.0.0.1:{self.server.add_secure_port('127.0.0.1:0', credentials)}"
+        link = grpc.stream_stream_rpc_method_handler(self.dialled, wire.Batch.FromString, wire.Batch.SerializeToString)
+        self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("hawk.v1.Peer", {"Link": link}),))
+        self.central = Link(secure_channel(cluster.central_addr, ca, "broken", EXPECTED["central"]), "worker", "broken")
+        self.central.join(wire.ROLE_WORKER, name="broken", addr=addr, slots=1)
+        self.node = self.central.hear("joined").node
+        self.server.start()
+        assert self.heard.get(timeout=BOUND) == "the dist"
+
+    def dialled(self, requests, context):
+        context.send_initial_metadata([("hawk-version", "3"), ("hawk-role", "worker"), ("hawk-node", str(self.node)), ("hawk-name", "broken")])
+        self.heard.put("the dist")
+        threading.Thread(target=self.listen, args=(requests,), daemon=True).start()
+        while (batch := self.to_dist.get()):
+            yield batch
+
+    def listen(self, requests):
+        with contextlib.suppress(grpc.RpcError, ValueError):
+            for batch in requests:
+                for e in batch.envelopes:
+                    if e.WhichOneof("body") == "finish_ack":
+                        self.heard.put(e.finish_ack.id)
+                    elif e.WhichOneof("body") == "beat" and e.beat.ask:
+                        self.to_dist.put(wire.Batch(envelopes=[wire.Envelope(beat=wire.Beat(ask=False))]))
+
+    def ends(self, job, attempt, outcome):
+        """Tells the dist and central that a try of the job's first task has ended. They have heard it when this returns."""
+        try_id = getattr(wire, "Try")(job=job, task=0, epoch=1, attempt=attempt)
+        end = wire.TaskFinished(id=try_id, outcome=outcome)
+        self.to_dist.put(wire.Batch(envelopes=[wire.Envelope(task_finished=end)]))
+        assert self.heard.get(timeout=BOUND) == try_id
+        self.central.send(task_finished=end)
+        assert self.central.hear("finish_ack").id == try_id
+
+    def close(self):
+        self.to_dist.put(None)
+        self.central.close()
+        self.server.stop(None).wait()
+
+
+def id_of(job):
+    node, number = map(int, job.split("."))
+    return node << 40 | number
 
 
 def number_of(name):

@@ -41,6 +41,23 @@ def test_each_task_is_its_users():
             "config", "show", "worker", "--set", f"worker.state_dir={c.dir}/state", "--set", "worker.name=w1").stdout
 
 
+def test_dots_lead_no_output_to_others():
+    """A name is one part of a path; a pattern may lead anywhere, but its file is opened as the task's user."""
+    with RunAsCluster(workers=1) as c:
+        bob = ("--cwd", f"{MACHINE}/bob", "--retries", "0")
+        for name, file in (("../../ann/named", ".._.._ann_named"), ("..", "__")):
+            c.submit_as(BOB, "--wait", *bob, "--name", name, "--stdout", "%n", "--", "echo", "bob's")
+            with open(f"{MACHINE}/bob/{file}", encoding="ascii") as f:
+                assert f.read() == "bob's\n"
+        c.submit_as(BOB, "--wait", *bob, "--name", "../../ann/named", "--", "true")  # kept by the worker
+        for pattern in ("../ann/of-bob", "new/../../ann/of-bob", "../ann/%n"):
+            r = c.as_user(BOB, "submit", "--wait", *bob, "--name", "of-bob", "--stdout", pattern, "--", "true", check=None)
+            assert r.returncode == 1, r
+        assert not any("of-bob" in f or "named" in f for f in os.listdir(f"{MACHINE}/ann"))
+        c.submit_as(BOB, "--wait", *bob, "--stdout", "../bob/own", "--", "true")
+        assert os.stat(f"{MACHINE}/bob/own").st_uid == BOB
+
+
 def test_whose_tasks_do_not_run():
     with RunAsCluster(workers=1) as c:
         for uid, why in ((0, "allow_root"), (LOW, "below lowest_uid"), (HAWK_USER, "the worker runs as"), (61999, "knows no user 61999")):

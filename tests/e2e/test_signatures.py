@@ -9,7 +9,7 @@ import time
 
 import pythontest as p
 from executortest import Executor
-from signedtest import DENIED, BrokenDist, Catcher, SignedCluster, api, not_run, proof_of, ran
+from signedtest import DENIED, BrokenDist, BrokenWorker, Catcher, SignedCluster, api, id_of, not_run, proof_of, ran
 from tlstest import EXPECTED, SecureCaller, secure_channel
 
 import grpc
@@ -113,6 +113,26 @@ def test_who_submits_too_fast_costs_no_signature():
         assert len(told) == 100 and 80 <= len(fast) < 100 and all("it is not signed" in t for t in told if t not in fast), told
         for call in (lambda: bob("Submit", unsigned, api.SubmitReply), lambda: bob("Rerun", again, api.SubmitReply)):
             assert "more than 1 jobs a second" in refused(grpc.StatusCode.RESOURCE_EXHAUSTED, call)
+
+
+def test_a_stolen_workers_key_ends_no_others_tasks():
+    with SignedCluster(workers=1, slots=3) as c:
+        program = ("sh", "-c", f"until test -e {c.path('go')}; do sleep 0.02; done; exit 7")
+        jobs = [c.submit("--class", kind, "--retries", "0", "--", *program) for kind in ("short", "long")]
+        wait_for("both to run", lambda: all(c.job(job)["running"] == 1 for job in jobs))
+        broken = BrokenWorker(c)
+        for outcome in (api.OUTCOME_EXITED, api.OUTCOME_SIGNALED, api.OUTCOME_NOT_STARTED, api.OUTCOME_LOST, api.OUTCOME_CANCELLED):
+            for job in jobs:
+                for attempt in (1, 2):
+                    broken.ends(id_of(job), attempt, outcome)
+        for job in jobs:
+            assert c.job(job)["running"] == 1, c.job(job)
+        open(c.path("go"), "w", encoding="ascii").close()
+        for job in jobs:
+            c.hawk("wait", job, check=1)
+            task, = c.job(job)["task_list"]
+            assert (task["state"], task["code"], task["attempt"], task["worker_name"]) == ("failed", 7, 1, "w1"), task
+        broken.close()
 
 
 def test_a_broken_dist_runs_what_users_asked_for_alone():
