@@ -179,7 +179,7 @@ class Cluster:
         if name == "central":
             self.nodes[name] = Node(self, name, "central", [*flags, "--state-dir", f"{self.directory}/central", *CENTRAL_FLAGS])
             return
-        flags += ["--name", name, "--central", central, *(["--advertise", advertise] if advertise else [])]
+        flags += ["--name", name, "--central", central, "--require-signatures", *(["--advertise", advertise] if advertise else [])]
         if name in self.dists:
             self.nodes[name] = Node(self, name, "dist", [*flags, "--state-dir", f"{self.directory}/{name}", *DIST_FLAGS])
         else:
