@@ -134,7 +134,7 @@ static void attempt_begin(struct selftest *p)
         no_descriptor(p, errno);
         return;
     }
-    p->starved = p->sent = false;
+    p->starved = p->sent = p->taken = false;
     p->answer_n = 0;
     p->began_us = loop_now(p->loop);
     memset(&p->own, 0, sizeof p->own);
@@ -190,4 +190,10 @@ void selftest_stop(struct selftest *p)
 bool selftest_is(const struct selftest *p, const union sockaddr_any *peer, socklen_t len)
 {
     return p->own_len > 0 && len == p->own_len && memcmp(&p->own, peer, len) == 0;
+}
+
+void selftest_taken(struct selftest *p)
+{
+    p->taken = true;
+    p->began_us = loop_now(p->loop);
 }

@@ -22,11 +22,12 @@ struct selftest {
     socklen_t own_len;
     uint8_t answer[256];
     uint32_t answer_n;
+    bool taken; /* the listener has accepted the attempt's connection */
     bool sent, starved;
-    uint32_t failed; /* attempts in a row */
-    int64_t due_us;  /* when the timer fires */
-    int64_t began_us;
-    char why[128]; /* the last attempt failed */
+    uint32_t failed;  /* attempts in a row */
+    int64_t due_us;   /* when the timer fires */
+    int64_t began_us; /* since when it waits for its turn, or once that has come, for the answer */
+    char why[128];    /* the last attempt failed */
     /* answered: the listener did, so it reads and writes; the attempt's connection still stands. dead:
      * SELFTEST_ATTEMPTS failed. */
     void (*answered)(void *arg, struct selftest *p);
@@ -39,5 +40,7 @@ void selftest_start(struct selftest *p, struct loop *l);
 void selftest_stop(struct selftest *p);
 /* Whether a connection that was accepted from `peer` is this self-test's. */
 bool selftest_is(const struct selftest *p, const union sockaddr_any *peer, socklen_t len);
+/* It was accepted: the time for the answer begins. */
+void selftest_taken(struct selftest *p);
 
 #endif

@@ -19,6 +19,7 @@
 #include "tests/lib/until.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <grpc/grpc_posix.h>
 #include <grpc/grpc_security.h>
 #include <netinet/in.h>
@@ -51,6 +52,17 @@ int accept4(int fd, __SOCKADDR_ARG addr, socklen_t *restrict len, int flags)
     if (ip > INADDR_LOOPBACK && ip < 0x7f000100)
         sin->sin_addr.s_addr = htonl(0x0a000000 + (ip & 0xff));
     return got;
+}
+
+static bool queue_full; /* the listen queue, for the self-test: as a unix socket's */
+
+int connect(int fd, __CONST_SOCKADDR_ARG addr, socklen_t len)
+{
+    if (queue_full && fcntl(fd, F_GETFL) & O_NONBLOCK) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return (int)syscall(SYS_connect, fd, addr.__sockaddr__, len);
 }
 
 /* ---- In gRPC's place ---- */
@@ -155,6 +167,7 @@ static int end(void **state)
     front_free(front);
     loop_free(loop);
     way = ANSWERS;
+    queue_full = false;
     return 0;
 }
 
@@ -273,6 +286,24 @@ static void a_pause_of_the_process_is_none(void **state)
     }
     assert_int_equal(dead_n, 0);
     for (int i = 0; i < 1000 && dead_n == 0; i++)
+        pass(STEP_US);
+    assert_int_equal(dead_n, 1);
+}
+
+static void a_full_listen_queue_is_not_deafness(void **state)
+{
+    int fd;
+
+    (void)state;
+    begin(0);
+    until(loop, served_closed == 1); /* the self-test's */
+    queue_full = true;
+    for (int64_t over = loop_now(loop) + 20 * SELFTEST_EVERY_US; loop_now(loop) < over; pass(STEP_US)) {
+        assert_true(enters(1, &fd)); /* others are accepted */
+        close(fd);
+    }
+    assert_int_equal(dead_n, 0);
+    for (int i = 0; i < 1000 && dead_n == 0; i++) /* nobody is */
         pass(STEP_US);
     assert_int_equal(dead_n, 1);
 }
@@ -620,6 +651,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_deaf_listener_is_noticed, end),
         cmocka_unit_test_teardown(a_pause_of_the_process_is_none, end),
+        cmocka_unit_test_teardown(a_full_listen_queue_is_not_deafness, end),
         cmocka_unit_test_teardown(frames_that_nobody_counts_are_noticed, end),
         cmocka_unit_test_teardown(a_listener_that_answers_is_fine, end),
         cmocka_unit_test_teardown(connections_have_little_time, end),
