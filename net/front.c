@@ -312,14 +312,20 @@ static bool may_go(const struct front_conn *c)
     return !c->own && !c->cut && (loop_now(c->front->loop) - c->since_us >= FRONT_OWED_US || !is_owed(c));
 }
 
+/* The address' oldest that may be cut. If none may, its oldest: it can make each of its connections wait for this
+ * process, and has no more of them for that. To refuse the new one would shut out who shares the address. */
 static struct front_conn *oldest_of_address(struct address *a)
 {
+    struct front_conn *oldest = NULL;
+
     list_foreach(&a->unproven, n, next) {
         struct front_conn *c = container_of(n, struct front_conn, in_address);
         if (may_go(c))
             return c;
+        if (!oldest && !c->own && !c->cut)
+            oldest = c;
     }
-    return NULL;
+    return oldest;
 }
 
 /* Whether the front can accept nobody for now, since too many connections are not proven. */

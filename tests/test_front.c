@@ -421,6 +421,26 @@ static void an_address_has_few_unproven_connections(void **state)
         close(fd[i]);
 }
 
+/* What a client has sent and nobody has read holds its place against others, and not against its own address. */
+static void an_address_has_few_connections_that_wait_for_the_process(void **state)
+{
+    enum { MOST = 3, ALL = 8 };
+    int fd[ALL];
+
+    (void)state;
+    begin(MOST);
+    until(loop, served_closed == 1); /* the self-test's */
+    way = MUTE;                      /* it reads nothing from now on */
+    for (int i = 0; i < ALL; i++) {
+        fd[i] = client(2, true);
+        until(loop, served_n == (unsigned)i + 2);
+    }
+    for (int i = 0; i < ALL; i++)
+        assert_true(stands(fd[i]) == (i >= ALL - MOST));
+    for (int i = 0; i < ALL; i++)
+        close(fd[i]);
+}
+
 /* Whether a connection of the host is answered; it is ended then. False: it waits, as *fd. */
 static bool answered_at_once(uint8_t host, int *fd)
 {
@@ -657,6 +677,7 @@ int main(void)
         cmocka_unit_test_teardown(connections_have_little_time, end),
         cmocka_unit_test_teardown(an_idle_connection_wakes_nobody, end),
         cmocka_unit_test_teardown(an_address_has_few_unproven_connections, end),
+        cmocka_unit_test_teardown(an_address_has_few_connections_that_wait_for_the_process, end),
         cmocka_unit_test_teardown(an_address_that_connects_too_fast_waits, end),
         cmocka_unit_test_teardown(who_comes_back_with_backoff_never_waits, end),
         cmocka_unit_test_teardown(wrong_tokens_close_the_door_to_an_address, end),
