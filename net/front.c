@@ -328,10 +328,10 @@ static struct front_conn *oldest_of_address(struct address *a)
     return oldest;
 }
 
-/* Whether the front can accept nobody for now, since too many connections are not proven. */
-static bool is_full(const struct front *f) { return f->unproven_n >= f->unproven_max; }
+bool front_is_full(const struct front *f) { return f->unproven_n >= f->unproven_max; }
 
-/* Frees a quarter of the places, so that the front is not full again at once. */
+/* Frees a quarter of the places, so that the front is not full again at once. Those count that were cut already, and
+ * that gRPC still has. */
 static void make_room(struct front *f)
 {
     uint32_t freed = 0;
@@ -340,6 +340,7 @@ static void make_room(struct front *f)
         struct front_conn *c = container_of(n, struct front_conn, node);
         if (loop_now(f->loop) - c->since_us < FRONT_YOUNG_US || freed > f->unproven_max / 4)
             break;
+        freed += c->cut;
         if (!may_go(c))
             continue;
         could_not_stay(f, c, "there are %u such connections, the limit", f->unproven_max);
@@ -350,7 +351,7 @@ static void make_room(struct front *f)
 
 bool front_has_room(struct front *f)
 {
-    bool full = is_full(f);
+    bool full = front_is_full(f);
 
     if (full)
         make_room(f);
@@ -474,7 +475,7 @@ static void on_accept(void *arg, unsigned events)
         accept_none(f);
         return;
     }
-    for (int i = 0, taken = 0; i < ACCEPTS_PER_TURN && taken < TAKEN_PER_TURN && !is_full(f); i++) {
+    for (int i = 0, taken = 0; i < ACCEPTS_PER_TURN && taken < TAKEN_PER_TURN && !front_is_full(f); i++) {
         union sockaddr_any sa;
         socklen_t len = sizeof sa;
         int fd;

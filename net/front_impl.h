@@ -54,6 +54,8 @@ void front_take_in(struct front_conn *c);
 void front_give(struct front_conn *c);
 /* Closes a connection that is not in gRPC, and frees it; `why` is for the log. */
 void front_refuse(struct front_conn *c, const char *why);
+/* Whether it can take in nobody for now, since too many connections are not proven. */
+bool front_is_full(const struct front *f);
 /* Whether one more connection can be taken in. If not, those that can go make room, soon. */
 bool front_has_room(struct front *f);
 /* Whether the connection cannot be taken in now, since its address connects too fast: then it waits, or is refused. */

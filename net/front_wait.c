@@ -43,11 +43,13 @@ bool front_must_wait(struct front_conn *c)
 
 void front_take_waiting(struct front *f)
 {
+    const bool room = !list_empty(&f->waiting) && front_has_room(f);
+
     list_foreach(&f->waiting, n, next) {
         struct front_conn *c = container_of(n, struct front_conn, node);
         struct address *a = addresses_get(&f->addresses, c->net);
         bool left = front_has_left(c->fd);
-        if (!left && (!front_has_room(f) || !may_connect(f, a)))
+        if (!left && (!room || front_is_full(f) || !may_connect(f, a)))
             continue;
         list_remove(&c->node);
         list_init(&c->node);
