@@ -305,9 +305,11 @@ static bool take_budget(struct decoder *d, size_t bytes)
     return true;
 }
 
-/* Returns a new element of an array that grows by doubling; NULL when the budget does not allow it. */
+/* Returns a new element of an array that grows by doubling; NULL when it is too long or the budget too small. */
 static void *append_element(struct decoder *d, void **array, uint32_t *n, size_t size)
 {
+    if (*n == API_ELEMENTS_MAX)
+        return NULL;
     if ((*n & (*n - 1)) == 0) { /* 0, 1, 2, 4, 8, ...: full */
         size_t cap = *n ? (size_t)*n * 2 : 1;
         if (!take_budget(d, (cap - *n) * size))
@@ -427,6 +429,16 @@ static int decode_varint(struct decoder *d, const struct api_type *type, const s
     return 0;
 }
 
+/* Why there is no room for another element of a list. */
+static int list_failed(struct decoder *d, const struct api_type *type, const struct api_field *f, uint32_t n)
+{
+    char what[64] = "the message is too large";
+
+    if (n == API_ELEMENTS_MAX)
+        snprintf(what, sizeof what, "more than %u elements", API_ELEMENTS_MAX);
+    return decode_failed(d, type, f, HAWK_ETOO_LARGE, what);
+}
+
 static int decode_array(struct decoder *d, const struct api_type *type, const struct api_field *f,
                         struct wire *s, void *msg)
 {
@@ -434,8 +446,7 @@ static int decode_array(struct decoder *d, const struct api_type *type, const st
     uint32_t *n = &AT(uint32_t, msg, f->extra);
     if (f->kind == FIELD_MESSAGES) {
         void *slot = append_element(d, array, n, f->type->size);
-        return slot ? decode_message(d, type, f, s, slot)
-                    : decode_failed(d, type, f, HAWK_ETOO_LARGE, "the message is too large");
+        return slot ? decode_message(d, type, f, s, slot) : list_failed(d, type, f, *n);
     }
     int err = 0;
     char *text = read_text(d, type, f, s, &err);
@@ -444,7 +455,7 @@ static int decode_array(struct decoder *d, const struct api_type *type, const st
     const char **slot = append_element(d, array, n, sizeof *slot);
     if (!slot) {
         free(text);
-        return decode_failed(d, type, f, HAWK_ETOO_LARGE, "the message is too large");
+        return list_failed(d, type, f, *n);
     }
     *slot = text;
     return 0;

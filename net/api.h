@@ -32,6 +32,9 @@
 #define API_CHUNK_BYTES (64u << 10) /* of one OutputChunk */
 /* The memory that one decoded message may take. It bounds what garbage can do. */
 #define API_DECODED_MAX (256u << 20)
+/* The elements of one list: empty ones take many times longer to read, and to act on, than to send. No longer list
+ * exists: that of a job's tasks is the longest. */
+#define API_ELEMENTS_MAX LIMIT_TASKS_PER_JOB
 
 /* X(constant, method, request, reply, streaming): every call. Replies of a streaming call come one by one. */
 #define API_METHODS(X)                                                                                       \
@@ -425,8 +428,8 @@ void api_encode(const struct api_type *type, const void *msg, uint8_t **data, si
 void api_append(struct codec_buf *o, const struct api_type *type, const void *msg);
 
 /* Fills *msg, whatever it held. On an error *msg is empty (api_free is harmless) and why (size bytes)
- * names the field. HAWK_EMALFORMED; HAWK_ETOO_LARGE beyond API_DECODED_MAX; HAWK_EINVALID for a text that
- * is no job id. Unknown fields are skipped. */
+ * names the field. HAWK_EMALFORMED; HAWK_ETOO_LARGE beyond API_DECODED_MAX and
+ * API_ELEMENTS_MAX; HAWK_EINVALID for a text that is no job id. Unknown fields are skipped. */
 HAWK_MUST_USE int api_decode(const struct api_type *type, const void *data, size_t len, void *msg, char *why,
                              size_t size);
 /* Frees what api_decode allocated and zeroes *msg. */

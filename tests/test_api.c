@@ -274,6 +274,25 @@ static void test_budget(void **state)
     free(data);
 }
 
+/* Nor must they keep the loop busy for seconds, where they are small enough for the budget. */
+static void test_long_list(void **state)
+{
+    size_t n = API_ELEMENTS_MAX;
+    uint8_t *data = xmalloc(2 * n + 2);
+    struct api_session_request r;
+    for (size_t i = 0; i <= n; i++) {
+        data[2 * i] = 0x12;
+        data[2 * i + 1] = 0;
+    }
+    assert_int_equal(api_decode(&api_session_request_type, data, 2 * n, &r, why, sizeof why), 0);
+    assert_int_equal(r.cancel_n, n);
+    api_free(&api_session_request_type, &r);
+    assert_int_equal(api_decode(&api_session_request_type, data, 2 * n + 2, &r, why, sizeof why),
+                     HAWK_ETOO_LARGE);
+    assert_string_equal(why, "SessionRequest.cancel: more than 1000000 elements");
+    free(data);
+}
+
 static const struct {
     const struct api_type *type;
     size_t size;
@@ -527,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_newer_peer),
         cmocka_unit_test(test_repeated_field),
         cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_long_list),
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_mutations),
         cmocka_unit_test(test_methods),

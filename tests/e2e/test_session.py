@@ -156,7 +156,10 @@ def test_a_stream_that_means_nothing_is_refused():
         text = refused(S.INVALID_ARGUMENT, all_of(c.dist_addrs[0], pb.SessionRequest(submit=[
             pb.SessionSubmit(tag=t) for t in range(10001)])))
         assert "10000" in text, text
-        raw = grpc.insecure_channel(c.dist_addrs[0]).stream_stream("/hawk.v1.Hawk/Session")
+        raw = grpc.insecure_channel(c.dist_addrs[0], [("grpc.max_send_message_length", -1)]).stream_stream(
+            "/hawk.v1.Hawk/Session")
+        text = refused(S.RESOURCE_EXHAUSTED, lambda: list(raw(iter([b"\x12\x00" * 20_000_000]), timeout=BOUND)))
+        assert "cancel: more than 1000000 elements" in text, text
         refused(S.INVALID_ARGUMENT, lambda: list(raw(iter([b"\x0a\xff\xff"]), timeout=BOUND)))
         assert all_of(c.dist_addrs[0])() == []  # nothing asked, nothing answered
 
