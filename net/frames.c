@@ -232,6 +232,13 @@ static bool in_headers(struct frames *f, const struct frame *h, int64_t now_us)
     return block_allowed(f, h);
 }
 
+/* gRPC keeps a message until all of it has come, and only then a call of a guest's can be refused for its size. */
+static bool guest_allowed(struct frames *f, const struct frame *h)
+{
+    f->guest_bytes += f->guest ? h->len : 0;
+    return f->guest_bytes <= FRAMES_GUEST_BYTES || breaks_rule(f, BROKEN_GUEST, FRAMES_GUEST_BYTES);
+}
+
 static bool in_data(struct frames *f, const struct frame *h, int64_t now_us)
 {
     const bool last = h->flags & FLAG_END_STREAM;
@@ -286,7 +293,7 @@ static bool in_frame(struct frames *f, const struct frame *h, int64_t now_us)
         return breaks_rule(f, BROKEN_ORDER, h->type);
     switch (h->type) {
     case DATA:
-        return in_data(f, h, now_us);
+        return guest_allowed(f, h) && in_data(f, h, now_us);
     case HEADERS:
         return in_headers(f, h, now_us);
     case RST_STREAM:

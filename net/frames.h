@@ -50,6 +50,9 @@
 #define FRAMES_SMALL_RATE 20000u
 #define FRAMES_SMALL_PER_DATA 4u
 
+#define FRAMES_GUEST_BYTES                                                                                   \
+    (64u << 10) /* all DATA of a client without a certificate: some requests to join, of 20 KiB at most */
+
 /* X(name, text): what a peer may not do. The log shows the text, with the limit's value behind it. */
 #define FRAMES_RULES(X)                                                                                      \
     X(NONE, "")                                                                                              \
@@ -65,7 +68,8 @@
     X(HEADERS, "sent a longer header block than allowed; limit in bytes:")                                   \
     X(CONTROL, "sends PING, SETTINGS or other frames that carry nothing too fast; limit per second:")        \
     X(SMALL, "sends messages in small pieces too fast; limit per second:")                                   \
-    X(WINDOWS, "sends WINDOW_UPDATE too fast; limit per second:")
+    X(WINDOWS, "sends WINDOW_UPDATE too fast; limit per second:")                                            \
+    X(GUEST, "sent more than is needed to join; limit in bytes:")
 enum frames_rule {
 #define X(name, text) BROKEN_##name,
     FRAMES_RULES(X)
@@ -99,6 +103,8 @@ struct frames {
     uint32_t last; /* the newest stream's number */
     bool proven;   /* a call of it was accepted */
     bool settings; /* the client's first frame has come */
+    bool guest;    /* it has no certificate, and may only join */
+    uint32_t guest_bytes;
     uint32_t block_stream, block_bytes;
     uint32_t windows; /* WINDOW_UPDATEs earned and not used */
     uint32_t empties; /* the same for DATA frames that carry an empty message: one for each stream */

@@ -367,6 +367,7 @@ ssize_t guard_recvmsg(int fd, struct msghdr *m, int flags, ssize_t (*real)(int, 
         n = call_tls(g, m, NULL);
     int err = errno;
     if (n > 0) {
+        g->frames.guest = g->tls && tls_conn_peer(g->tls)->role == ROLE_GUEST;
         bool was_good = g->frames.broken == BROKEN_NONE;
         good = was_good && count_read(g, m, (size_t)n);
         if (was_good && !good)

@@ -457,6 +457,22 @@ static void test_tokens_come_all_the_time(void **state)
     assert_int_equal(b.spent, 18 - 8);
 }
 
+static void test_what_a_guest_may_send(void **state)
+{
+    begin(false);
+    f.guest = true;
+    assert_true(in(HEADERS, END_HEADERS, 1, 5));
+    assert_true(in(HEADERS, END_HEADERS, 3, 5));
+    for (uint32_t left = FRAMES_GUEST_BYTES; left > 0; left -= FRAMES_GUEST_BYTES / 8)
+        assert_true(in(DATA, 0, left % (FRAMES_GUEST_BYTES / 4) ? 1 : 3, FRAMES_GUEST_BYTES / 8));
+    assert_false(in(DATA, 0, 1, 1));
+    broken(BROKEN_GUEST);
+    begin(false);
+    assert_true(in(HEADERS, END_HEADERS, 1, 5));
+    for (uint32_t i = 0; i < 9; i++) /* others may send more */
+        assert_true(in(DATA, 0, 1, FRAMES_GUEST_BYTES / 8));
+}
+
 static void test_windows(void **state)
 {
     begin(true);
@@ -515,6 +531,7 @@ int main(void)
         cmocka_unit_test(test_what_unproven_connections_share),
         cmocka_unit_test(test_quiet_time_is_no_credit),
         cmocka_unit_test(test_tokens_come_all_the_time),
+        cmocka_unit_test(test_what_a_guest_may_send),
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_size),
         cmocka_unit_test(test_stream_zero),

@@ -140,6 +140,10 @@ def test_what_an_invitation_does_not_allow():
         # A guest makes no other call.
         why = refused(DENIED, lambda: call("ListNodes", pb.ListNodesRequest(), pb.ListNodesReply))
         assert "somebody without a certificate" in why, why
+        # Nor does central keep what it sends, a message that never ends.
+        refused(grpc.StatusCode.INVALID_ARGUMENT, lambda: join(pb.JoinRequest(invitation="x" * 30_000, name="w1"), timeout=BOUND))
+        refused(grpc.StatusCode.UNAVAILABLE, lambda: join(pb.JoinRequest(invitation="x" * 1_000_000, name="w1"), timeout=BOUND))
+        wait_for("central to say so", lambda: "sent more than is needed to join; limit in bytes: 65536" in c.central.text())
 
 
 def test_an_invitation_expires():
