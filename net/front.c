@@ -192,6 +192,9 @@ static void on_news(void *arg, unsigned events)
             front_refused(c, s.refused);
             continue;
         }
+        if (c->proven && !c->cut)
+            log_debug("the connection of %s has ended: its client has gone, or has not answered a ping",
+                      c->peer);
         uncount_conn(c);
         if (!c->proven)
             unproven_less(c);

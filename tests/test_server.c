@@ -1,5 +1,7 @@
 /* net/server: how many calls it takes of one connection, of one address and in all, and its end in the midst
  * of calls. */
+#include "net/core.h"
+#include "net/listen.h"
 #include "net/rpc.h"
 #include "net/server.h"
 
@@ -14,6 +16,7 @@
 
 #include "tests/lib/until.h"
 #include <dlfcn.h>
+#include <errno.h>
 #include <grpc/grpc.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -62,6 +65,8 @@ static void on_hold(void *arg, struct rpc_call *c, const uint8_t *request, size_
     on_park(arg, c);
 }
 
+static void nothing(void *arg) { (void)arg; }
+
 /* ---- A server, on loopback and on a unix socket ---- */
 
 static void serve(uint32_t max_calls)
@@ -101,6 +106,46 @@ static int teardown(void **state)
 static int echo(struct channel *to)
 {
     return rpc_call_sync(loop, to, ECHO, "x", 1, UNTIL_US, false, NULL, NULL, NULL, NULL);
+}
+
+/* ---- A client that does not answer ---- */
+
+static bool hung_up(int fd)
+{
+    char buf[256];
+    ssize_t n;
+
+    do
+        n = recv(fd, buf, sizeof buf, MSG_DONTWAIT);
+    while (n > 0);
+    return n == 0 || errno != EAGAIN;
+}
+
+/* A ping may go unanswered for longer than a loop is ever busy. */
+static void a_silent_client_is_given_up_late(void **state)
+{
+    static const char begin[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0\0\0\0\4\1\0\0\0\0";
+    union sockaddr_any to;
+    struct loop_timer look;
+    socklen_t len;
+    int64_t began_us;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void)state;
+    serve(0);
+    assert_int_equal(listen_sockaddr(server_addr(served, 0), &to, &len), 0);
+    assert_int_equal(connect(fd, &to.sa, len), 0);
+    assert_int_equal(send(fd, begin, sizeof begin - 1, MSG_NOSIGNAL), sizeof begin - 1);
+    began_us = loop_now(loop);
+    loop_timer_init(&look, nothing, NULL);
+    while (!hung_up(fd)) {
+        assert_true(loop_now(loop) - began_us < 3 * UNTIL_US);
+        loop_timer_set(loop, &look, loop_now(loop) + 100 * US_PER_MS);
+        loop_once(loop, loop_now(loop) + UNTIL_US);
+    }
+    loop_timer_clear(loop, &look);
+    assert_true(loop_now(loop) - began_us >= NET_KEEPALIVE_ACCEPTED_TIMEOUT_MS * US_PER_MS);
+    close(fd);
 }
 
 /* ---- Limits ---- */
@@ -336,6 +381,7 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(a_silent_client_is_given_up_late, teardown),
         cmocka_unit_test_teardown(one_connection_has_its_limits, teardown),
         cmocka_unit_test_teardown(requests_that_do_not_come_have_a_limit, teardown),
         cmocka_unit_test_teardown(the_last_places_are_kept_for_light_connections, teardown),
