@@ -43,7 +43,8 @@ struct attach {
     struct list all, dirty;
     struct loop_hook flush;
     struct loop_timer timer;
-    bool held;               /* some streams may be */
+    bool held; /* some streams may be */
+    struct log_kind sent_away;
     struct log_kind refused; /* lines of the audit log; how many were left out is said with a later one */
 };
 
@@ -313,7 +314,8 @@ static void end_if_drained(struct stream *s)
 static void send_away(struct stream *s, int err)
 {
     if (err != HAWK_EEXISTS) /* there may be several residents on their way */
-        log_warn("an executor at %s is sent away: %s", rpc_peer(s->call), s->why);
+        log_kind_warn(&s->attach->sent_away, "an executor that is sent away", loop_now(s->attach->loop),
+                      "an executor at %s is sent away: %s", rpc_peer(s->call), s->why);
     rpc_fail(s->call, rpc_err_to_status(err), "%s", s->why);
     stream_free(s);
 }
@@ -506,6 +508,7 @@ static void flush_dirty(void *arg)
         send_next(s);
         end_if_drained(s);
     }
+    (void)log_kind_sweep(&a->sent_away, loop_now(a->loop));
     loop_timer_set(a->loop, &a->timer, apps_next_timeout(a->apps));
 }
 

@@ -11,6 +11,7 @@
 #include "cli/print.h"
 #include "net/denied.h"
 #include "net/listen.h"
+#include "net/log_kind.h"
 #include "net/loop.h"
 
 #include <errno.h>
@@ -42,6 +43,7 @@ struct login_socket {
         int64_t at_us;
     } served[SERVED];
     uint32_t served_next;
+    struct log_kind refused, unread;
 };
 
 /* ---- Who gets what ---- */
@@ -144,13 +146,15 @@ static void answer_peer(struct login_socket *s, int fd)
         log_audit("%s (uid %u) took a credential at %s, good until %s", c.who.name, (unsigned)uid,
                   s->config->path, utc_text(until, c.who.until_s));
     } else {
-        log_warn("uid %u gets no credential: %s", (unsigned)uid, why);
+        log_kind_warn(&s->refused, "somebody gets no credential", loop_now(s->loop),
+                      "uid %u gets no credential: %s", (unsigned)uid, why);
         snprintf(refusal, sizeof refusal, LOGIN_SOCKET_ERROR "%s\n",
                  err == HAWK_EINVALID ? why : "no credential can be made: the operator's log says why");
     }
     len = strlen(text ? text : refusal);
     if (send(fd, text ? text : refusal, len, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)len)
-        log_warn("uid %u did not take the answer", (unsigned)uid);
+        log_kind_warn(&s->unread, "somebody did not take the answer", loop_now(s->loop),
+                      "uid %u did not take the answer", (unsigned)uid);
     if (text)
         OPENSSL_cleanse(text, len);
     free(text);
@@ -163,6 +167,8 @@ static void on_connection(void *arg, unsigned events)
     int fd;
 
     (void)events;
+    (void)log_kind_sweep(&s->refused, loop_now(s->loop));
+    (void)log_kind_sweep(&s->unread, loop_now(s->loop));
     for (int i = 0; i < ACCEPTED_AT_ONCE && (fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC)) >= 0; i++) {
         answer_peer(s, fd);
         close(fd);

@@ -274,6 +274,7 @@ def test_what_is_wrong_ends_the_stream():
                 assert e.code() == S.INVALID_ARGUMENT, (garbage, e)
         last, _ = watch(c, submit(c, "app7", [b"still there"]))
         assert last.state == pb.JOB_DONE
+        wait_for("not all to be told", lambda: "left out: 'an executor that is sent away'" in c.workers[0].text())
 
 
 def test_long_jobs_and_stealing():

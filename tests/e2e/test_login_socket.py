@@ -164,6 +164,9 @@ def test_who_does_not_read_holds_nobody_up():
         assert b"error: uid 0 is below 1000" in held[0].recv(4096)
         for s in held:
             s.close()
+        m.server.send_signal(signal.SIGTERM)
+        log = m.server.communicate(timeout=BOUND)[1]
+        assert 0 < log.count("gets no credential") < 100, log  # five in ten seconds
 
 
 def test_it_leaves_no_socket_and_replaces_a_dead_one():
