@@ -78,9 +78,9 @@ HAWK_MUST_USE int api_submit_event(struct api *a, const struct caller *who, stru
                                    char *why, size_t size);
 /* That this dist gave the job's id to that caller (net/receipt.h); 0: it gives no receipts, or does not know him. */
 uint64_t api_receipt(const struct api *a, const struct caller *who, job_id_t job);
-/* Whether the caller may submit this job, or move it here: he is within his limits, which cost least to check, and has signed it where
- * that is required. A job counts for his rate however it is signed. HAWK_ELIMIT, HAWK_EDENIED: why says what is
- * wrong. */
+/* Whether the caller may submit this job, or move it here: he is within his limits, which cost least to check, and has
+ * signed it where that is required. A job counts for his rate however it is signed. HAWK_ELIMIT, HAWK_EDENIED: why says
+ * what is wrong. */
 HAWK_MUST_USE int api_may_submit(struct api *a, const struct caller *who, struct job_desc *job, bool moved,
                                  char *why, size_t size);
 /* Takes out of a job's line in a list what only its user and operators may see. */
@@ -128,8 +128,8 @@ void api_session_init(struct api *a);
 void api_session_free(struct api *a);
 
 /* users.c */
-/* Whether the caller may have one job more here; those that he moves here count for a rate of their own. HAWK_ELIMIT: why names
- * the limit. */
+/* Whether the caller may have one job more here. Those that he moves here count for a rate of their own. HAWK_ELIMIT:
+ * why names the limit. */
 HAWK_MUST_USE int api_user_submits(struct api *a, const struct caller *who, const struct job_desc *job,
                                    bool moved, char *why, size_t size);
 /* Counts a watch of the caller's. False: it has failed the call. *user is for api_user_unwatches; NULL: not counted. */
