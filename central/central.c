@@ -90,6 +90,7 @@ static void central_on_history(struct central *c, const struct msg *in)
 static void central_on_recovered(struct central *c, const struct msg *in)
 {
     c->recovered = true;
+    c->recovered_us = c->now_us;
     c->tasks_recovered = c->tasks_held;
     if (c->n_nodes > 0)
         c->settle_us = c->now_us + c->cfg.suspect_us;

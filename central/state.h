@@ -313,6 +313,7 @@ struct central {
     struct node *from; /* the sender of the message, if it has joined */
 
     bool recovered, stopping, stopped;
+    int64_t recovered_us; /* when the journal was read */
     /* No worker hears its partition before this time or before all are back; TIME_NEVER: that time is over. */
     int64_t settle_us;
 
@@ -637,7 +638,7 @@ void central_on_held_end(struct central *c, const struct msg *in);
 void central_tasks_worker_gone(struct central *c, struct node *n);
 void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t due_us);
 void central_task_place(struct central *c, struct long_task *t, struct node *n); /* t waits */
-/* Whether the journal is read, and every worker that is known is up and has said what it holds. */
+/* Whether the journal is read, and every worker that is known and may hold something is up and has said what. */
 bool central_workers_all_back(const struct central *c);
 /* A worker has reported what it holds. If it was the last of all workers that central knows by name, tasks
  * that nobody reported are nowhere, and are placed again. O(nodes, tasks in limbo). */

@@ -649,7 +649,10 @@ static bool any_worker_in(const struct central *c, enum node_state state)
 
 bool central_workers_all_back(const struct central *c)
 {
-    return c->recovered && c->n_reporting == 0 && !central_is_young(c) && !any_worker_in(c, NODE_AWAY) &&
+    /* Of an earlier central's tasks, a worker that has been away for a lease runs none. */
+    bool away = c->now_us < c->recovered_us + c->cfg.long_lease_us && any_worker_in(c, NODE_AWAY);
+
+    return c->recovered && c->n_reporting == 0 && !central_is_young(c) && !away &&
            !any_worker_in(c, NODE_JOINING) && !any_worker_in(c, NODE_SUSPECT);
 }
 

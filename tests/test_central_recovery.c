@@ -198,6 +198,24 @@ static void nor_does_one_that_was_held_until_then(void **state)
     end(&c);
 }
 
+/* However long a worker stays away: its lease was over long ago (a worker that was given up for ever). */
+static void after_the_lease_who_is_away_is_not_waited_for(void **state)
+{
+    struct cluster c;
+
+    recover_without_w1(&c);
+    tell(&c.t, TASK_HELD, task_held, c.w[0], .id = try_of(1, 1, 1, 1), .run_us = 2 * S,
+         .state = TASK_RUNNING);
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    pass(&c.t, 3 * S);
+    ack_partition(&c.t, c.w[0]);
+    pass(&c.t, 57 * S);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.task, 2);
+    finished(&c.t, c.w[0], try_of(1, 1, 1, 1), OUTCOME_LOST, 9, 60 * S);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.task, 1);
+    end(&c);
+}
+
 /* Its dist may not have heard: asked for it, a central that does not know it would have all of it run again. */
 static void a_job_that_ended_before_a_restart_is_known_to_its_dist(void **state)
 {
@@ -545,6 +563,7 @@ int main(void)
         cmocka_unit_test(once_every_worker_is_back_what_nobody_reports_is_placed_again),
         cmocka_unit_test(an_older_try_that_was_lost_says_nothing_of_later_ones),
         cmocka_unit_test(nor_does_one_that_was_held_until_then),
+        cmocka_unit_test(after_the_lease_who_is_away_is_not_waited_for),
         cmocka_unit_test(a_job_that_ended_before_a_restart_is_known_to_its_dist),
         cmocka_unit_test(an_end_that_is_read_back_counts_in_no_history),
         cmocka_unit_test(a_launch_at_most_once_is_recorded_before_it_is_sent),
