@@ -262,10 +262,10 @@ struct try_id dist_task_try(const struct dist_job *job, uint32_t i);
  * launched before the one that was taken over, cost no retry. */
 static inline bool dist_task_may_retry(const struct dist_job *job, const struct dist_task *t)
 {
+    uint32_t tries = t->attempt > t->free ? (uint32_t)(t->attempt - t->free) : 0;
+
     /* A launch counts as a start, unless the worker refused it: a dist hears of a start later, or never. */
-    return owner_may_retry(job->desc, true, true,
-                           (uint32_t)(t->attempt > t->free ? t->attempt - t->free : 0)) &&
-           t->attempt < UINT16_MAX;
+    return owner_may_retry(job->desc, true, true, tries) && t->attempt < UINT16_MAX;
 }
 /* The try never ran: task i waits again, whatever the job's retries. */
 void dist_task_refused(struct dist *d, struct dist_job *job, uint32_t i);

@@ -18,7 +18,9 @@
 #include <unistd.h>
 
 #define REMEDY_MAX (ADDR_TEXT + LIMIT_NAME_BYTES + 120)
-#define NODES_FRESH_US US_PER_S /* a list of nodes younger than this is not asked for again */
+#define CUTS_MAX 3u
+#define CUT_PAUSE_US (100 * US_PER_MS) /* before the first attempt after a cut; then twice that, and so on */
+#define NODES_FRESH_US US_PER_S        /* a list of nodes younger than this is not asked for again */
 
 int client_fail(struct client *client, int err, const char *fmt, ...)
 {
@@ -164,11 +166,13 @@ static const char *remedy_of_closed(const char *path, char *buf, size_t size)
     return buf;
 }
 
+/* What gRPC says of a connection that was closed as it was made. */
+static const char *const hung_up[] = {"closed", "reset", "Endpoint read", NULL};
+
 /* What to look at when no connection could be made. */
 static const char *remedy(const struct client *client, const char *addr, const char *reason, char *buf,
                           size_t size)
 {
-    static const char *const hung_up[] = {"closed", "reset", "Endpoint read", NULL};
     if (addr_is_unix(addr) && strstr(reason, strerror(EACCES)))
         return remedy_of_closed(addr + strlen("unix:"), buf, size);
     if (addr_is_unix(addr))
@@ -193,6 +197,7 @@ int client_call_failed(struct client *client, const struct channel *ch, grpc_sta
     int err = rpc_status_to_err(status);
     const char *addr = channel_addr(ch);
     const char *reason = status == GRPC_STATUS_UNAVAILABLE ? rpc_connect_reason(text) : NULL;
+    client->cut = reason ? has_one_of(reason, hung_up) : is_broken(status, text);
     client->untouched = reason || status == GRPC_STATUS_CANCELLED ||
                         (status == GRPC_STATUS_UNAVAILABLE && has_one_of(text, refusals));
     if (reason)
@@ -214,8 +219,8 @@ int client_call_failed(struct client *client, const struct channel *ch, grpc_sta
     return client_fail(client, err, "%s: %s", addr, *text ? text : hawk_strerror(err));
 }
 
-static int call_for(struct client *client, struct channel *ch, enum api_method method, const void *request,
-                    void *reply, int64_t timeout_us, grpc_status_code *status)
+static int call_once(struct client *client, struct channel *ch, enum api_method method, const void *request,
+                     void *reply, int64_t timeout_us, grpc_status_code *status)
 {
     const struct api_method_info *m = &api_methods[method];
     uint8_t *sent = NULL, *got = NULL;
@@ -223,7 +228,7 @@ static int call_for(struct client *client, struct channel *ch, enum api_method m
     char *text = NULL, why[200];
     api_encode(m->request, request, &sent, &sent_len);
     *status = GRPC_STATUS_UNKNOWN;
-    client->untouched = false;
+    client->cut = client->untouched = false;
     int err = rpc_call_sync(client->loop, ch, m->path, sent, sent_len, timeout_us, false, &got, &got_len,
                             status, &text);
     if (err) {
@@ -236,6 +241,24 @@ static int call_for(struct client *client, struct channel *ch, enum api_method m
     free(got);
     free(text);
     return err;
+}
+
+/* A daemon in a crowd cuts connections that it does not know yet. So who only asks, asks again, soon; the first call of
+ * each command does. */
+static int call_for(struct client *client, struct channel *ch, enum api_method method, const void *request,
+                    void *reply, int64_t timeout_us, grpc_status_code *status)
+{
+    int64_t pause_us = CUT_PAUSE_US;
+
+    for (uint32_t cuts = 0;; cuts++) {
+        int err = call_once(client, ch, method, request, reply, timeout_us, status);
+
+        if (!client->cut || cuts == CUTS_MAX || call_scope(api_methods[method].path) != SCOPE_READ)
+            return err;
+        for (int64_t until_us = loop_now(client->loop) + pause_us; loop_now(client->loop) < until_us;)
+            loop_once(client->loop, until_us);
+        pause_us *= 2;
+    }
 }
 
 int client_call(struct client *client, struct channel *ch, enum api_method method, const void *request,

@@ -34,6 +34,7 @@ struct client {
     bool local_up;           /* it was found as the local `hawk up` */
     bool at_central;         /* the contact is central: client_use_central */
     struct client_job *jobs; /* by id */
+    bool cut;                /* the last failed call lost its connection, or it was closed as it was made */
     bool untouched;          /* the last failed call reached no handler, or was refused: it changed nothing */
     char error[600], warning[600];
 };

@@ -30,11 +30,11 @@ def workers_up(c, dist=None):
 
 
 class Relay:
-    """Stands between a node and central; takes no new connection while it is not `open`."""
+    """Stands between a node and central; takes no new connection while it is not `open`, nor the next `cuts` ones."""
 
     def __init__(self, target):
         host, port = target.rsplit(":", 1)
-        self.target, self.open = (host, int(port)), True
+        self.target, self.open, self.cuts = (host, int(port)), True, 0
         self.s = socket.create_server(("127.0.0.1", 0))
         self.addr = f"127.0.0.1:{self.s.getsockname()[1]}"
         threading.Thread(target=self._serve, daemon=True).start()
@@ -43,7 +43,8 @@ class Relay:
         while True:
             a, _ = self.s.accept()
             try:
-                if not self.open:
+                if not self.open or self.cuts > 0:
+                    self.cuts -= 1
                     raise OSError("closed")
                 b = socket.create_connection(self.target)
             except OSError:
@@ -214,6 +215,18 @@ def test_a_dist_nobody_could_reach_is_refused():
         r = subprocess.run([HAWK, "dist", "--central", "192.0.2.1:7070", "--name", "far", "--listen", "127.0.0.1:0", "--insecure",
                             "--state-dir", f"{d}/s"], capture_output=True, text=True, timeout=BOUND)
         assert r.returncode == 1 and "dist.listen" in r.stderr and "192.0.2.1" in r.stderr, r
+
+
+def test_who_asks_asks_again_when_the_connection_is_cut():
+    """As a daemon in a crowd cuts it."""
+    with Cluster() as c:
+        relay = Relay(c.dist_addrs[0])
+        for cuts in (1, 2):
+            relay.cuts = cuts
+            assert c.hawk("submit", "--wait", "--", "true", dist=relay.addr).returncode == 0
+            assert relay.cuts == 0
+        relay.cuts = 1000
+        assert "cannot reach" in c.hawk("jobs", dist=relay.addr, check=3).stderr
 
 
 run_tests(sys.modules[__name__])
