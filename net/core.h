@@ -47,8 +47,9 @@ void net_receive(struct loop *l, grpc_call *call, grpc_byte_buffer **message, st
 /* The same for a ping of whoever accepted the connection. gRPC reads answers while the loop waits, and counts the time
  * itself: a daemon whose loop is busy for longer drops all its clients. It learns of other losses in other ways: of a
  * peer's end at once, of a lost machine by what TCP does not get across (front.h, user_timeout_ms), of a node that
- * hangs by the roles' beats. */
-#define NET_KEEPALIVE_ACCEPTED_TIMEOUT_MS 10000
+ * hangs by the roles' beats. Not longer: a link on which nothing is asked has nothing else that finds a dialler that
+ * stands still. */
+#define NET_KEEPALIVE_ACCEPTED_TIMEOUT_MS 5000
 
 /* Keepalive, the message limit, and no proxies of the environment; the same for both sides. Fills `args`
  * (NET_ARGS_MAX) and returns their number. */

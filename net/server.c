@@ -96,7 +96,7 @@ struct server *server_new(struct loop *l, const struct server_config *c)
     s->max_message_bytes = c->max_message_bytes ? c->max_message_bytes : NET_MESSAGE_BYTES;
     args.num_args =
         net_args(v, s->max_message_bytes, c->keepalive_ms ? (int)c->keepalive_ms : NET_KEEPALIVE_MS,
-                 NET_KEEPALIVE_ACCEPTED_TIMEOUT_MS);
+                 c->keepalive_ms ? (int)c->keepalive_ms : NET_KEEPALIVE_ACCEPTED_TIMEOUT_MS);
     v[args.num_args++] = (grpc_arg){.type = GRPC_ARG_INTEGER,
                                     .key = (char *)(uintptr_t)GRPC_ARG_MAX_CONCURRENT_STREAMS,
                                     .value.integer = FRAMES_STREAMS};

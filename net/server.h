@@ -57,8 +57,8 @@ struct server_config {
     uint32_t max_calls;         /* 0: SERVER_MAX_CALLS */
     uint32_t max_message_bytes; /* 0: NET_MESSAGE_BYTES */
     uint32_t max_reply_bytes;   /* 0: SERVER_REPLY_BYTES */
-    /* How often clients are pinged, and how long what is sent may stay unacknowledged by TCP; 0: NET_KEEPALIVE_MS, and
-     * NET_KEEPALIVE_TIMEOUT_MS. */
+    /* How often clients are pinged, how long a ping may go unanswered, and how long TCP may leave what is sent
+     * unacknowledged; 0: NET_KEEPALIVE_MS, NET_KEEPALIVE_ACCEPTED_TIMEOUT_MS, NET_KEEPALIVE_TIMEOUT_MS. */
     uint32_t keepalive_ms;
     uint32_t connections_max; /* 0: half of the descriptors the process may have */
     /* Connections of one address without an accepted call; 0: the default (front.h). */
