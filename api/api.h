@@ -39,6 +39,7 @@ struct api_roles {
     /* That of `hawk up`: the number of the first task of a job that it may not know, as its output tells. */
     uint32_t (*first_index)(void *arg, job_id_t job);
     struct api_limits limits;     /* of a dist or worker */
+    bool show_names;              /* lists show the names of others' jobs */
     const struct tls *signatures; /* commands must be signed, with credentials of its roots; NULL: need not */
     const char *name, *addr;      /* this node's, for ListNodes; borrowed */
     /* Lists the centrals that stand by for this one. Called with the api's arg; NULL: there are none. */

@@ -84,7 +84,7 @@ uint64_t api_receipt(const struct api *a, const struct caller *who, job_id_t job
 HAWK_MUST_USE int api_may_submit(struct api *a, const struct caller *who, struct job_desc *job, bool moved,
                                  char *why, size_t size);
 /* Takes out of a job's line in a list what only its user and operators may see. */
-void api_hide_from_others(const struct rpc_call *c, struct api_job *job);
+void api_hide_from_others(const struct api *a, const struct rpc_call *c, struct api_job *job);
 /* Whether the caller may see all of that user's job, and end it. If not, it has failed the call. user "": nobody knows
  * whose it is. */
 bool api_may_touch(struct rpc_call *c, job_id_t job, const char *user);

@@ -180,9 +180,9 @@ static bool is_callers(const struct caller *who, const char *user)
     return caller_may(who, SCOPE_OPERATE) || (*user && strcmp(who->name, user) == 0);
 }
 
-void api_hide_from_others(const struct rpc_call *c, struct api_job *job)
+void api_hide_from_others(const struct api *a, const struct rpc_call *c, struct api_job *job)
 {
-    if (!is_callers(rpc_caller(c), job->user))
+    if (!a->roles.show_names && !is_callers(rpc_caller(c), job->user))
         job->name = ""; /* by default it is the command's */
 }
 
@@ -291,7 +291,7 @@ void api_list_jobs(struct api *a, struct rpc_call *c, void *request)
             break;
         }
         vec_grow(reply.jobs, reply.jobs_n, cap);
-        api_hide_from_others(c, &job);
+        api_hide_from_others(a, c, &job);
         reply.jobs[reply.jobs_n++] = job;
     }
     api_reply(c, API_LIST_JOBS, &reply);

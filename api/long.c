@@ -80,7 +80,7 @@ void api_long_list(struct api *a, struct rpc_call *c, const struct api_list_jobs
         }
         vec_grow(reply.jobs, reply.jobs_n, cap);
         api_job_from_view(&reply.jobs[reply.jobs_n], &v);
-        api_hide_from_others(c, &reply.jobs[reply.jobs_n++]);
+        api_hide_from_others(a, c, &reply.jobs[reply.jobs_n++]);
     }
     api_reply(c, API_LIST_JOBS, &reply);
     free(reply.jobs);

@@ -40,7 +40,9 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(cluster, BOOL, insecure, "no", "listen and dial beyond loopback without TLS, for tests")               \
     S(cluster, BOOL, local_users, "no",                                                                      \
       "let every user of this machine connect to unix sockets, as himself and with scopes read and "         \
-      "submit; tasks run as the worker's user")                                                              \
+      "submit; worker.run_as says as whom tasks run")                                                        \
+    S(cluster, BOOL, show_names, "no",                                                                       \
+      "lists show everybody the names of others' jobs, which by default have their commands")                \
     S(cluster, BOOL, require_signatures, "no",                                                               \
       "dists take, and workers run, only jobs that their users have signed with their credentials; "         \
       "needs TLS")                                                                                           \

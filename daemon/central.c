@@ -523,6 +523,7 @@ static int central_daemon_start(struct central_daemon *d)
         return HAWK_EINVALID;
     struct api_roles roles = {.name = p->name,
                               .addr = addr,
+                              .show_names = c->cluster.show_names,
                               .stop = central_daemon_stop,
                               .stop_standbys = alone ? NULL : stop_standbys,
                               .standbys = alone ? NULL : list_standbys};

@@ -225,6 +225,7 @@ static int dist_daemon_start(struct dist_daemon *d)
                               .links = node_links(d->node),
                               .central_addr = central_addr,
                               .limits = process_limits(&p->config),
+                              .show_names = p->config.cluster.show_names,
                               .signatures = d->signatures,
                               .name = p->name,
                               .addr = addr,

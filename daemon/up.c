@@ -288,6 +288,7 @@ static int up_start(struct up *u, const char *addr)
                               .output = task_output,
                               .first_index = first_index,
                               .limits = process_limits(&p->config),
+                              .show_names = p->config.cluster.show_names,
                               .name = p->name,
                               .addr = e.addr,
                               .stop = up_stop};

@@ -14,6 +14,8 @@
 #include <uthash.h>
 
 #define EVENTS 16
+#define ANSWER_S                                                                                             \
+    1 /* a task waits so long: its runner stands still meanwhile, and must end tasks whose lease is over */
 
 struct gate {
     UT_hash_handle hh;
@@ -41,11 +43,13 @@ void gates_init(struct gates *g) { *g = (struct gates){.epoll = epoll_create1(EP
 int gates_open(struct gates *g, uint32_t run)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.u32 = run};
+    const struct timeval answer = {.tv_sec = ANSWER_S};
     int ends[2], yes = 1;
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return -1;
     if (setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) < 0 ||
+        setsockopt(ends[1], SOL_SOCKET, SO_RCVTIMEO, &answer, sizeof answer) < 0 ||
         epoll_ctl(g->epoll, EPOLL_CTL_ADD, ends[0], &ev) < 0) {
         int err = errno;
 

@@ -19,8 +19,8 @@ struct gates {
 
 /* Where it cannot be made, no gate can be opened. */
 void gates_init(struct gates *g);
-/* Returns the task's end of a gate to the cgroups of that run, for the caller to close. -1 with errno: there is
- * none. */
+/* Returns the task's end of a gate to the cgroups of that run, for the caller to close. Reading from it ends after a
+ * second without an answer (EAGAIN). -1 with errno: there is none. */
 HAWK_MUST_USE int gates_open(struct gates *g, uint32_t run);
 /* Closes it, if the task has not gone through. */
 void gates_close(struct gates *g, uint32_t run);

@@ -257,6 +257,19 @@ def test_jobs_are_their_users():
         wait_for("both to end", lambda: {j["state"] for j in c.json("jobs")["jobs"]} == {"cancelled"})
 
 
+def test_an_operator_may_show_everybody_the_names():
+    if not others_exist():
+        return
+    shown = ("--set", "cluster.show_names=yes")
+    with UserCluster(workers=1, slots=2, dist=shown, central=shown) as c:
+        jobs = [c.as_user(ANN, "submit", "--name", "for all", *more, "--", "sleep", "600").stdout.strip() for more in ((), ("--class", "long"))]
+        wait_for("both to run", lambda: all(j["running"] for j in c.json("jobs")["jobs"]))
+        names = {j["job"]: j["name"] for j in json.loads(c.as_user(BOB, "jobs", "--output", "json").stdout)["jobs"]}
+        assert names == dict.fromkeys(jobs, "for all"), names
+        assert c.as_user(BOB, "job", jobs[0], check=None).returncode != 0
+        assert caller_as(BOB, c.central_addr)("ListJobs", pb.ListJobsRequest(), pb.ListJobsReply).jobs[0].name == "for all"
+
+
 def test_kept_output_is_its_users():
     """A restarted worker remembers no task."""
     if not others_exist():
