@@ -8,11 +8,13 @@
 #include "net/tls.h"
 #include "net/token.h"
 
+#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -115,6 +117,15 @@ static bool own_dist_socket(char *buf, size_t size)
     return n > 0 && (size_t)n < size;
 }
 
+/* Whether it is root's or this user's: in another's directory he decides, at any moment, who listens. */
+static bool directory_is_ours(const char *path)
+{
+    char dir[PATH_MAX];
+    struct stat st;
+    snprintf(dir, sizeof dir, "%s", path);
+    return lstat(dirname(dir), &st) == 0 && (st.st_uid == 0 || st.st_uid == geteuid());
+}
+
 /* Whether one of us listens on "unix:PATH": root, this user, or (anybody) whoever could put it there. */
 static bool socket_answers(const char *addr, bool anybody)
 {
@@ -126,7 +137,8 @@ static bool socket_answers(const char *addr, bool anybody)
     memcpy(un.sun_path, addr + 5, strlen(addr + 5));
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool answers = fd >= 0 && connect(fd, (struct sockaddr *)&un, sizeof un) == 0 &&
-                   (anybody || (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
+                   (anybody || (directory_is_ours(addr + 5) &&
+                                getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
                                 (who.uid == 0 || who.uid == geteuid())));
     if (fd >= 0)
         close(fd);

@@ -53,7 +53,9 @@ def answers(address, anybody=False):
             return False
         credentials = struct.Struct("3I")
         _, uid, _ = credentials.unpack(s.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size))
-        return anybody or uid in (0, os.geteuid())
+        ours = (0, os.geteuid())
+        # In another's directory he decides, at any moment, who listens.
+        return anybody or (uid in ours and os.lstat(os.path.dirname(address[len("unix:"):])).st_uid in ours)
 
 
 def dist_address():

@@ -52,6 +52,13 @@ def test_a_socket_that_another_user_has_put_there_is_nobodys():
             finally:
                 listener.kill()
             assert listener.stdout.read() == "", "something was sent"
+        os.unlink(f"{d}/hawk/up.sock")
+        with socket.socket(socket.AF_UNIX) as s:  # this user's, where BOB could put another one in its place
+            s.bind(f"{d}/hawk/up.sock")
+            s.listen()
+            assert not _cluster.answers(f"unix:{d}/hawk/up.sock")
+            os.chown(f"{d}/hawk", 0, 0)
+            assert _cluster.answers(f"unix:{d}/hawk/up.sock")
 
 
 FOUND = """import sys, hawk

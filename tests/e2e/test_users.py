@@ -132,6 +132,10 @@ def test_a_socket_that_another_user_has_put_there_is_nobodys():
                 r = subprocess.run([*dropped(ANN), HAWK, "nodes"], capture_output=True, text=True, timeout=BOUND, env=env,
                                    cwd="/")
                 assert r.returncode == code and why in r.stderr, r
+                if uid == 0:  # but not in a directory where BOB could put another one in its place
+                    os.chown(f"{d}/hawk", BOB, BOB)
+                    r = subprocess.run([*dropped(ANN), HAWK, "nodes"], capture_output=True, text=True, timeout=BOUND, env=env, cwd="/")
+                    assert r.returncode == 3 and "no cluster found" in r.stderr, r
             finally:
                 up.stop()
 
