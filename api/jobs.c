@@ -70,13 +70,6 @@ static bool may_move(const struct api *a, const struct caller *who, const struct
     return receipt_good(secrets, DIST_RECEIPTS, from->receipt, from->job, who->name);
 }
 
-/* Whether some dist has taken this job as a submission of the caller's. */
-static bool was_taken(const struct api *a, const struct caller *who, const struct api_resubmit *from)
-{
-    return from->job.v &&
-           receipt_good(dist_receipts(a->roles.dist), DIST_RECEIPTS, from->receipt, from->job, who->name);
-}
-
 /* Whether the job's user has signed it, where that is required. If not, why says what is wrong. */
 static bool is_signed(const struct api *a, struct job_desc *job, char *why, size_t size)
 {
@@ -123,7 +116,8 @@ int api_submit_event(struct api *a, const struct caller *who, struct job_desc *j
                  "jobs alone (one of an earlier version moves none)");
         return HAWK_EDENIED;
     }
-    int err = api_may_submit(a, who, job, was_taken(a, who, from), why, size);
+    /* may_move() has seen that the receipt is good. */
+    int err = api_may_submit(a, who, job, from->job.v && from->receipt, why, size);
     if (err)
         return err;
     char pred[AFTER_TEXT];

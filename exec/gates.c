@@ -94,6 +94,20 @@ static bool who_asks(int fd, struct ucred *asks)
     return asks->pid > 0;
 }
 
+/* Lets in the process that asks. What fails is in the log, and the task fails when its gate closes. */
+static void let_in(struct gates *g, const struct gate *gate, const struct ucred *asks, const char *user)
+{
+    const struct passwd *pw = getpwnam(user);
+
+    if (!pw || asks->uid != pw->pw_uid)
+        log_warn("a process of uid %u asks to be limited as a task of user %s: refused", (unsigned)asks->uid,
+                 user);
+    else if (limits_enter(&g->limits, gate->run, asks->pid) < 0)
+        log_warn("a task of user %s cannot be limited: %s", user, strerror(errno));
+    else
+        (void)!send(gate->fd, "1", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 void gates_on_ready(struct gates *g, const char *user)
 {
     struct epoll_event events[EVENTS];
@@ -101,20 +115,12 @@ void gates_on_ready(struct gates *g, const char *user)
 
     for (int i = 0; i < n; i++) {
         struct gate *gate = find_gate(g, events[i].data.u32);
-        const struct passwd *pw = getpwnam(user);
         struct ucred asks;
 
         if (!gate)
             continue;
-        if (who_asks(gate->fd, &asks)) {
-            if (!pw || asks.uid != pw->pw_uid)
-                log_warn("a process of uid %u asks to be limited as a task of user %s: refused",
-                         (unsigned)asks.uid, user);
-            else if (limits_enter(&g->limits, gate->run, asks.pid) == 0)
-                (void)!send(gate->fd, "1", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-            else
-                log_warn("a task of user %s cannot be limited: %s", user, strerror(errno));
-        }
+        if (who_asks(gate->fd, &asks))
+            let_in(g, gate, &asks, user);
         close_gate(g, gate);
     }
 }
