@@ -90,14 +90,35 @@ static struct input_source *source_add(struct inputs *in)
     return &in->v[in->n++];
 }
 
+/* --array A-B%N: the N. */
+static int array_limit(const char *command, const char *text, struct inputs *in)
+{
+    uint64_t n;
+
+    if (u64_parse(text, 1, UINT32_MAX, &n))
+        return usage_error(
+            "%s: in --array a number of tasks that may run at a time, at least 1, follows the %%, "
+            "not '%s'",
+            command, text);
+    if (in->max_running == 0 || n < in->max_running)
+        in->max_running = (uint32_t)n;
+    return 0;
+}
+
 static int array_source(const char *command, const char *text, struct inputs *in)
 {
     struct array_range ranges[ARRAY_RANGES_MAX];
     char why[200], number[16];
     uint32_t n;
+    char *numbers = xstrdup(text), *limit = strchr(numbers, '%');
 
-    if (array_parse(text, ranges, &n, why, sizeof why))
-        return usage_error("%s: %s", command, why);
+    if (limit)
+        *limit++ = '\0';
+    int err = array_parse(numbers, ranges, &n, why, sizeof why);
+    int exit_code = err ? usage_error("%s: %s", command, why) : limit ? array_limit(command, limit, in) : 0;
+    free(numbers);
+    if (exit_code)
+        return exit_code;
     struct input_source *s = source_add(in);
     for (uint32_t i = 0; i < n; i++)
         for (uint64_t v = ranges[i].first; v <= ranges[i].last; v += ranges[i].step)

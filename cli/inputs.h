@@ -12,7 +12,8 @@ struct input_options {
 };
 
 #define INPUT_FLAGS(type, at)                                                                                \
-    FLAG(SOURCE, type, at.sources, "array", 'a', "A-B[:STEP],...", "one task per number"),                   \
+    FLAG(SOURCE, type, at.sources, "array", 'a', "A-B[:STEP],...[%N]",                                       \
+         "one task per number; %N as --max-running N"),                                                      \
         FLAG(SOURCE, type, at.sources, "each-line", 'l', "FILE|-",                                           \
              "one task per line of FILE; empty lines are skipped"),                                          \
         FLAG(WORDS, type, at.sources, "input", 'I', "WORD...",                                               \
@@ -49,7 +50,8 @@ struct inputs {
     uint32_t n, cap, columns;
     bool range; /* the only source is A-B: */
     uint32_t first, last;
-    bool lines; /* a source may have anything in it, not only numbers */
+    bool lines;           /* a source may have anything in it, not only numbers */
+    uint32_t max_running; /* the least N of --array A-B%N; 0: none is given */
 };
 
 /* Reads all sources. With `rest` a single list whose lines come by and by is read to its first ones, at most

@@ -390,6 +390,9 @@ static int fill_description(const char *command, const struct spec_options *o, c
         return usage_error("%s: --%s is for commands, not for --%s", command, d->mem_bytes ? "mem" : "pids",
                            o->app ? "app" : "timer");
     d->max_fails = o->max_fails;
+    d->max_running = o->max_running;
+    if (in->max_running && (d->max_running == 0 || in->max_running < d->max_running))
+        d->max_running = in->max_running;
     if ((exit_code = retries_read(command, o, d)))
         return exit_code;
     d->umask = client_umask();

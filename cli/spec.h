@@ -11,7 +11,7 @@ struct spec_options {
     const char *name, *class;
     int64_t estimate_us, time_limit_us, mem_bytes;
     uint32_t pids;
-    uint32_t retries, failure_retries, max_fails; /* retries: of lost tasks */
+    uint32_t retries, failure_retries, max_fails, max_running; /* retries: of lost tasks */
     const char *retry_on;
     int64_t retry_delay_us;
     const char *cwd, *stdout_pattern, *stderr_pattern, *input;
@@ -58,6 +58,8 @@ struct spec_options {
              "never run a task a second time: if its worker is lost, the task ends as lost"),                \
         FLAG_NUMBER(type, at.max_fails, "max-fails", 0, "N", "cancel the rest after this many failed tasks", \
                     1, UINT32_MAX),                                                                          \
+        FLAG_NUMBER(type, at.max_running, "max-running", 0, "N", "run at most N of its tasks at a time", 1,  \
+                    UINT32_MAX),                                                                             \
         FLAG(TEXT, type, at.cwd, "cwd", 'C', "DIR", "the tasks' directory; default: the current one"),       \
         FLAG(LIST, type, at.env, "env", 'E', "K[=V]",                                                        \
              "set a variable of the tasks' environment, or pass one of here; may be repeated"),              \

@@ -31,6 +31,9 @@ static int read_slots(struct run *r)
         goto malformed;
     }
     r->slots = (uint32_t)n;
+    if (r->desc->max_running && r->desc->max_running < r->slots)
+        r->slots = r->desc->max_running;
+    r->desc->max_running = 0; /* the slots are its limit, also of a list that comes by and by */
     return 0;
 malformed:
     return usage_error(

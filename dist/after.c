@@ -254,8 +254,8 @@ void dist_job_keep(struct dist *d, struct dist_job *job)
  * after the other is probed for, since central takes jobs as they are. */
 static bool is_centrals(const struct dist_job *job)
 {
-    return job->class == CLASS_LONG && job->policy_flags & POLICY_CENTRAL_LONG && job->hand == HAND_NONE &&
-           job->state != JOB_RUNNING && !job->promoted && job->unlaunched == job->desc->tasks;
+    return dist_job_centrals(job) && job->hand == HAND_NONE && job->state != JOB_RUNNING && !job->promoted &&
+           job->unlaunched == job->desc->tasks;
 }
 
 /* Offers to central what was not offered while the job was held. */
@@ -277,8 +277,7 @@ static void start_kept(struct dist *d, struct dist_job *job)
     if (job->hand == HAND_NONE && job->class == CLASS_LONG && !job->promoted)
         job->probe_long = true;
     dist_handover_promote(d, job);
-    if (job->unlaunched > 0)
-        dist_probe_first(d, job);
+    dist_probe_first(d, job);
     offer_released(d, job);
 }
 

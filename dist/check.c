@@ -166,10 +166,10 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
     CHECK(list_empty(&job->in_unattended) || (job->watchers == 0 && !(job->desc->flags & JOB_DETACHED)));
     CHECK(epoch_is_dists(job->own_epoch));
     CHECK(!dist_job_kept_back(job) || job->live == 0);
-    if (job->unlaunched == 0 || !job->submitted)
+    if (dist_job_launchable(job) == 0 || !job->submitted)
         return;
     CHECK(dist_job_starved(job) || dist_job_kept_back(job) || heap_in(&job->timer) ||
-          job->live >= job->unlaunched || (job->live > 0 && !(job->policy_flags & POLICY_REPROBE)));
+          job->live >= dist_job_launchable(job) || (job->live > 0 && !(job->policy_flags & POLICY_REPROBE)));
     CHECK(!dist_job_starved(job) || draw_total(pool) == dist_end_times_short(d, job, pool));
 }
 

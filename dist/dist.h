@@ -72,6 +72,7 @@ bool dist_next_reservation(const struct dist *d, const struct dist_job *job, con
     X(PROBES, "slots", "its probes wait in the queues of workers")                                           \
     X(PLACEMENT, "slots", "central has it, and has not placed all of its tasks")                             \
     X(PLACED, "slots", "its tasks wait in the queues of the workers where central placed them")              \
+    X(LIMIT, "limit", "as many of its tasks run as its user allows at a time (--max-running)")               \
     X(DELAYED, "retry", "its tasks failed, and wait for their time to run again (--retry-delay)")            \
     X(LAUNCHED, "starting", "its tasks were sent to workers and have not started yet")
 

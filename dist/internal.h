@@ -149,8 +149,29 @@ void dist_on_recovered(struct dist *d, const struct msg *m);
 void dist_settle_begin(struct dist *d); /* joined: workers will say what they hold */
 void dist_settle_look(struct dist *d);  /* settle_at has come */
 
-/* Whether it matters that the job's tasks outlive the cutoff (DESIGN 3.6). If it is tagged short, it loses the reserve;
- * else it may be promoted. */
+/* Whether fewer of the job's tasks may be at workers at a time than it has (JobSpec.max_running). */
+static inline bool dist_job_limited(const struct dist_job *job)
+{
+    return job->desc->max_running > 0 && job->desc->max_running < job->desc->tasks;
+}
+/* Waiting tasks that this dist is to launch now: no more than the job's limit leaves. */
+static inline uint32_t dist_job_launchable(const struct dist_job *job)
+{
+    uint32_t at_workers = job->in[TASK_LAUNCHED] + job->in[TASK_RUNNING], left;
+
+    if (!dist_job_limited(job))
+        return job->unlaunched;
+    left = at_workers < job->desc->max_running ? job->desc->max_running - at_workers : 0;
+    return left < job->unlaunched ? left : job->unlaunched;
+}
+/* Whether central is to have the job's tasks, and this dist does not probe for them. Central takes jobs as they are,
+ * so a dist launches itself what has a limit, by its own count. */
+static inline bool dist_job_centrals(const struct dist_job *job)
+{
+    return job->class == CLASS_LONG && (job->policy_flags & POLICY_CENTRAL_LONG) && !dist_job_limited(job);
+}
+/* Whether it matters that the job's tasks outlive the cutoff (DESIGN 3.6). If it stays with its dist, it loses the
+ * reserve; else it may be promoted. */
 static inline bool dist_job_promotable(const struct dist_job *job)
 {
     return !job->probe_long && (job->policy_flags & POLICY_PROMOTE);

@@ -347,7 +347,7 @@ static void supersede(struct dist *d, struct dist_job *job)
 static void place_moved_job(struct dist *d, struct dist_job *job, const struct resubmit *r)
 {
     bool whole = job->class == CLASS_LONG && job->why != WHY_PROMOTED; /* central has all of it, or nothing */
-    bool central = whole && (job->policy_flags & POLICY_CENTRAL_LONG);
+    bool central = whole && dist_job_centrals(job);
     /* The job may have begun under another policy: central may have it, or a part. */
     bool ask =
         d->central_up && (r->long_epoch || job->why == WHY_PROMOTED || whole || job->desc->tag == TAG_AUTO);
@@ -372,7 +372,7 @@ static void place_moved_job(struct dist *d, struct dist_job *job, const struct r
     dist_job_accept(d, job);
     if (job->hand == HAND_NONE)
         dist_tasks_doubt(d, job);
-    if (job->hand == HAND_NONE && job->unlaunched > 0)
+    if (job->hand == HAND_NONE)
         dist_probe_first(d, job);
     dist_job_touch(d, job);
 }
@@ -480,8 +480,7 @@ void dist_on_submit(struct dist *d, const struct msg *m)
         dist_tasks_restore(d, job, again);
     dist_after_link(d, job);
     dist_job_touch(d, job);
-    is_long = job->class == CLASS_LONG && (job->policy_flags & POLICY_CENTRAL_LONG) && !job->after &&
-              job->unlaunched > 0;
+    is_long = dist_job_centrals(job) && !job->after && job->unlaunched > 0;
     job->journalling = journal;
     job->probe_long = job->class == CLASS_LONG && !is_long;
     if (job->after)

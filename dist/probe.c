@@ -27,14 +27,15 @@ bool dist_probe_general(const struct dist *d, const struct dist_job *job)
     return job->overstays && draw_total(pool) > dist_end_times_short(d, job, pool);
 }
 
-/* The pool for a job's probes. A job that began while short tasks ran on reserved workers only must not wait
+/* The pool for a job's probes. Where central places long tasks, on general workers alone, probes for long tasks that it
+ * does not get go there as well. A job that began while short tasks ran on reserved workers only must not wait
  * for these if the policy reserves none any more. */
 enum pool dist_probe_pool(const struct dist *d, const struct dist_job *job)
 {
     if (dist_probe_general(d, job))
         return POOL_GENERAL;
-    if (job->probe_long)
-        return job->policy_flags & POLICY_LONG_GENERAL ? POOL_GENERAL : POOL_ALL;
+    if (job->probe_long && !job->overstays)
+        return job->policy_flags & (POLICY_LONG_GENERAL | POLICY_CENTRAL_LONG) ? POOL_GENERAL : POOL_ALL;
     return job->policy_flags & d->policy.flags & POLICY_SHORT_RESERVED && policy_reserves(&d->policy)
                ? POOL_RESERVED
                : POOL_ALL;
@@ -215,8 +216,10 @@ void dist_probe_job(struct dist *d, struct dist_job *job, uint64_t n)
 
 void dist_probe_first(struct dist *d, struct dist_job *job)
 {
-    uint64_t n = probes_for(job, job->unlaunched);
+    uint64_t n = probes_for(job, dist_job_launchable(job));
 
+    if (n == 0)
+        return;
     if (n < job->min_probes)
         n = job->min_probes;
     dist_probe_job(d, job, n);
@@ -226,15 +229,15 @@ void dist_probe_refill(struct dist *d, struct dist_job *job, struct dist_node *n
 {
     const struct draw *pool = &dist_probe_pool_of(d, job)->draw;
 
-    if (job->unlaunched > 0 && probes_everywhere(job, pool) && draw_weight(pool, n->m.node.v) > 0 &&
+    if (dist_job_launchable(job) > 0 && probes_everywhere(job, pool) && draw_weight(pool, n->m.node.v) > 0 &&
         lacks_reservations(d, job, n) && job->live < LIVE_MAX && !probe_avoids(d, job, n->m.node.v))
         send_to(d, job, n, 1);
 }
 
 static void probe_missing(struct dist *d, struct dist_job *job)
 {
-    CHECK(job->live < job->unlaunched);
-    dist_probe_job(d, job, probes_for(job, job->unlaunched - job->live));
+    CHECK(job->live < dist_job_launchable(job));
+    dist_probe_job(d, job, probes_for(job, dist_job_launchable(job) - job->live));
 }
 
 /* ---- A worker was lost ---- */
@@ -258,10 +261,10 @@ static int64_t audit_due(const struct dist *d, const struct dist_job *job)
 {
     int64_t since = job->progress_us > d->doubt_us ? job->progress_us : d->doubt_us;
 
-    if (d->doubt_us < 0 || d->doubt_us < job->submit_us || job->unlaunched == 0 || dist_job_starved(job) ||
-        dist_job_kept_back(job) || !job->submitted)
+    if (d->doubt_us < 0 || d->doubt_us < job->submit_us || dist_job_launchable(job) == 0 ||
+        dist_job_starved(job) || dist_job_kept_back(job) || !job->submitted)
         return TIME_NEVER;
-    if (job->sure_us > d->doubt_us && job->sure >= job->unlaunched)
+    if (job->sure_us > d->doubt_us && job->sure >= dist_job_launchable(job))
         return TIME_NEVER;
     return since + (AUDIT_US << job->audits);
 }
@@ -272,7 +275,7 @@ void dist_probe_settle(struct dist *d, struct dist_job *job)
 
     if (dist_job_kept_back(job))
         return;
-    if (job->unlaunched == 0) {
+    if (dist_job_launchable(job) == 0) {
         if (!dist_handover_has_timer(job))
             dist_probe_forget(d, job);
         /* Proactive cancellation (Sparrow 3.6). */
@@ -283,7 +286,7 @@ void dist_probe_settle(struct dist *d, struct dist_job *job)
     due = audit_due(d, job);
     if (due < d->audit_at)
         d->audit_at = due;
-    if (job->live >= job->unlaunched || dist_job_starved(job) || heap_in(&job->timer))
+    if (job->live >= dist_job_launchable(job) || dist_job_starved(job) || heap_in(&job->timer))
         return;
     /* Without REPROBE lost reservations are not made good; but a job without any would never end. */
     if (!(job->policy_flags & POLICY_REPROBE) && job->live > 0)
@@ -327,7 +330,7 @@ static void share_out(struct dist *d, struct dist_job *job, const struct draw *p
 {
     uint64_t slots = draw_weight(pool, n->m.node.v);
     uint64_t total = draw_total(pool);
-    uint64_t want = probes_for(job, job->unlaunched);
+    uint64_t want = probes_for(job, dist_job_launchable(job));
     uint64_t share = (want * slots + total - 1) / total;
     const struct dist_place *p = dist_place_find(d, job, n);
 
@@ -354,10 +357,10 @@ static void probe_starved(struct dist *d, struct dist_job *job)
 {
     if (job->probes_sent == 0)
         dist_probe_first(d, job);
-    else if (job->live < job->unlaunched)
+    else if (job->live < dist_job_launchable(job))
         probe_missing(d, job);
     else /* its reservations are in doubt: dist_probe_audit() */
-        dist_probe_job(d, job, job->unlaunched);
+        dist_probe_job(d, job, dist_job_launchable(job));
 }
 
 void dist_probe_starved(struct dist *d, struct dist_pool *p)
@@ -435,7 +438,7 @@ void dist_probe_audit(struct dist *d)
             if (due <= d->now_us) {
                 if (job->audits < AUDIT_DOUBLINGS)
                     job->audits++;
-                dist_probe_job(d, job, job->unlaunched);
+                dist_probe_job(d, job, dist_job_launchable(job));
             } else if (due < d->audit_at) {
                 d->audit_at = due;
             }
@@ -500,7 +503,7 @@ void dist_on_res_moved(struct dist *d, const struct msg *m)
 
     if (job && (!p || dist_place_take_live(d, p, moved) < moved))
         job->crossed = true;
-    if (!job || job->unlaunched == 0 || dist_job_kept_back(job)) {
+    if (!job || dist_job_launchable(job) == 0 || dist_job_kept_back(job)) {
         if ((job ? job->policy_flags : d->policy.flags) & POLICY_CANCEL_PROBES)
             dist_probe_take_back(d, job, n, m->res_moved.job);
         return;

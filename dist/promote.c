@@ -1,5 +1,5 @@
 /* What becomes of a short job whose tasks outlive the cutoff (DESIGN 3.6; docs/protocol.md 7): the rest of it goes to
- * central; a job that is tagged short stays, and loses the reserve. */
+ * central; a job that is tagged short, or has a limit of running tasks, stays, and loses the reserve. */
 #include "dist/internal.h"
 
 void dist_job_promoted(struct dist *d, struct dist_job *job)
@@ -28,8 +28,9 @@ static bool may_promote(const struct dist_job *job)
            job->blocked_n == 0 && job->epoch != promoted_epoch(job);
 }
 
-/* The user's tag is not overridden: the job stays with its dist. But from now on its reservations have class long, and
- * go to the general partition alone. So what follows neither uses the reserve nor pauses others. */
+/* The user's tag is not overridden, nor does central take a job with a limit: it stays with its dist. But from now on
+ * its reservations have class long, and go to the general partition alone. So what follows neither uses the reserve nor
+ * pauses others. */
 static void overstay(struct dist *d, struct dist_job *job)
 {
     if (!may_move(job) || job->unlaunched == 0 || d->policy.cutoff_us <= 0 ||
@@ -43,7 +44,7 @@ static void overstay(struct dist *d, struct dist_job *job)
 
 void dist_handover_promote(struct dist *d, struct dist_job *job)
 {
-    if (job->desc->tag == TAG_SHORT && dist_job_promotable(job)) {
+    if ((job->desc->tag == TAG_SHORT || dist_job_limited(job)) && dist_job_promotable(job)) {
         overstay(d, job);
         return;
     }

@@ -198,15 +198,14 @@ static void settled(struct dist *d, struct dist_job *job)
         return;
     }
     /* An at-most-once job that central was not asked for in time, and of which nothing was launched. */
-    if ((job->desc->flags & JOB_AT_MOST_ONCE) && job->class == CLASS_LONG &&
-        (p->flags & POLICY_CENTRAL_LONG) && job->hand == HAND_NONE && job->unlaunched == job->desc->tasks) {
+    if ((job->desc->flags & JOB_AT_MOST_ONCE) && dist_job_centrals(job) && job->hand == HAND_NONE &&
+        job->unlaunched == job->desc->tasks) {
         job->probe_long = false;
         dist_job_set_state(d, job, JOB_PENDING);
         dist_hand_over(d, job, job->first_epoch);
     }
     dist_handover_promote(d, job);
-    if (job->unlaunched > 0)
-        dist_probe_first(d, job);
+    dist_probe_first(d, job);
 }
 
 void dist_settle_look(struct dist *d)

@@ -205,8 +205,8 @@ struct dist_after {
  *   gates, eaches = number of its `after` that are in a list, by `each`;  blocked_n > 0 => eaches > 0, or it is touched
  *   held or gates > 0 => wait in {SETTLING, KEPT}, or it is being cancelled
  *   dist.delayed = the `delay` of the tasks in its and other jobs' `delayed`
- *   unlaunched > 0 and submitted => live >= unlaunched, or `wait` is STARVED, SETTLING or KEPT, or its timer runs,
- *                                   or live > 0 and its policy does not probe again        (no job is forgotten)
+ *   submitted => live >= dist_job_launchable(), or `wait` is STARVED, SETTLING or KEPT, or its timer runs,
+ *                or live > 0 and its policy does not probe again                           (no job is forgotten)
  *   wait in {SETTLING, KEPT} => live = 0
  *   hand = NONE <=> it is not in dist.handed;  central_n > 0 => hand is not NONE
  *   hand in {ASKED, OFFERED, UNSURE, ACCEPTED} => offers > 0
@@ -312,7 +312,7 @@ struct dist_job {
     bool abandoned : 1;   /* its client went away, which cancelled it */
     bool promoted : 1;
     bool
-        overstays : 1; /* tagged short, but its tasks show the cutoff: probe_long, and the reserve is not for it */
+        overstays : 1; /* it stays here, but its tasks show the cutoff: probe_long, and the reserve is not for it */
     bool held : 1;       /* by its user: no task of it starts */
     bool hold_known : 1; /* that it was held once is on record, or it has none: central may know it as held */
     bool doomed : 1;     /* a predecessor ended otherwise than it asks: it is to be cancelled */

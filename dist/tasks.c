@@ -495,7 +495,7 @@ void dist_on_task_request(struct dist *d, const struct msg *m)
     p = job ? dist_place_find(d, job, n) : NULL;
     unwanted =
         job && (dist_starts_avoid(d, job, n->m.node.v) || (!n->m.general && dist_probe_general(d, job)));
-    if (job && job->unlaunched > 0 && job->submitted && !dist_job_kept_back(job) && !d->leaving &&
+    if (job && dist_job_launchable(job) > 0 && job->submitted && !dist_job_kept_back(job) && !d->leaving &&
         !unwanted) {
         job->progress_us = d->now_us;
         launch_next(d, job, n, m);

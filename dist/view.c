@@ -261,8 +261,11 @@ enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, u
         return DIST_BLOCK_HELD;
     if (job->gates > 0 || (job->blocked_n > 0 && job->unlaunched == 0))
         return DIST_BLOCK_AFTER;
-    if (job->unlaunched > 0)
+    if (dist_job_launchable(job) > 0)
         return blocked_probes(d, job, n);
+    *n = job->unlaunched;
+    if (*n > 0)
+        return DIST_BLOCK_LIMIT;
     if (job->in[TASK_WAITING] + job->in[TASK_PLACED] > job->delayed_n)
         return blocked_central(d, job, n);
     *n = job->delayed_n;

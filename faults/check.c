@@ -82,7 +82,8 @@ static bool may_lack_reservation(const struct cluster_job *j, const struct job_v
 {
     bool withdrawn = job_state_final(v->state) || j->cancelled || node_eq(v->owner, NODE_CENTRAL) ||
                      v->desc->tag == TAG_AUTO || v->overstays || v->waiting == 0;
-    bool probes_anew = j->returned || j->was_held || v->desc->failure_retries > 0 || v->desc->after.n > 0;
+    bool probes_anew = j->returned || j->was_held || v->desc->failure_retries > 0 || v->desc->after.n > 0 ||
+                       v->desc->max_running > 0;
 
     return withdrawn || probes_anew;
 }

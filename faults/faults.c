@@ -136,6 +136,8 @@ static struct cluster_job *random_job(struct run *run)
         cluster_name_job(j, rng_below(r, 2) ? "a" : "b");
     if (rng_below(r, 8) == 0)
         j->desc->max_fails = 1;
+    if (rng_below(r, 6) == 0)
+        j->desc->max_running = 1 + (uint32_t)rng_below(r, 4);
     if (rng_below(r, 8) == 0)
         j->desc->flags |= JOB_AT_MOST_ONCE;
     if (rng_below(r, 3) == 0) {

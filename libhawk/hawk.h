@@ -103,6 +103,7 @@ struct hawk_spec {
     void *user;            /* for hawk_job_user */
     int64_t mem_bytes;     /* that a task of a command may use, with all that it starts; 0: no limit */
     uint32_t pids;         /* processes and threads that it may have; 0: no limit */
+    uint32_t max_running;  /* the most of its tasks that run at a time; 0: no limit */
 };
 
 /* Submits and returns at once. The job leaves with the next wait or poll, together with others; of a client

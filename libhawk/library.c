@@ -283,6 +283,7 @@ static int describe_job(struct hawk_client *c, struct job_desc *d, const struct 
     d->retries = (uint16_t)s->retries;
     d->tag = (uint8_t)s->tag;
     d->max_fails = s->max_fails;
+    d->max_running = s->max_running;
     blob_drop(d->user);
     d->user = blob_str(c->user); /* a thread of the carrier's may drop it */
     if (s->name) {

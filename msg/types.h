@@ -393,6 +393,7 @@ struct job_desc {
     uint8_t kind;               /* enum payload_kind */
     uint32_t flags;             /* enum job_flag */
     uint32_t max_fails;         /* cancel the rest after so many failed tasks; 0: never */
+    uint32_t max_running;       /* the most tasks of it that are at workers at a time; 0: no limit */
     struct blob *retry_codes;   /* with RETRY_ON_EXIT: one byte per exit code; NULL: all but 0 */
     struct blob *name;          /* job name for history; never NULL, may be empty */
     struct blob *user;          /* the user who submitted it; never NULL, may be empty */

@@ -15,7 +15,8 @@ struct job_view {
     uint8_t why;    /* enum class_why */
     bool abandoned; /* cancelled because its client was gone */
     bool held;
-    bool overstays;   /* tagged short, and its tasks show the cutoff: it has lost the reserve (protocol 7) */
+    bool
+        overstays; /* its tasks show the cutoff, and it was not promoted: it has lost the reserve (protocol 7) */
     job_id_t cause;   /* the predecessor because of which it, or a task of it, was cancelled; JOB_NONE */
     bool no_executor; /* tasks of it wait because no worker serves their application */
     uint16_t epoch;

@@ -76,7 +76,8 @@ WIRE_MESSAGES(X)
     F(after_whole, flags, after_whole)                                                                       \
     F(i64, mem_bytes, mem_bytes)                                                                             \
     F(u32, pids, pids)                                                                                       \
-    F(text, signature, signature)
+    F(text, signature, signature)                                                                            \
+    F(u32, max_running, max_running)
 
 /* ---- Encoding: nothing in it can fail, the buffer grows (base/mem.h) ---- */
 

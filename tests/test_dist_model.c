@@ -244,6 +244,7 @@ static void user_submits(struct model *m)
     desc->estimate_us = chance(m, 30) ? (int64_t)below(m, 30) * US_PER_S : 0;
     desc->retries = (uint16_t)below(m, 4);
     desc->max_fails = chance(m, 20) ? 1 + below(m, 3) : 0;
+    desc->max_running = chance(m, 30) ? 1 + below(m, 4) : 0;
     desc->flags = chance(m, 50) ? JOB_DETACHED : 0;
     desc->flags |= chance(m, 20) ? JOB_AT_MOST_ONCE : 0;
     desc->shell = m->jobs;

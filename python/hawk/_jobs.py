@@ -184,7 +184,7 @@ def retry_on_of(failures):
 
 def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, stdout=None, stderr=None, stdin=None,
            klass=None, estimate=None, time_limit=None, retries=0, retry_on=None, retry_delay=None, lost_retries=2,
-           max_fails=None, after=None, after_whole=False, mem=None, pids=None, dist=None, token_file=None):
+           max_fails=None, max_running=None, after=None, after_whole=False, mem=None, pids=None, dist=None, token_file=None):
     """Submits a command as a job, which goes on without this program, as `hawk submit` does. Returns a Job.
 
     command: a list of words; they, paths and variables are str or bytes. inputs: a task for each of these, which
@@ -193,9 +193,9 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
     `hawk submit --stdout`. klass: "short" or "long". estimate, time_limit: seconds of one task. retries: of a task that
     failed; retry_on: in one of these ways, a list of exit codes, "signal" and "time-limit"; retry_delay: seconds before
     the first one, then twice as long each time. lost_retries: of a task whose worker died. max_fails: the rest is
-    cancelled after so many failed tasks. after: jobs, and ids as "3.17", "3.17:any", "3.17:failed", that end first; in
-    two jobs of as many tasks, task by task, unless after_whole. mem: bytes that a task may use; pids: processes that it
-    may have.
+    cancelled after so many failed tasks. max_running: at most so many of its tasks run at a time. after: jobs, and ids
+    as "3.17", "3.17:any", "3.17:failed", that end first; in two jobs of as many tasks, task by task, unless
+    after_whole. mem: bytes that a task may use; pids: processes that it may have.
     """
     if isinstance(command, (str, bytes)):
         raise TypeError("the command is a list of words; a shell's text is [\"sh\", \"-c\", text]")
@@ -209,7 +209,7 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
         raise ValueError("inputs and count exclude one another: there is a task for each input")
     check_numbers(1, count=count)
     check_numbers(0, estimate=estimate, time_limit=time_limit, retries=retries, lost_retries=lost_retries,
-                  retry_delay=retry_delay, max_fails=max_fails, mem=mem, pids=pids)
+                  retry_delay=retry_delay, max_fails=max_fails, max_running=max_running, mem=mem, pids=pids)
     if not retries and (retry_on or retry_delay):
         raise ValueError("retry_on and retry_delay go with retries, which says how often a task runs again")
     after, retry = after_of(after), retry_on_of(retry_on)
@@ -224,8 +224,8 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
         env=cluster.environment(env), cwd=os.path.abspath(bytes_of(cwd or os.getcwdb())),
         stdout=bytes_of(stdout or b""), stderr=bytes_of(stderr or b""), stdin=stdin or b"", tag=TAGS[klass],
         estimate_us=int((estimate or 0) * 1e6), time_limit_us=int((time_limit or 0) * 1e6), retries=lost_retries,
-        failure_retries=retries, retry_delay_us=int((retry_delay or 0) * 1e6), max_fails=max_fails or 0, after=after,
-        after_whole=after_whole, umask=umask(), ancestors=ancestors(), user=cluster.user, task_args=inputs or [],
+        failure_retries=retries, retry_delay_us=int((retry_delay or 0) * 1e6), max_fails=max_fails or 0,
+        max_running=max_running or 0, after=after, after_whole=after_whole, umask=umask(), ancestors=ancestors(), user=cluster.user, task_args=inputs or [],
         each_arg=inputs is not None, mem_bytes=mem or 0, pids=pids or 0, **retry)
     cluster.sign([spec])
     key = int.from_bytes(os.urandom(8), "little") or 1

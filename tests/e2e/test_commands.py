@@ -94,6 +94,26 @@ def test_failures_are_told_without_what_was_cancelled():
         assert [line.split(",")[0].strip() for line in said[1:-1]] == ["task 1: exited 3"], said
 
 
+# Fails where another one runs; runs until a file is there.
+ALONE = "mkdir {0}/lock || exit 9; until test -e {0}/go; do sleep 0.02; done; rmdir {0}/lock"
+
+
+def test_no_more_tasks_run_than_the_job_allows():
+    with local_cluster() as (d, _, hawk):
+        for flags in (("--array", "1-6", "--max-running", "1"), ("--array", "1-6%1"), ("--array", "1-6%1", "--class", "long"),
+                      ("--array", "1-6%5", "--max-running", "1"), ("--array", "1-6%1", "--at-most-once")):
+            job = hawk("submit", *flags, "--", "sh", "-c", ALONE.format(d)).stdout.strip()
+            wait_for("one of them to run", lambda: json_of(hawk, "job", job)["jobs"][0]["running"] == 1)
+            shown = json_of(hawk, "job", job)["jobs"][0]
+            assert (shown["waits"], shown["max_running"], shown["waiting"]) == ("limit", 1, 5), shown
+            assert "at most 1 of its tasks run at a time" in hawk("job", job).stdout
+            assert "(--max-running) (5 tasks)" in hawk("explain", job).stdout, hawk("explain", job).stdout
+            open(f"{d}/go", "w").close()
+            hawk("wait", job)
+            os.remove(f"{d}/go")
+        assert "a number of tasks that may run at a time" in hawk("submit", "--array", "1-6%0", "--", "true", check=2).stderr
+
+
 def test_the_same_failure_is_one_line():
     with local_cluster() as (_, _, hawk):
         merged = r"1000 tasks \(1, 2, 3, 4, 5, \.\.\.\): not started \(127\): nosuchthing: no such program.*"

@@ -228,7 +228,9 @@ def test_after_retries_and_max_fails():
         assert tries("exit 6", retry_delay=0.2) == 3 and time.monotonic() - began >= 0.6
         stopped = hawk.run(["sh", "-c", "exit {}"], inputs=[1] * 20, max_fails=2, check=False)
         assert {task.state for task in stopped.tasks()} == {"failed", "cancelled"}
-        for wrong, error in (({"retry_on": [3]}, ValueError), ({"retries": 1, "retry_on": [0]}, ValueError),
+        alone = hawk.run(["sh", "-c", f"mkdir {d}/lock || exit 9; sleep 0.05; rmdir {d}/lock"], count=6, max_running=1)
+        assert c.job(alone.id)["max_running"] == 1
+        for wrong, error in (({"retry_on": [3]}, ValueError), ({"max_running": -1}, ValueError), ({"retries": 1, "retry_on": [0]}, ValueError),
                              ({"retries": 1, "retry_on": ["x"]}, ValueError), ({"after": ["3"]}, ValueError),
                              ({"after": first}, TypeError), ({"max_fails": -1}, ValueError)):
             try:

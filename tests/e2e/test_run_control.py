@@ -232,6 +232,13 @@ def progress(env, *args):
     return said.decode()
 
 
+def test_no_more_run_than_is_allowed():
+    with tempfile.TemporaryDirectory() as d:
+        alone = ("--", "sh", "-c", f"mkdir {d}/lock || exit 9; sleep 0.02; rmdir {d}/lock")
+        run("-j4", "--array", "1-8%1", *alone)
+        run("-j4", "--max-running", "1", "--each-line", "-", *alone, input="a\nb\nc\nd\n")
+
+
 def test_progress():
     args = ("-j1", "--array", "1-6", "--", "sh", "-c", "sleep 0.3; test $HAWK_INPUT != 1")
     seen = r"of 6 done, 1 running, .*1 failed.*, [\d.]+/s, [\d.]+(ms|s) left, "

@@ -64,6 +64,7 @@ struct job_desc *random_desc(struct rng *r)
     d->tag = (uint8_t)rng_below(r, TAG_COUNT);
     d->kind = PAYLOAD_COMMAND;
     d->max_fails = (uint32_t)number(r, UINT32_MAX);
+    d->max_running = (uint32_t)number(r, UINT32_MAX);
     d->first_index = (uint32_t)number(r, UINT32_MAX - 40);
     d->mem_bytes = (int64_t)number(r, INT64_MAX);
     d->pids = (uint32_t)number(r, UINT32_MAX);
@@ -312,8 +313,9 @@ bool desc_equal(const struct job_desc *a, const struct job_desc *b, bool args)
         return a == b;
     return a->tasks == b->tasks && a->estimate_us == b->estimate_us && a->time_limit_us == b->time_limit_us &&
            a->retries == b->retries && a->tag == b->tag && a->kind == b->kind && a->flags == b->flags &&
-           a->max_fails == b->max_fails && blob_equal(a->name, b->name) && blob_equal(a->user, b->user) &&
-           a->first_index == b->first_index && a->umask == b->umask && a->ancestors.n == b->ancestors.n &&
+           a->max_fails == b->max_fails && a->max_running == b->max_running && blob_equal(a->name, b->name) &&
+           blob_equal(a->user, b->user) && a->first_index == b->first_index && a->umask == b->umask &&
+           a->ancestors.n == b->ancestors.n &&
            memcmp(a->ancestors.v, b->ancestors.v, a->ancestors.n * sizeof *a->ancestors.v) == 0 &&
            strings_equal(&a->argv, &b->argv) && strings_equal(&a->env, &b->env) &&
            strings_equal(&a->each_env, &b->each_env) && a->columns == b->columns &&
