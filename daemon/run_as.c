@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "exec/keeper.h"
 #include "exec/note.h"
+#include "net/loopback.h"
 
 #include <libgen.h>
 #include <stdio.h>
@@ -62,7 +63,8 @@ static bool listens_on_tcp(const char *list)
 static int check_any(const struct process *p, struct run_as_mode *m)
 {
     const struct config *c = &p->config;
-    bool open = !process_knows_users(p) && !*c->cluster.token_file && listens_on_tcp(c->worker.listen);
+    bool open = !process_knows_users(p) && !*c->cluster.token_file && listens_on_tcp(c->worker.listen) &&
+                (c->cluster.insecure || !loopback_tells());
     char why[EXEC_WHY_MAX];
 
     if (open && geteuid() == 0)

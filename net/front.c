@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "net/guard.h"
 #include "net/listen.h"
+#include "net/loopback.h"
 #include "net/selftest.h"
 #include "net/tls.h"
 
@@ -434,6 +435,18 @@ void front_take_in(struct front_conn *c)
     enter_conn(f, c);
 }
 
+/* Whose the connection is, as far as that matters. */
+static void find_user(struct front_conn *c)
+{
+    c->uid = c->local_socket ? listen_peer_uid(c->fd) : CALLER_NO_UID;
+    if (c->front->config.own_alone && !c->local_socket && !c->own)
+        c->stranger = !loopback_uid(c->fd, &c->uid) || (c->uid != 0 && c->uid != geteuid());
+    if (c->stranger || (c->local_socket && c->uid != 0 && c->uid != geteuid())) {
+        address_of_uid(c->uid, c->net);
+        c->exempt = false;
+    }
+}
+
 static void new_conn(struct listener *l, int fd, const union sockaddr_any *sa, socklen_t len)
 {
     struct front *f = l->front;
@@ -448,11 +461,7 @@ static void new_conn(struct listener *l, int fd, const union sockaddr_any *sa, s
     address_net(sa, c->net, &c->exempt);
     listen_peer_text(fd, sa, c->peer, sizeof c->peer);
     c->local_socket = sa->sa.sa_family == AF_UNIX;
-    c->uid = c->local_socket ? listen_peer_uid(fd) : CALLER_NO_UID;
-    if (c->local_socket && c->uid != 0 && c->uid != geteuid()) {
-        address_of_uid(c->uid, c->net);
-        c->exempt = false;
-    }
+    find_user(c);
     /* Our own self-test speaks plain HTTP/2: its address cannot be another's while it is open. */
     c->tls = f->config.tls && !c->own && !c->local_socket;
     if (!front_must_wait(c))

@@ -45,6 +45,7 @@ struct front_config {
     uint32_t connect_rate;    /* 0: FRONT_CONNECT_RATE */
     uint32_t user_timeout_ms; /* how long sent bytes may stay unacknowledged */
     struct tls *tls;          /* clients must speak TLS, but for those of unix sockets; NULL: none may */
+    bool own_alone; /* clients of TCP addresses, all of this machine, are to be this process's user or root */
     /* A client of a unix socket speaks no HTTP/2: its connection carries a plain stream (plain.h). Whoever takes
      * it reads, writes and closes the descriptor in gRPC's place. NULL: every connection goes to gRPC */
     void (*plain)(void *plain_arg, struct front_conn *c);
@@ -85,8 +86,9 @@ struct front_conn {
     uint32_t limited;               /* of those: calls of the method that has a limit per connection */
     uint32_t failed;                /* calls with a wrong token */
     struct identity who;            /* read at its first call */
-    bool local_socket;              /* it came by a unix socket, from `uid` */
-    uint32_t uid;
+    bool local_socket;              /* it came by a unix socket */
+    bool stranger;                  /* own_alone: it is of another user, `uid`, or nobody knows whose */
+    uint32_t uid;         /* as the kernel says; CALLER_NO_UID: it was not asked, or does not know */
     struct caller caller; /* set at its first call of the API */
     bool caller_known;
     char peer[96];

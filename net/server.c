@@ -2,11 +2,13 @@
 #include "net/server_impl.h"
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "msg/msg.h"
 #include "net/identity.h"
 #include "net/link_accept.h"
 #include "net/listen.h"
+#include "net/loopback.h"
 #include "net/tls.h"
 #include "net/token.h"
 
@@ -14,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Calls that gRPC may hand over before we ask for more. */
 #define ACCEPTS 16
@@ -57,7 +60,7 @@ struct server {
     char *token, *node_token;
     const struct tls *tls; /* NULL: none */
     enum role role;
-    bool insecure, local_users, started;
+    bool insecure, local_users, own_alone, started;
     uint32_t max_calls, max_per_connection;
     char **addrs;
     unsigned addrs_n, addrs_cap;
@@ -87,6 +90,7 @@ struct server *server_new(struct loop *l, const struct server_config *c)
     s->role = c->role;
     s->insecure = c->insecure;
     s->local_users = c->local_users;
+    s->own_alone = !c->tls && !c->token && !c->insecure && loopback_tells();
     s->max_calls = c->max_calls ? c->max_calls : SERVER_MAX_CALLS;
     s->max_per_connection = s->max_calls / 2 > LIGHT_CALLS ? s->max_calls / 2 : LIGHT_CALLS;
     s->calls.loop = l;
@@ -110,6 +114,7 @@ struct server *server_new(struct loop *l, const struct server_config *c)
                          .connect_rate = c->connect_rate,
                          .user_timeout_ms = c->keepalive_ms ? c->keepalive_ms : NET_KEEPALIVE_TIMEOUT_MS,
                          .tls = c->tls,
+                         .own_alone = s->own_alone,
                          .plain = on_plain,
                          .plain_arg = s,
                          .dead = c->dead,
@@ -136,6 +141,10 @@ int server_listen(struct server *s, const char *addr, char *why, size_t size)
             addr);
         return HAWK_EDENIED;
     }
+    if (!addr_is_unix(addr) && !s->tls && !s->token && !s->own_alone)
+        log_warn("%s: whoever reaches this address can make every call%s", addr,
+                 s->insecure ? " (--insecure)"
+                             : ", since this system does not say whose a connection on loopback is");
     if ((err = addr_resolve(addr, numeric, sizeof numeric, why, size)) != 0)
         return err;
     if ((err = front_listen(s->front, numeric, bound, why, size)) != 0)
@@ -373,6 +382,31 @@ static bool refuse_caller(struct server *s, const struct asked *a, const char *p
     return refuse_forbidden(s, a, text);
 }
 
+/* A call at a plain address by another user of this machine. True: it was refused. */
+static bool refuse_other_user(struct server *s, const struct asked *a)
+{
+    char name[CALLER_TEXT] = "not known to the kernel", text[CALLER_TEXT + 300];
+    struct caller who, own;
+
+    if (!s->own_alone)
+        return false;
+    if (!a->conn)
+        return refuse_gone(s, a);
+    if (!a->conn->stranger)
+        return false;
+    own = caller_of_uid(geteuid());
+    if (a->conn->uid != CALLER_NO_UID) {
+        who = caller_of_uid(a->conn->uid);
+        snprintf(name, sizeof name, "%s (uid %u)", who.name, (unsigned)who.uid);
+    }
+    snprintf(
+        text, sizeof text,
+        "you are %s: at this address this daemon serves its own user (%s) and root alone; for others it must "
+        "listen on unix:PATH with cluster.local_users, or use TLS (`hawk ca init`)",
+        name, own.name);
+    return refuse_forbidden(s, a, text);
+}
+
 /* The text for a call of `a` that nobody serves, or not in this way. */
 static void refuse_unserved(struct server *s, const struct asked *a)
 {
@@ -398,7 +432,7 @@ static void dispatch_call(struct server *s, const struct asked *a)
         refuse_call(s, a, GRPC_STATUS_UNAUTHENTICATED, why);
         if (a->conn)
             front_failed(a->conn, "its token is missing or wrong");
-    } else if (refuse_stranger(s, a, served) || refuse_caller(s, a, served)) {
+    } else if (refuse_other_user(s, a) || refuse_stranger(s, a, served) || refuse_caller(s, a, served)) {
         return;
     } else if (a->wire.plain && (!m || !m->open)) {
         refuse_unserved(s, a);

@@ -184,7 +184,8 @@ def retry_on_of(failures):
 
 def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, stdout=None, stderr=None, stdin=None,
            klass=None, estimate=None, time_limit=None, retries=0, retry_on=None, retry_delay=None, lost_retries=2,
-           max_fails=None, max_running=None, after=None, after_whole=False, mem=None, pids=None, dist=None, token_file=None):
+           max_fails=None, max_running=None, after=None, after_whole=False, mem=None, pids=None, dist=None,
+           token_file=None):
     """Submits a command as a job, which goes on without this program, as `hawk submit` does. Returns a Job.
 
     command: a list of words; they, paths and variables are str or bytes. inputs: a task for each of these, which
@@ -225,7 +226,8 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
         stdout=bytes_of(stdout or b""), stderr=bytes_of(stderr or b""), stdin=stdin or b"", tag=TAGS[klass],
         estimate_us=int((estimate or 0) * 1e6), time_limit_us=int((time_limit or 0) * 1e6), retries=lost_retries,
         failure_retries=retries, retry_delay_us=int((retry_delay or 0) * 1e6), max_fails=max_fails or 0,
-        max_running=max_running or 0, after=after, after_whole=after_whole, umask=umask(), ancestors=ancestors(), user=cluster.user, task_args=inputs or [],
+        max_running=max_running or 0, after=after, after_whole=after_whole, umask=umask(),
+        ancestors=ancestors(), user=cluster.user, task_args=inputs or [],
         each_arg=inputs is not None, mem_bytes=mem or 0, pids=pids or 0, **retry)
     cluster.sign([spec])
     key = int.from_bytes(os.urandom(8), "little") or 1

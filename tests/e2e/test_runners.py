@@ -151,14 +151,15 @@ def test_nobody_becomes_everybody_by_a_worker_that_runs_all_as_itself():
     with RunAsCluster(workers=0) as c:
         flags = ("--central", c.central_addr, "--listen", "127.0.0.1:0", "--run-as-helper", c.helper, "--state-dir", f"{c.dir}/state",
                  "--output-dir", f"{c.dir}/out-w1")
-        w = Daemon(argv=[*dropped(HAWK_USER), HAWK, "worker", *flags], env={"HOME": "/nonexistent"})
+        w = Daemon(argv=[*dropped(HAWK_USER), HAWK, "worker", *flags, "--insecure"], env={"HOME": "/nonexistent"})
         assert w.wait() == 1 and "every user of this machine could run commands as hawk, and so, by" in w.text(), w.text()
-        w = Daemon(argv=[*dropped(HAWK_USER), HAWK, "worker", *flags, "--listen", f"unix:{c.dir}/run/w1.sock"], env={"HOME": "/nonexistent"})
-        try:
-            w.ready()
-            wait_for("its warning", lambda: "run commands as hawk can run them as any user, by" in w.text())
-        finally:
-            w.stop()
+        for listen in ([], ["--listen", f"unix:{c.dir}/run/w1.sock"]):
+            w = Daemon(argv=[*dropped(HAWK_USER), HAWK, "worker", *flags, *listen], env={"HOME": "/nonexistent"})
+            try:
+                w.ready()
+                wait_for("its warning", lambda p=w: "run commands as hawk can run them as any user, by" in p.text())
+            finally:
+                w.stop()
 
 
 def test_another_agent_takes_the_runners_over():

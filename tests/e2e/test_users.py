@@ -9,7 +9,7 @@ import tempfile
 import grpc
 
 from grpctest import pb, refused
-from hawktest import BOUND, HAWK, Daemon, dropped, run_tests, wait_for
+from hawktest import BOUND, HAWK, Cluster, Daemon, dropped, run_tests, wait_for
 from linktest import Link
 from tlstest import SecureCaller, TlsCluster
 from userstest import ANN, BOB, UserCluster, caller_as, connected_as, others_exist
@@ -112,6 +112,52 @@ def test_the_local_default_of_clients_is_a_dists_socket():
             for p in reversed(daemons):
                 p.stop()
         assert "no cluster found" in hawk("nodes", check=3).stderr
+
+
+def test_plain_loopback_is_its_daemons_users_alone():
+    if not others_exist():
+        return
+    whose = "at this address this daemon serves its own user ({}) and root alone"
+
+    def as_user(uid, *args, check=0):
+        r = subprocess.run([*dropped(uid), HAWK, *args], capture_output=True, text=True, timeout=BOUND, cwd="/",
+                           env={**os.environ, "HOME": "/nonexistent", "HAWK_LOGIN": "none"})
+        assert r.returncode == check, (uid, args, r)
+        return r
+
+    with Cluster(workers=1) as c, tempfile.TemporaryDirectory() as d:
+        os.chmod(d, 0o711)
+        for name in ("w", "d", "central"):
+            os.mkdir(f"{d}/{name}")
+            os.chown(f"{d}/{name}", ANN, ANN)
+        at = c.dist_addrs[0]
+        for command in (["submit", "--dist", at, "--", "id"], ["nodes", "--dist", at], ["drain", "w1", "--dist", at],
+                        ["nodes", "--dist", c.central_addr]):
+            said = as_user(ANN, *command, check=3).stderr
+            assert f"you are {ANN} (uid {ANN})" in said and whose.format("root") in said, (command, said)
+        # Nor does he become a node, or an executor.
+        for role, flags in (("worker", ["--slots", "1"]), ("dist", [])):
+            node = Daemon(argv=[*dropped(ANN), HAWK, role, "--name", {"worker": "annw", "dist": "anns"}[role], "--central", c.central_addr, "--state-dir", f"{d}/{role[0]}",
+                                *flags], env={**os.environ, "HOME": f"{d}/{role[0]}"})
+            wait_for("it to be refused", lambda n=node: whose.format("root") in n.text())
+            node.stop()
+        assert "ann" not in c.hawk("nodes").stdout
+        # Whoever runs it, and root, are let in.
+        own, env = [], {**os.environ, "HOME": f"{d}/w"}
+
+        def start(role, state, *args):
+            own.append(Daemon(argv=[*dropped(ANN), HAWK, role, "--state-dir", f"{d}/{state}", *args], env=env))
+            return own[-1].ready()
+        try:
+            central = start("central", "central", "--listen", "127.0.0.1:0")
+            start("worker", "w", "--name", "annw", "--central", central, "--slots", "1")
+            at = start("dist", "d", "--name", "anns", "--central", central, "--listen", "127.0.0.1:0")
+            for uid in (ANN, 0):
+                as_user(uid, "submit", "--dist", at, "--wait", "--", "true")
+            assert whose.format(ANN) in as_user(BOB, "submit", "--dist", at, "--", "true", check=3).stderr
+        finally:
+            for daemon in reversed(own):
+                daemon.stop()
 
 
 def test_a_socket_that_another_user_has_put_there_is_nobodys():
