@@ -115,8 +115,10 @@ static int array_source(const char *command, const char *text, struct inputs *in
     if (limit)
         *limit++ = '\0';
     int err = array_parse(numbers, ranges, &n, why, sizeof why);
-    int exit_code = err ? usage_error("%s: %s", command, why) : limit ? array_limit(command, limit, in) : 0;
+    int exit_code = !err && limit ? array_limit(command, limit, in) : 0;
     free(numbers);
+    if (err)
+        return usage_error("%s: %s", command, why);
     if (exit_code)
         return exit_code;
     struct input_source *s = source_add(in);

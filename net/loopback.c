@@ -93,7 +93,7 @@ static int find_uid(const union sockaddr_any *local, const union sockaddr_any *r
 
 bool loopback_uid(int fd, uint32_t *uid)
 {
-    union sockaddr_any ours, theirs;
+    union sockaddr_any ours = {0}, theirs = {0};
     socklen_t len = sizeof ours, their_len = sizeof theirs;
 
     return getsockname(fd, &ours.sa, &len) == 0 && getpeername(fd, &theirs.sa, &their_len) == 0 &&
