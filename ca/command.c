@@ -2,10 +2,12 @@
 #include "ca/command.h"
 
 #include "base/entropy.h"
+#include "ca/audit.h"
 #include "ca/ca.h"
 #include "ca/file.h"
 #include "ca/invitation.h"
 #include "cli/document.h"
+#include "cli/print.h"
 #include "net/addr.h"
 
 #include <limits.h>
@@ -99,6 +101,7 @@ static int make_roots(const char *dir)
 
     if (err)
         return say_failure(err, why);
+    ca_audit(dir, "made the roots");
     snprintf(text, sizeof text, "%s/roots.crt: copy it to every machine; keep %s/users to yourself", dir,
              dir);
     return say_files(dir, "roots", text);
@@ -137,8 +140,9 @@ static int issue_one(const char *dir, const struct ca_options *o)
         return usage_error("ca issue: --for is at least 1s");
     if ((err = ca_issue(dir, &who, life_us, out, why, sizeof why)) != 0)
         return say_failure(err, why);
-    snprintf(text, sizeof text, "%s/%s.crt, %s/%s.key: for %s", out, o->name, out, o->name,
-             identity_text(&who, names));
+    identity_text(&who, names);
+    ca_audit(dir, "issued a certificate for %s to %s", names, out);
+    snprintf(text, sizeof text, "%s/%s.crt, %s/%s.key: for %s", out, o->name, out, o->name, names);
     return say_files(out, o->name, text);
 }
 
@@ -146,7 +150,7 @@ static int issue_one(const char *dir, const struct ca_options *o)
 
 static int write_invitation(const char *dir, struct invitation *v, const char *out)
 {
-    char why[PATH_MAX + 200] = "", path[PATH_MAX], leaf[LIMIT_NAME_BYTES + 16], *text;
+    char why[PATH_MAX + 200] = "", path[PATH_MAX], leaf[LIMIT_NAME_BYTES + 16], until[CLOCK_TEXT], *text;
     struct ca_root *root = NULL;
     int err = ca_path(path, dir, "roots.crt", why, sizeof why) ? 0 : HAWK_EIO;
 
@@ -166,6 +170,8 @@ static int write_invitation(const char *dir, struct invitation *v, const char *o
     ca_root_free(root);
     if (err || *why)
         return say_failure(err, why);
+    ca_audit(dir, "invited %s %s, %u time%s, until %s", role_text(v->role), v->name, v->uses,
+             v->uses == 1 ? "" : "s", utc_text(until, v->until_s));
     if (document_wanted())
         document_print(json_pack("{s:s}", "invitation", path));
     else
@@ -229,6 +235,7 @@ static int revoke_name(const char *dir, const struct ca_options *o)
     if ((err = ca_revoke(dir, &who, &version, why, sizeof why)) != 0)
         return say_failure(err, why);
     identity_text(&who, name);
+    ca_audit(dir, "revoked %s, version %llu", name, (unsigned long long)version);
     if (document_wanted())
         document_print(json_pack("{s:s, s:I}", "revoked", name, "version", (json_int_t)version));
     else

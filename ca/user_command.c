@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/units.h"
+#include "ca/audit.h"
 #include "ca/ca.h"
 #include "ca/credential.h"
 #include "ca/file.h"
@@ -166,12 +167,14 @@ static int put_credential(const struct credential *c, const char *out, struct pl
     return err;
 }
 
-static void say_added(const struct identity *who, const struct place *at)
+static void say_added(const char *dir, const struct identity *who, const struct place *at)
 {
     char scopes[SCOPES_TEXT], until[CLOCK_TEXT];
 
     scopes_format(scopes, who->scopes);
     utc_text(until, who->until_s);
+    ca_audit(dir, "added user %s (uid %u; scopes %s), until %s", who->name, (unsigned)who->uid, scopes,
+             until);
     if (document_wanted())
         document_print(json_pack("{s:s, s:I, s:s, s:s, s:s}", "user", who->name, "uid", (json_int_t)who->uid,
                                  "scopes", scopes, "until", until, at->home ? "directory" : "credential",
@@ -236,7 +239,7 @@ static int add_user(const char *dir, const char *name, const struct user_options
         if (err)
             code = say_failure(err, why);
         else
-            say_added(&c.who, &at);
+            say_added(dir, &c.who, &at);
     }
     credential_free(&c);
     users_free(&u);
@@ -318,6 +321,7 @@ static int revoke_user(const char *dir, const char *name)
     users_free(&u);
     if (err)
         return say_failure(err, why);
+    ca_audit(dir, "revoked user %s, version %llu", name, (unsigned long long)version);
     if (document_wanted())
         document_print(json_pack("{s:s, s:I}", "revoked", name, "version", (json_int_t)version));
     else

@@ -1,6 +1,7 @@
 """Users' credentials: who keeps the user root makes them, users take them, and commands find them by themselves."""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -112,6 +113,12 @@ def test_users_are_listed_renewed_and_revoked():
         assert "has been given no credential" in c.user("revoke", "eve", check=2)
         assert set(c.users()) == {"ann", "olga"}
         c.user("revoke", "ann")
+        with open(f"{c.ca.dir}/audit.log", encoding="utf-8") as f:
+            said = [line.rstrip().split(": ", 1) for line in f]
+        assert all(re.fullmatch(rf"\d{{4}}-[-:T\d]+Z .* \(uid {os.getuid()}\b.*\)", who) for who, _ in said), said
+        assert [re.sub(r", (until|version) .*", "", what) for _, what in said][-4:] == [
+            "added user ann (uid 1001; scopes read,submit)", f"added user olga (uid 1002; scopes {ALL})",
+            f"added user olga (uid 1002; scopes {ALL})", "revoked user ann"], said
         assert c.users()["ann"]["state"] == "revoked" and c.users()["olga"]["state"] == "good"
         # Central has no --ca here: its operator copies the list.
         with open(f"{c.ca.dir}/denied", encoding="ascii") as f:

@@ -1,0 +1,48 @@
+/* See audit.h. */
+#include "ca/audit.h"
+
+#include "base/check.h"
+#include "ca/file.h"
+#include "cli/document.h"
+#include "cli/print.h"
+#include "net/caller.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static bool append_line(const char *path, const char *line)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool good = fd >= 0 && write(fd, line, strlen(line)) == (ssize_t)strlen(line) && fsync(fd) == 0;
+
+    if (fd >= 0 && close(fd) != 0)
+        good = false;
+    return good;
+}
+
+void ca_audit(const char *dir, const char *fmt, ...)
+{
+    const char *sudo = getenv("SUDO_USER");
+    const struct caller who = caller_of_uid(getuid());
+    char path[PATH_MAX], at[CLOCK_TEXT], why[PATH_MAX + 200], *what, *line;
+    va_list ap;
+
+    va_start(ap, fmt);
+    CHECK(vasprintf(&what, fmt, ap) >= 0);
+    va_end(ap);
+    utc_text(at, time(NULL));
+    CHECK(asprintf(&line, "%s %s (uid %u%s%.*s): %s\n", at, who.name, (unsigned)who.uid,
+                   sudo ? ", by sudo of " : "", (int)LIMIT_NAME_BYTES, sudo ? sudo : "", what) >= 0);
+    if (!ca_path(path, dir, CA_AUDIT, why, sizeof why))
+        say_warning("ca", "%s", why);
+    else if (!append_line(path, line))
+        say_warning("ca", "%s: this is not on record: %s", path, strerror(errno));
+    free(line);
+    free(what);
+}
