@@ -12,9 +12,12 @@
 /* A stream must also have held this long before the delays begin anew. Otherwise a node would dial at full
  * speed a peer that accepts its streams and closes them at once. */
 #define BACKOFF_MAX_US (2 * US_PER_S)
+/* The most for a peer that takes connections and ends them before they are open: a crowd is there. Thousands of nodes
+ * that come back every 2 s keep a daemon so busy with connections that it cuts, that it opens none. */
+#define BACKOFF_CROWD_US (8 * US_PER_S)
 
 /* Returns the delay before the next attempt: at least half of *delay_us after this call. *delay_us is 0
- * before the first attempt, and never above most_us. */
+ * before the first attempt, and not above most_us after this. */
 static inline int64_t backoff_next(uint32_t *delay_us, int64_t most_us, struct rng *r)
 {
     int64_t next_us = *delay_us ? 2 * (int64_t)*delay_us : BACKOFF_MIN_US;

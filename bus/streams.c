@@ -445,7 +445,7 @@ void streams_event(struct bus *b, struct endpoint *e, uint32_t from, const struc
     } else if (m->type == MSG_PEER_LOST) {
         if (m->stream_flags & STREAM_ENDING)
             forget_ending(b, e->number, from, side, m->peer);
-        peers_ended(e->peers, b->now_us, m->peer, side, other->role, &b->given);
+        peers_ended(e->peers, b->now_us, m->peer, side, other->role, false, &b->given);
     } else if (side == PEERS_DIALLED) {
         peers_opened(e->peers, b->now_us, m->peer, other->role, other->node, PROTOCOL_VERSION, &b->given);
     } else {

@@ -455,7 +455,7 @@ static void on_msg(void *arg, struct link *k, const struct msg *m)
     do_all(n);
 }
 
-static void on_stream_ended(struct node *n, struct stream *s, enum role role)
+static void on_stream_ended(struct node *n, struct stream *s, enum role role, bool hung_up)
 {
     uint32_t peer = peer_of(s);
     enum peers_side side = side_of(s);
@@ -463,7 +463,7 @@ static void on_stream_ended(struct node *n, struct stream *s, enum role role)
     s->open = false;
     if (side == PEERS_ACCEPTED)
         stream_free(n, s);
-    peers_ended(n->peers, loop_event_now(n->loop), peer, side, role, &n->wanted);
+    peers_ended(n->peers, loop_event_now(n->loop), peer, side, role, hung_up, &n->wanted);
     do_all(n);
 }
 
@@ -475,7 +475,7 @@ static void on_lost(void *arg, struct link *k, int err, const char *text)
         return;
     if (!is_central(arg, peer_of(s)))
         log_debug("lost node %u: %s (%s)", peer_of(s), text, hawk_strerror(err));
-    on_stream_ended(arg, s, link_peer_role(k));
+    on_stream_ended(arg, s, link_peer_role(k), false);
 }
 
 static void on_failed(void *arg, struct link *k)
@@ -483,7 +483,7 @@ static void on_failed(void *arg, struct link *k)
     struct stream *s = link_user(k);
 
     if (s)
-        on_stream_ended(arg, s, ROLE_NONE);
+        on_stream_ended(arg, s, ROLE_NONE, link_hung_up(k));
 }
 
 /* ---- Life ---- */

@@ -238,8 +238,11 @@ static void retry_later(struct link *k)
     int64_t delay_us;
 
     if (next_addr(k))
-        delay_us =
-            backoff_next(&k->delay_us, one_of_several(k) ? LINK_OPEN_ONE_US : BACKOFF_MAX_US, &k->ls->rng);
+        delay_us = backoff_next(&k->delay_us,
+                                one_of_several(k) ? LINK_OPEN_ONE_US
+                                : k->hung_up      ? BACKOFF_CROWD_US
+                                                  : BACKOFF_MAX_US,
+                                &k->ls->rng);
     else
         delay_us = backoff_min(&k->ls->rng);
     k->state = LINK_IDLE;
@@ -249,6 +252,7 @@ static void retry_later(struct link *k)
 /* Sets why the stream ended: our reason, or the status. */
 static void set_reason(struct link *k)
 {
+    k->hung_up = false;
     if (k->err)
         return;
     if (!link_is_dialled(k) && k->cancelled) {
@@ -264,10 +268,12 @@ static void set_reason(struct link *k)
     k->err = rpc_status_to_err(k->status);
     char *text = net_status_text(k->details);
     const char *reason = rpc_connect_reason(text);
-    bool hung_up = reason && (strstr(reason, "closed") || strstr(reason, "Endpoint read"));
+    k->hung_up =
+        link_is_dialled(k) && reason &&
+        (strstr(reason, "closed") || strstr(reason, "Endpoint read") || strstr(reason, "reset by peer"));
     reason = reason ? reason : text[0] ? text : hawk_strerror(k->err);
     snprintf(k->error, sizeof k->error, "%s%s", reason,
-             hung_up && link_is_dialled(k) && !k->ls->tls ? " (does it want TLS?)" : "");
+             k->hung_up && !k->ls->tls ? " (does it want TLS?)" : "");
     free(text);
 }
 
@@ -600,6 +606,8 @@ uint32_t link_number(const struct link *k) { return k->number; }
 bool link_is_up(const struct link *k) { return k->state == LINK_UP; }
 bool link_is_dialled(const struct link *k) { return k->what != NULL; }
 const char *link_addr(const struct link *k) { return k->addr; }
+
+bool link_hung_up(const struct link *k) { return k->hung_up; }
 enum role link_peer_role(const struct link *k) { return k->role; }
 node_id_t link_peer_node(const struct link *k) { return k->node_id; }
 const char *link_peer_name(const struct link *k) { return k->name; }

@@ -130,6 +130,8 @@ bool link_is_up(const struct link *k);
 bool link_is_dialled(const struct link *k);
 /* The address dialled, or the peer's ("ipv4:127.0.0.1:3412", "unix:"). */
 const char *link_addr(const struct link *k);
+/* Dialled: whether the last attempt's connection was taken, and ended by the peer before the stream was open. */
+bool link_hung_up(const struct link *k);
 /* Who the peer of an open link says it is. Node 0: it has no id yet. Role and name are proven where
  * link_is_certified. */
 enum role link_peer_role(const struct link *k);

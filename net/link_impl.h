@@ -55,6 +55,7 @@ struct link {
      * overrun. */
     uint8_t patience;
     bool complained; /* the log says already that the peer cannot be reached */
+    bool hung_up;    /* the last attempt's connection was taken, and ended by the peer */
     bool plain;      /* this attempt is without TLS, since the last one found none (tls_is_optional) */
     bool unwelcome;  /* the peer was there, and one side refused the other: coming up again is no news */
 

@@ -224,7 +224,7 @@ void peers_start(struct peers *p, struct peers_out *out)
 
 /* The delay grows only when all of central's addresses were tried: one of them may be that of the active
  * central. */
-static void central_ended(struct peers *p, int64_t now_us, struct peers_out *out)
+static void central_ended(struct peers *p, int64_t now_us, bool hung_up, struct peers_out *out)
 {
     bool was_open = p->central.state == LINE_OPEN;
     int64_t delay_us;
@@ -232,8 +232,11 @@ static void central_ended(struct peers *p, int64_t now_us, struct peers_out *out
     line_ended(&p->central, now_us);
     p->place = (p->place + 1) % p->places;
     if (p->place == 0)
-        delay_us =
-            backoff_next(&p->central.delay_us, p->places > 1 ? PEERS_ROUND_MAX_US : BACKOFF_MAX_US, &p->rng);
+        delay_us = backoff_next(&p->central.delay_us,
+                                p->places > 1 ? PEERS_ROUND_MAX_US
+                                : hung_up     ? BACKOFF_CROWD_US
+                                              : BACKOFF_MAX_US,
+                                &p->rng);
     else
         delay_us = backoff_min(&p->rng);
     line_wait(p, &p->central, NODE_CENTRAL.v, now_us + delay_us);
@@ -470,14 +473,14 @@ static void accepted_ended(struct peers *p, uint32_t peer, enum role role, struc
 }
 
 void peers_ended(struct peers *p, int64_t now_us, uint32_t peer, enum peers_side side, enum role role,
-                 struct peers_out *out)
+                 bool hung_up, struct peers_out *out)
 {
     struct victim *v;
 
     if (side == PEERS_ACCEPTED) {
         accepted_ended(p, peer, role, out);
     } else if (is_central(p, peer)) {
-        central_ended(p, now_us, out);
+        central_ended(p, now_us, hung_up, out);
     } else if (p->role == ROLE_DIST) {
         worker_ended(p, now_us, line_find(p, peer), peer, out);
     } else {

@@ -36,6 +36,27 @@ static void a_node_dials_central_until_it_has_it(void **state)
     end(&n);
 }
 
+/* In a crowd a daemon cuts connections that it has no room for: who comes back must not be the crowd. */
+static void who_is_cut_off_in_a_crowd_stays_away_for_longer(void **state)
+{
+    struct node n = node((struct peers_config){.role = ROLE_WORKER});
+    int64_t most_us = BACKOFF_MIN_US;
+
+    peers_start(n.peers, &n.out);
+    for (int i = 0; i < 12; i++) {
+        done(&n);
+        peers_ended(n.peers, n.now_us, CENTRAL, PEERS_DIALLED, ROLE_NONE, true, &n.out);
+        assert_in_range(pass(&n), most_us / 2, most_us);
+        most_us = 2 * most_us < BACKOFF_CROWD_US ? 2 * most_us : BACKOFF_CROWD_US;
+    }
+    assert_int_equal(most_us, BACKOFF_CROWD_US);
+    done(&n);
+    ended(&n, CENTRAL); /* nobody is there: it may come back at any time */
+    assert_true(pass(&n) <= BACKOFF_MAX_US);
+    done(&n);
+    end(&n);
+}
+
 /* A central that lets a node in and throws it out is not asked at full speed; one that held is asked at once. */
 static void delays_begin_anew_after_a_stream_that_held(void **state)
 {
@@ -374,6 +395,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_dials_central_until_it_has_it),
+        cmocka_unit_test(who_is_cut_off_in_a_crowd_stays_away_for_longer),
         cmocka_unit_test(delays_begin_anew_after_a_stream_that_held),
         cmocka_unit_test(several_centrals_are_tried_in_turn),
         cmocka_unit_test(only_central_is_taken_for_central),

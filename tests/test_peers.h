@@ -141,7 +141,7 @@ static void opened(struct node *n, uint32_t peer)
 
 static void ended(struct node *n, uint32_t peer)
 {
-    peers_ended(n->peers, n->now_us, peer, PEERS_DIALLED, ROLE_NONE, &n->out);
+    peers_ended(n->peers, n->now_us, peer, PEERS_DIALLED, ROLE_NONE, false, &n->out);
 }
 
 static void hear(struct node *n, struct msg m)

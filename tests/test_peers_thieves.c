@@ -12,8 +12,8 @@ static void a_worker_takes_dists_and_thieves(void **state)
     peers_accepted(n.peers, 1, ROLE_DIST, 2, &n.out);
     peers_accepted(n.peers, 6, ROLE_WORKER, 3, &n.out);
     expect(&n, "admit:1 tell:up:1:dist:v2 admit:6 tell:up:6:worker:v3");
-    peers_ended(n.peers, n.now_us, 1, PEERS_ACCEPTED, ROLE_NONE, &n.out);
-    peers_ended(n.peers, n.now_us, 6, PEERS_ACCEPTED, ROLE_NONE, &n.out);
+    peers_ended(n.peers, n.now_us, 1, PEERS_ACCEPTED, ROLE_NONE, false, &n.out);
+    peers_ended(n.peers, n.now_us, 6, PEERS_ACCEPTED, ROLE_NONE, false, &n.out);
     expect(&n, "tell:lost:1:dist tell:lost:6:worker");
     assert_int_equal(peers_next_timeout(n.peers), TIME_NEVER); /* who dialled dials again */
     end(&n);
@@ -30,7 +30,7 @@ static void a_new_stream_replaces_the_old_one(void **state)
     expect(&n, "accepted drop:1 tell:lost:1:dist admit:1 tell:up:1:dist:v3");
     peers_accepted(n.peers, 1, ROLE_WORKER, 3, &n.out); /* its id is a worker's now */
     expect(&n, "accepted drop:1 tell:lost:1:dist admit:1 tell:up:1:worker:v3");
-    peers_ended(n.peers, n.now_us, 1, PEERS_ACCEPTED, ROLE_NONE, &n.out);
+    peers_ended(n.peers, n.now_us, 1, PEERS_ACCEPTED, ROLE_NONE, false, &n.out);
     expect(&n, "tell:lost:1:worker");
     end(&n);
 }
@@ -64,7 +64,7 @@ static void central_takes_everybody(void **state)
     peers_accepted(n.peers, 1, ROLE_DIST, 3, &n.out);
     peers_accepted(n.peers, 2, ROLE_WORKER, 1, &n.out);
     expect(&n, "admit:1 tell:up:1:dist:v3 admit:2 tell:up:2:worker:v1");
-    peers_ended(n.peers, n.now_us, 2, PEERS_ACCEPTED, ROLE_WORKER, &n.out);
+    peers_ended(n.peers, n.now_us, 2, PEERS_ACCEPTED, ROLE_WORKER, false, &n.out);
     expect(&n, "tell:lost:2:worker");
     send(&n, MSG_HEARTBEAT_ACK, 2, 0); /* it has heard of every link's end */
     expect(&n, "");
@@ -84,7 +84,7 @@ static void thousands_may_dial_a_worker(void **state)
         uint32_t id = 1 + (uint32_t)rng_below(&r, 2999);
 
         if (there[id] && rng_below(&r, 2)) {
-            peers_ended(n.peers, n.now_us, id, PEERS_ACCEPTED, ROLE_NONE, &n.out);
+            peers_ended(n.peers, n.now_us, id, PEERS_ACCEPTED, ROLE_NONE, false, &n.out);
             assert_int_equal(n.out.n, 1);
             there[id] = false;
         } else {
@@ -281,7 +281,7 @@ static void each_thief_dials_for_itself(void **state)
     send(&n, MSG_STEAL_REQUEST, 5, 1);
     opened(&n, 5);
     expect(&n, "dial:5@a5 send:request1:5");
-    peers_ended(n.peers, n.now_us, 5, PEERS_ACCEPTED, ROLE_NONE, &n.out);
+    peers_ended(n.peers, n.now_us, 5, PEERS_ACCEPTED, ROLE_NONE, false, &n.out);
     send(&n, MSG_STEAL_REQUEST, 5, 2);
     expect(&n, "tell:lost:5:worker send:request2:5");
     end(&n);
