@@ -90,8 +90,8 @@ void peers_opened(struct peers *p, int64_t now_us, uint32_t peer, enum role role
                   unsigned version, struct peers_out *out);
 /* Somebody has dialled this node. 4 actions at most. */
 void peers_accepted(struct peers *p, uint32_t peer, enum role role, unsigned version, struct peers_out *out);
-/* A stream has ended, or one that was to be dialled could not be opened; hung_up: its connection was taken, and ended by
- * the peer. `role` of an accepted one: what its peer is. 2 actions at most. */
+/* A stream has ended, or one that was to be dialled could not be opened; hung_up: its connection was taken, and ended
+ * by the peer. `role` of an accepted one: what its peer is. 2 actions at most. */
 void peers_ended(struct peers *p, int64_t now_us, uint32_t peer, enum peers_side side, enum role role,
                  bool hung_up, struct peers_out *out);
 /* Central's stream has brought m. Only what peers_looks_at is of interest here; the rest goes straight to

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define JOINS_IN_FLIGHT 500u /* more at a time only wait for each other */
+#define JOINS_IN_FLIGHT 200u /* more only wait for each other; 500 (FRONT_UNPROVEN_MAX) cut each other off */
 #define JOIN_S 300           /* for all of them */
 
 struct one {

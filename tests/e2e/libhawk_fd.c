@@ -25,6 +25,7 @@ struct heard {
     int drop_when_accepted, keep;
     uint32_t follow;              /* when it ends, a job with so many tasks is submitted */
     struct hawk_job *takes_along; /* when it ends, this job is freed as well */
+    struct hawk_job *waits_for;   /* when it ends, it waits for this job */
     char task[8];                 /* the times that each task has ended */
     enum hawk_job_state state;
     char error[300];
@@ -70,6 +71,8 @@ static void on_ended(void *arg, struct hawk_job *j)
     if (h->state == HAWK_JOB_DONE || h->state == HAWK_JOB_FAILED)
         MUST((uint32_t)h->tasks == hawk_job_tasks(j));
     hawk_job_free(h->takes_along);
+    if (h->waits_for)
+        MUST(hawk_client_wait(c, h->waits_for, BOUND) == 1);
     if (h->follow)
         submit(&after_another, "0s", h->follow);
     if (!h->keep)
@@ -173,6 +176,15 @@ static void one_job(const char *dist)
     MUST(hawk_client_wait_any(c, &any, BOUND) == 1 && any == j);
     MUST(hawk_client_wait_any(c, &any, -1) == 0 && hawk_client_wait_all(c, -1) == 1);
     MUST(hawk_client_poll(c, 1000) == 0 && !readable(fd));
+    /* Also in a callback, for a job whose end has come with the one that is told. */
+    struct heard last = {.keep = 1};
+    h = (struct heard){0};
+    submit(&h, "0s", 1);
+    h.waits_for = j = submit(&last, "0s", 1);
+    (void)usleep(500000);
+    turn_until(&h.ended, 1);
+    MUST(last.ended == 1);
+    hawk_job_free(j);
     h = (struct heard){0};
     j = submit(&h, "10m", 1);
     MUST(hawk_client_wait(c, j, 1000) == 0);
