@@ -159,7 +159,7 @@ int run_dry(const struct run *r);
 void run_shuffle(struct run *r, struct resubmit *s);
 void run_control_start(struct run *r);
 void run_control_stop(struct run *r);
-/* After each turn of the loop: starts what may start. */
+/* After each turn of the loop: starts what may start; when nothing runs after `--halt soon`, cancels the rest. */
 void run_control_turn(struct run *r);
 /* A task has ended, and perhaps with it the run. */
 void run_halt_look(struct run *r, const struct msg_task_event *m);

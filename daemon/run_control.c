@@ -209,6 +209,9 @@ void run_control_stop(struct run *r) { loop_timer_clear(r->loop, &r->delay); }
 void run_control_turn(struct run *r)
 {
     int64_t now = loop_now(r->loop);
+    /* What waits then, also for another try, would be held for ever. */
+    if (r->halting && !r->halt.now && r->parts_going && embedded_running(r->cluster) == 0)
+        run_cancel(r);
     if (!r->options.delay_us || r->halting || embedded_held(r->cluster) == 0)
         return;
     if (now >= r->next_start_us) {
@@ -251,8 +254,6 @@ void run_halt_look(struct run *r, const struct msg_task_event *m)
         run_cancel(r);
     else if (r->halting && !halting)
         embedded_hold(r->cluster);
-    if (r->halting && !r->halt.now && embedded_running(r->cluster) == 0)
-        run_cancel(r);
     if (r->max_fails && m->state != TASK_CANCELLED && r->ended_badly == r->max_fails) {
         run_parts_stop_reading(r);
         run_cancel(r);

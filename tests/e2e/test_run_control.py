@@ -134,6 +134,24 @@ def test_halt_soon_lets_what_runs_end():
         assert r.stderr.splitlines()[-1] == "hawk run: --halt: 1 of 50 tasks done, 1 failed, 48 cancelled; failed: 2", r
 
 
+def test_halt_soon_does_not_wait_for_another_try():
+    # b fails a try after a has ended the run: it is tried no more, at once or later.
+    for which, code, said in (("success", 0, "1 of 2 tasks done, 0 failed"), ("fail", 2, "0 of 2 tasks done, 1 failed")):
+        for delay in ((), ("--retry-delay", "1h")):
+            with tempfile.TemporaryDirectory() as d:
+                script = f"if [ {{}} = a ]; then echo a; exit {code}; fi; until [ -e {d}/go ]; do sleep 0.01; done; exit 1"
+                p = subprocess.Popen([HAWK, "run", "-j2", "--retries", "1", "--retry-on", "1", *delay, "--halt", f"soon,{which}=1",
+                                      "--input", "b", "a", "--", "sh", "-c", script],
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                assert p.stdout.readline() == "a\n"
+                open(f"{d}/go", "w").close()
+                try:
+                    err = p.communicate(timeout=BOUND)[1]
+                finally:
+                    p.kill()
+                assert p.returncode == (1 if code else 0) and f"--halt: {said}, 1 cancelled" in err, (which, delay, err)
+
+
 def test_halt_now_ends_what_runs():
     began = time.monotonic()
     r = run("-j2", "--halt", "now,fail=1", "--array", "1-50", "--", "sh", "-c", "test $HAWK_INPUT = 1 && exec sleep 600; exit 3",
