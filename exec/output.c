@@ -209,7 +209,9 @@ bool output_is_own(const struct job_desc *d, enum output which)
 {
     const struct blob *pattern = pattern_of(d, which);
 
-    return !pattern || d->tasks == 1 || place_tells_tasks_apart(pattern->data);
+    bool alone = d->tasks == 1 && !(d->flags & JOB_PART); /* other parts' tasks may have the same file */
+
+    return !pattern || alone || place_tells_tasks_apart(pattern->data);
 }
 
 /* ---- Files ---- */

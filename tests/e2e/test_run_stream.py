@@ -71,6 +71,22 @@ def test_a_list_that_comes_by_and_by_is_one_run():
         assert document["submitted"] == 3 and document["failed"] == 1 and "1 of 3 tasks failed: 2" in err, (document, err)
 
 
+def test_a_file_that_all_lines_share_keeps_what_is_there():
+    with tempfile.TemporaryDirectory() as d:
+        def written():
+            with open(f"{d}/log", encoding="utf-8") as f:
+                return f.read()
+        with open(f"{d}/log", "w", encoding="utf-8") as f:
+            f.write("before\n")
+        p = start("--stdout", f"{d}/log", "-l", "-", "--", "echo", "{}")
+        say(p, "a")
+        wait_for("the first line's output", lambda: "a\n" in written())
+        assert written() == "before\na\n"
+        say(p, "b")
+        end(p)
+        assert written() == "before\na\nb\n"
+
+
 def test_few_lines_are_read_ahead():
     with tempfile.TemporaryDirectory() as d:
         os.mkfifo(f"{d}/go")
