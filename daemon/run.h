@@ -96,8 +96,7 @@ struct run {
     bool cut;        /* its end was not read */
     int inputs_code; /* not 0: a line was refused, and this is the exit code */
 
-    bool full;   /* the output's disk was full at the end of a task that had written something */
-    bool unread; /* stdout is closed or full: the rest need not run */
+    bool full; /* the output's disk was full at the end of a task that had written something */
     struct failures failures;
     int64_t started_us, shown_us;
     int exit_code;

@@ -23,16 +23,6 @@ static int open_captured(const struct run *r, const struct try_id *id, int which
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* The reader of a pipe sees output at once, not when the job ends. If nobody reads any more, the rest need not run. */
-static void flush_output(struct run *r, FILE *f)
-{
-    fflush(f);
-    if (!r->unread && ferror(stdout)) {
-        r->unread = true;
-        run_cancel(r);
-    }
-}
-
 /* A task whose write fails should say so. But not all tasks look, and stderr may be on the same full disk. */
 static void look_for_full_disk(struct run *r, int fd)
 {
@@ -109,7 +99,7 @@ static bool print_from(struct run *r, const struct run_part *p, uint32_t task, i
         any = true;
     }
     if (any)
-        flush_output(r, which == 1 ? stdout : stderr);
+        fflush(which == 1 ? stdout : stderr); /* the reader of a pipe sees it at once */
     return any;
 }
 
@@ -218,7 +208,7 @@ bool run_print_file(struct run *r, const struct run_part *p, const struct try_id
     }
     if (any)
         end_line(r, which);
-    flush_output(r, which == 1 ? stdout : stderr);
+    fflush(which == 1 ? stdout : stderr);
     if (live && which == 2)
         live_end(live);
     return any;
@@ -270,7 +260,7 @@ void run_json_task(struct run *r, const struct run_part *p, const struct msg_tas
     json_write(o, stdout, JSON_COMPACT);
     json_decref(o);
     blob_drop(arg);
-    flush_output(r, stdout);
+    fflush(stdout);
 }
 
 void run_json_begin(void)

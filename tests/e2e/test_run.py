@@ -270,6 +270,18 @@ def test_nobody_reads_the_output():
         assert os.listdir(d) == []
 
 
+def test_nobody_reads_the_output_of_a_task_that_is_to_run_again():
+    with tempfile.TemporaryDirectory() as d, tempfile.TemporaryDirectory() as tmp:
+        p = subprocess.Popen([HAWK, "run", "--retries", "1", "--retry-delay", "1h", "--", "sh", "-c",
+                              f"until [ -e {d}/go ]; do sleep 0.01; done; echo x; exit 1"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": tmp})
+        p.stdout.close()
+        open(f"{d}/go", "w").close()
+        err = p.stderr.read()
+        assert p.wait(BOUND) == 1 and err == "", (p.returncode, err)
+        assert os.listdir(tmp) == []
+
+
 def test_usage_errors():
     assert "command" in run(check=2).stderr
     assert "--frob" in run("--frob", "--", "true", check=2).stderr
