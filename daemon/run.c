@@ -342,15 +342,6 @@ int run_main(int argc, char **argv)
     if (code)
         goto done;
     r.json = r.options.output && strcmp(r.options.output, "json") == 0;
-    if (r.desc->tasks == 0) { /* an empty list has succeeded before it begins */
-        if (r.options.dry_run) {
-            code = run_dry(&r);
-        } else if (r.json) {
-            run_json_begin();
-            run_json_end(&r);
-        }
-        goto done;
-    }
     if (spec_retries_given(&r.options.spec))
         say_warning(
             "run",
@@ -361,6 +352,13 @@ int run_main(int argc, char **argv)
         code = run_dry(&r);
     if (code || r.options.dry_run)
         goto done;
+    if (r.desc->tasks == 0) { /* an empty list has succeeded before it begins */
+        if (r.json) {
+            run_json_begin();
+            run_json_end(&r);
+        }
+        goto done;
+    }
     log_init("run", LOG_WARN);
     signal(SIGPIPE, SIG_IGN); /* `| head` ends the job in order; tasks get the signal's default back */
     choose_output(&r);

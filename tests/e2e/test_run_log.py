@@ -22,6 +22,23 @@ def lines_of(log):
     return [dict(zip(head.split("\t"), x.split("\t"), strict=True)) for x in rest]
 
 
+def test_an_empty_list_is_checked_as_any_other():
+    empty = ("-l", "-", "--", "true")
+    with tempfile.TemporaryDirectory() as d:
+        log = f"{d}/log"
+        r = run("--joblog", log, *empty, input="")
+        assert r.stdout == r.stderr == "" and os.path.exists(log), r
+        run("--joblog", log, "--resume", "-l", "-", "--", "true", input="a\n")
+        for dry in ((), ("--dry-run",)):
+            r = run(*dry, "--joblog", log, "--resume", *empty, input="", check=2)
+            assert "line 2 is of input 1, and there are 0" in r.stderr, r
+            assert "not empty" in run(*dry, "--joblog", log, *empty, input="", check=2).stderr
+            for wrong, said in ((["-j", "nonsense"], "nonsense"), (["--halt", "foo"], "--halt"), (["--resume"], "--resume"),
+                                (["-k", "--line-buffer"], "give one"), (["--seed", "1"], "--seed")):
+                r = run(*dry, *wrong, *empty, input="", check=2)
+                assert said in r.stderr and r.stdout == "", (wrong, r)
+
+
 def test_a_line_per_task():
     with tempfile.TemporaryDirectory() as d:
         log = f"{d}/log"
