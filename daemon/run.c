@@ -101,12 +101,16 @@ void run_finish(struct run *r)
     loop_stop(r->loop);
 }
 
+bool run_prints(const struct run *r, const struct msg_task_event *m)
+{
+    return !(r->log && m->state == TASK_CANCELLED);
+}
+
 void run_deliver(struct run *r, struct run_part *p, const struct msg_task_event *m)
 {
     bool failed = m->state == TASK_FAILED || m->state == TASK_LOST;
     bool alone = failed && run_failed_alone(r, p, m);
-    /* Of a cancelled task the log has no line: the run that goes on prints it, whole. */
-    bool prints = !r->json && !(r->log && m->state == TASK_CANCELLED), shown = false;
+    bool prints = !r->json && run_prints(r, m), shown = false;
     if (r->json)
         run_json_task(r, p, m);
     if (prints)

@@ -127,6 +127,9 @@ struct run {
 /* ---- run.c ---- */
 /* A task has ended, and its line is on the disk if there is a log: prints what it wrote, and counts it. */
 void run_deliver(struct run *r, struct run_part *p, const struct msg_task_event *m);
+/* Whether the output of a task that has ended is printed. Of a cancelled one the log has no line: the run that goes on
+ * prints it, whole. */
+bool run_prints(const struct run *r, const struct msg_task_event *m);
 /* Ends the run if there are no more inputs, all jobs have ended, and everything was printed. */
 void run_finish(struct run *r);
 /* Cancels what has not ended. */

@@ -254,8 +254,10 @@ void run_json_task(struct run *r, const struct run_part *p, const struct msg_tas
                   "outcome", outcome_text(m->outcome), "code", (json_int_t)m->code, "wait_us",
                   span_json(v.wait_us), "run_us", span_json(v.run_us), "message",
                   v.message ? json_bytes(v.message->data, v.message->len) : json_null());
-    json_file(r, o, &m->id, 1);
-    json_file(r, o, &m->id, 2);
+    if (run_prints(r, m)) {
+        json_file(r, o, &m->id, 1);
+        json_file(r, o, &m->id, 2);
+    }
     fputs(r->ended ? ",\n    " : "\n    ", stdout);
     json_write(o, stdout, JSON_COMPACT);
     json_decref(o);

@@ -1,6 +1,7 @@
 """hawk run --joblog, --resume, --resume-failed: what was done is not done again."""
 import collections
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -175,6 +176,12 @@ def test_a_cancelled_task_is_printed_by_the_run_that_goes_on():
         assert first.stdout == "out 2\n" and "1 cancelled" in first.stderr, first
         open(f"{d}/again", "w").close()
         assert run("--resume-failed", "-k", *command).stdout == "out 1\nout 2\n"
+        # The same in a document.
+        for name in ("log", "again", "wrote"):
+            os.unlink(f"{d}/{name}")
+        document = json.loads(run("-o", "json", "--halt", "now,fail=1", *command, check=1).stdout)
+        tasks = sorted(document["tasks"], key=lambda t: t["task"])
+        assert [(t["state"], t.get("stdout")) for t in tasks] == [("cancelled", None), ("failed", "out 2\n")], tasks
 
 
 run_tests(sys.modules[__name__])
