@@ -203,8 +203,8 @@ static void after_turn(void *arg)
         r->exit_code = HAWK_EXIT_FAILED;
         loop_stop(r->loop);
     }
-    /* Nobody reads any more, so the rest need not run. Not while it prints: what is cancelled is delivered at once. */
-    if (ferror(stdout) && r->started && (r->lines || r->parts_going))
+    /* The rest need not run. Not while it prints: what is cancelled is delivered at once. */
+    if (r->started && (r->lines || r->parts_going) && run_unread())
         run_cancel(r);
     run_parts_turn(r);
     run_control_turn(r);

@@ -175,6 +175,8 @@ void run_live_stop(struct run *r);
 void run_live_alone(struct run *r);
 /* Prints a task's captured file, and removes it. False: there was nothing in it. which: 1 stdout, 2 stderr. */
 bool run_print_file(struct run *r, const struct run_part *p, const struct try_id *id, int which);
+/* Whether stdout is closed or full, or the reader of stderr has gone away. */
+bool run_unread(void);
 /* Bytes that were caught of it. */
 uint64_t run_output_bytes(const struct run *r, const struct try_id *id);
 /* The JSON document: its beginning, a task that ended, its end. */

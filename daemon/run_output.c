@@ -6,6 +6,7 @@
 #include "daemon/run.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,6 +22,17 @@ static int open_captured(const struct run *r, const struct try_id *id, int which
     if (!captured || exec_output_path(&r->exec_config, id, NULL, NULL, which, path, EXEC_PATH_MAX))
         return -1;
     return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Who closed stderr (2>&-), or left its terminal, wants the results nonetheless. */
+bool run_unread(void)
+{
+    struct pollfd p = {.fd = STDERR_FILENO};
+    struct stat st;
+    if (ferror(stdout) || !ferror(stderr))
+        return ferror(stdout);
+    return fstat(STDERR_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) &&
+           poll(&p, 1, 0) > 0;
 }
 
 /* A task whose write fails should say so. But not all tasks look, and stderr may be on the same full disk. */

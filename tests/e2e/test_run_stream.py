@@ -184,6 +184,26 @@ def test_it_halts_and_reads_no_more():
     assert r.stdout == "y\ny\n", r
 
 
+def test_nobody_reads_stderr_any_more():
+    # What a task wrote, and what is said of it.
+    for script in ("echo {} >&2", "exit 3"):
+        p = start("-l", "-", "--", "sh", "-c", script)
+        say(p, "a")
+        assert select.select([p.stderr], [], [], BOUND)[0]
+        p.stderr.close()
+        say(p, "b")
+        assert p.wait(BOUND) == 1  # with its list still open
+        p.stdin.close()
+    # Who closes it from the beginning wants the rest.
+    p = subprocess.Popen(["sh", "-c", 'exec "$0" run -l - -- sh -c "echo {} >&2; echo {}" 2>&-', HAWK], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, bufsize=0)
+    for line in "abc":
+        say(p, line)
+        assert hear(p) == line
+    p.stdin.close()
+    assert p.wait(BOUND) == 0
+
+
 def test_failures_run_again():
     with tempfile.TemporaryDirectory() as d:
         p = start("--retries", "1", "-l", "-", "--", "sh", "-c", f"echo {{}} $HAWK_ATTEMPT; mkdir {d}/{{}} && exit 1 || exit 0")
