@@ -251,17 +251,23 @@ int joblog_open(struct joblog **out, const char *path, const char *command, jobl
     return 0;
 }
 
+void joblog_finish(struct joblog *l)
+{
+    if (!l->started)
+        return;
+    pthread_mutex_lock(&l->lock);
+    l->closing = true;
+    pthread_cond_signal(&l->more);
+    pthread_mutex_unlock(&l->lock);
+    pthread_join(l->thread, NULL);
+    l->started = false;
+}
+
 void joblog_close(struct joblog *l)
 {
     if (!l)
         return;
-    if (l->started) {
-        pthread_mutex_lock(&l->lock);
-        l->closing = true;
-        pthread_cond_signal(&l->more);
-        pthread_mutex_unlock(&l->lock);
-        pthread_join(l->thread, NULL);
-    }
+    joblog_finish(l);
     if (l->fd >= 0)
         close(l->fd);
     pthread_mutex_destroy(&l->lock);

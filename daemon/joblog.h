@@ -46,7 +46,9 @@ void joblog_start(struct joblog *l, void (*written)(void *arg), void *arg);
 uint64_t joblog_written(struct joblog *l, int *err);
 /* Adds a line, and returns its number, from 1. */
 uint64_t joblog_add(struct joblog *l, const struct joblog_line *line);
-/* Writes what is left, and ends the thread. NULL is fine. */
+/* Writes what is left, and ends the thread: joblog_written() then says how much is on the disk for good. */
+void joblog_finish(struct joblog *l);
+/* The same, and frees it. NULL is fine. */
 void joblog_close(struct joblog *l);
 
 /* The text of a field: as it is, but \t, \n, \r, \\ and \xNN stand for what would end the field, act on a terminal, or

@@ -193,17 +193,24 @@ static void broken(struct run *r, int err)
     drop_unlogged(r);
 }
 
-static void on_written(void *arg)
+/* Delivers what has its line. An errno: no more lines can be written. */
+static int deliver_written(struct run *r)
 {
-    struct run *r = arg;
     int err = 0;
-    uint64_t n = r->log ? joblog_written(r->log, &err) : 0;
+    uint64_t n = joblog_written(r->log, &err);
     while (r->unlogged && r->unlogged->line <= n) {
         struct run_ended *e = take_first(r);
         struct run_part *p = run_part_find(r, e->event.id.job);
         deliver(r, e);
         run_part_settle(r, p);
     }
+    return err;
+}
+
+static void on_written(void *arg)
+{
+    struct run *r = arg;
+    int err = deliver_written(r);
     if (err)
         broken(r, err);
     run_log_go_on(r);
@@ -267,6 +274,10 @@ void run_log_ended(struct run *r, const struct msg_task_event *m)
 
 void run_log_close(struct run *r)
 {
+    if (r->log) { /* no later run prints what has a line */
+        joblog_finish(r->log);
+        (void)deliver_written(r);
+    }
     joblog_close(r->log);
     r->log = NULL;
     if (r->unlogged)

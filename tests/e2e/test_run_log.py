@@ -3,11 +3,13 @@ import collections
 import fcntl
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
 import tempfile
 
-from hawktest import BOUND, HAWK, run_tests, small_disk, wait_for
+from hawktest import BOUND, HAWK, alive, heed_signals, run_tests, small_disk, wait_for
 
 
 def run(*args, input=None, check=0, **more):
@@ -154,6 +156,33 @@ def test_what_waits_to_be_printed_has_no_line():
         out = subprocess.run(command, capture_output=True, text=True, timeout=BOUND, check=True).stdout
         assert out == "".join(f"{i}\n" for i in range(1, 9)), out
         assert [x["Seq"] for x in lines_of(f"{d}/log")] == [str(i) for i in range(1, 9)]
+
+
+def test_what_has_a_line_is_printed_when_ctrl_c_comes_twice():
+    with tempfile.TemporaryDirectory() as d:
+        os.mkfifo(f"{d}/log")
+        log = os.open(f"{d}/log", os.O_RDWR | os.O_NONBLOCK)
+        filler = os.write(log, b"\n" * (1 << 20))  # it is full: the log's lines wait, as for a slow disk
+        script = f"echo $HAWK_INPUT; test $HAWK_INPUT != 3 && exit 0; trap '' TERM; echo $$ > {d}/pid; exec sleep 600"
+        with subprocess.Popen([HAWK, "run", "-j1", "--joblog", f"{d}/log", "--array", "1-3", "--", "sh", "-c", script],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_signals) as p:
+            wait_for("the third task", lambda: os.path.exists(f"{d}/pid") and open(f"{d}/pid").read())
+            p.send_signal(signal.SIGINT)
+            assert "once more" in p.stderr.readline()
+            p.send_signal(signal.SIGINT)
+            wait_for("the third task's end", lambda: not alive(open(f"{d}/pid").read().strip()))
+            got = b""
+
+            def ended():
+                nonlocal got
+                while select.select([log], [], [], 0)[0]:
+                    got += os.read(log, 65536)
+                return p.poll() is not None
+            wait_for("its end", ended)
+            ended()
+            os.close(log)
+            logged = [x.split("\t")[9] for x in got[filler:].decode().splitlines()]
+            assert logged == ["1", "2"] == p.stdout.read().split() and p.returncode == 130, (logged, p.returncode)
 
 
 def test_a_log_that_cannot_be_written_ends_the_run():
