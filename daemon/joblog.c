@@ -279,15 +279,22 @@ void joblog_close(struct joblog *l)
 
 /* ---- Writing ---- */
 
+/* All of it, or none: what counts as not written must not be found there by the run that goes on. */
 static int write_all(int fd, const struct text *t)
 {
-    for (size_t at = 0; at < t->len;) {
+    off_t before = lseek(fd, 0, SEEK_END); /* -1: it is a pipe */
+    int err = 0;
+    for (size_t at = 0; !err && at < t->len;) {
         ssize_t n = write(fd, t->data + at, t->len - at);
         if (n < 0 && errno != EINTR)
-            return errno;
+            err = errno;
         at += n > 0 ? (size_t)n : 0;
     }
-    return fdatasync(fd) && errno != EINVAL && errno != EROFS ? errno : 0; /* a pipe cannot be synchronised */
+    if (!err && fdatasync(fd) && errno != EINVAL && errno != EROFS) /* a pipe cannot be synchronised */
+        err = errno;
+    if (err && before >= 0)
+        (void)!ftruncate(fd, before);
+    return err;
 }
 
 static void *run_thread(void *arg)

@@ -2,12 +2,15 @@
 #include "base/mem.h"
 #include "daemon/joblog.h"
 
+#include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -163,6 +166,33 @@ static void a_reader_may_end_the_reading(void **state)
     assert_non_null(strstr(why, "line 5"));
 }
 
+static void lines_that_do_not_fit_leave_nothing(void **state)
+{
+    struct joblog *l;
+    int err;
+    assert_int_equal(open_it(&l, NULL, NULL), 0);
+    joblog_start(l, nothing, NULL);
+    add(l, 1, OUTCOME_EXITED, 0, "a");
+    joblog_close(l);
+    char *before = xstrdup(contents());
+    struct rlimit whole, full;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &whole), 0);
+    full = (struct rlimit){.rlim_cur = strlen(before) + 100, .rlim_max = whole.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(open_it(&l, see, NULL), 0);
+    for (uint64_t i = 2; i <= 9; i++) /* all of them are there when it starts, so they are written at once */
+        add(l, i, OUTCOME_EXITED, 0, "a");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+    joblog_start(l, nothing, NULL);
+    joblog_finish(l);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &whole), 0);
+    assert_int_equal(joblog_written(l, &err), 0);
+    assert_int_equal(err, EFBIG);
+    joblog_close(l);
+    assert_string_equal(contents(), before);
+    free(before);
+}
+
 static void commands_are_written_as_a_shell_reads_them(void **state)
 {
     struct strings argv = {0};
@@ -181,9 +211,13 @@ int main(void)
 {
 #define FILE_TEST(name) cmocka_unit_test_setup_teardown(name, new_file, remove_file)
     const struct CMUnitTest tests[] = {
-        FILE_TEST(lines_are_read_back),          FILE_TEST(a_line_that_was_not_written_whole_is_cut_off),
-        FILE_TEST(other_files_stay_as_they_are), FILE_TEST(only_one_writes_it),
-        FILE_TEST(a_reader_may_end_the_reading), cmocka_unit_test(commands_are_written_as_a_shell_reads_them),
+        FILE_TEST(lines_are_read_back),
+        FILE_TEST(a_line_that_was_not_written_whole_is_cut_off),
+        FILE_TEST(other_files_stay_as_they_are),
+        FILE_TEST(only_one_writes_it),
+        FILE_TEST(a_reader_may_end_the_reading),
+        FILE_TEST(lines_that_do_not_fit_leave_nothing),
+        cmocka_unit_test(commands_are_written_as_a_shell_reads_them),
     };
     return cmocka_run_group_tests_name("joblog", tests, NULL, NULL);
 }
