@@ -158,7 +158,8 @@ char *inputs_file(const char *command, const char *flag, const char *path, size_
     return t.data;
 }
 
-/* Takes what is there of a list that comes by and by, once that is anything. */
+/* Takes what is there of a list that comes by and by, once that is anything. If it stands before a line that is refused,
+ * the next lines_take() says so again. */
 static int take_first(struct lines *l, struct task_args *values)
 {
     int exit_code = 0;
@@ -169,7 +170,7 @@ static int take_first(struct lines *l, struct task_args *values)
         if (!exit_code)
             exit_code = lines_take(l, values, INPUTS_FIRST);
     }
-    return exit_code;
+    return values->n ? 0 : exit_code;
 }
 
 static int take_all(const char *command, const char *path, struct lines *l, struct task_args *values)

@@ -24,6 +24,7 @@ struct lines {
     struct strings names;
     bool header; /* it is still to come */
     bool hungry, ended;
+    int refused; /* a line was, with this exit code */
 };
 
 /* Where the fields of a record go. */
@@ -82,7 +83,7 @@ bool lines_come(const struct lines *l)
 
 int lines_fd(const struct lines *l) { return l->fd; }
 bool lines_hungry(const struct lines *l) { return l->hungry && !l->ended; }
-bool lines_over(const struct lines *l) { return l->ended && l->at == l->waiting.len; }
+bool lines_over(const struct lines *l) { return l->ended && l->at == l->waiting.len && !l->refused; }
 uint32_t lines_columns(const struct lines *l) { return l->columns; }
 
 struct strings lines_take_names(struct lines *l)
@@ -200,6 +201,8 @@ int lines_take(struct lines *l, struct task_args *to, uint32_t max)
     struct taking t = {.l = l, .to = to, .left = max};
     size_t line = 0;
 
+    if (l->refused)
+        return l->refused;
     if (l->hungry || max == 0 || l->at == l->waiting.len) {
         l->hungry |= l->at == l->waiting.len;
         return 0;
@@ -211,11 +214,12 @@ int lines_take(struct lines *l, struct task_args *to, uint32_t max)
     int err = records_read(&r, l->end, l->separator, take_record, &t, &line);
     l->at = (size_t)(r.at - l->waiting.data);
     l->line = r.line;
-    l->hungry = t.left > 0; /* what is left is no whole line */
     if (err)
-        return usage_error(
-            "%s: --each-line: %s, line %zu: a column in quotes that do not end before a comma or "
-            "the line's end",
-            l->command, l->path, line);
-    return t.exit_code;
+        t.exit_code =
+            usage_error("%s: --each-line: %s, line %zu: a column in quotes that do not end before a comma or "
+                        "the line's end",
+                        l->command, l->path, line);
+    l->refused = t.exit_code;
+    l->hungry = t.left > 0 && !l->refused; /* what is left is no whole line */
+    return l->refused;
 }

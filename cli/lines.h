@@ -16,11 +16,12 @@ int lines_fd(const struct lines *l);
 /* Reads some of it, and waits for that if nothing has come; or all of it. 0, or HAWK_EXIT_USAGE after a message. */
 int lines_read(struct lines *l);
 int lines_read_all(struct lines *l);
-/* Adds the inputs that have come whole, at most `max`, to `to`. 0, or HAWK_EXIT_USAGE after a message. */
+/* Adds the inputs that have come whole, at most `max`, to `to`. 0, or HAWK_EXIT_USAGE after a message, and from then
+ * on: a line is refused, and what stands before it was added. */
 int lines_take(struct lines *l, struct task_args *to, uint32_t max);
 /* Whether lines_take() has nothing to give until more is read. */
 bool lines_hungry(const struct lines *l);
-/* Whether all of it was taken. */
+/* Whether all of it was taken, and no line was refused. */
 bool lines_over(const struct lines *l);
 /* The values of an input; 0: no line has come. */
 uint32_t lines_columns(const struct lines *l);
