@@ -211,7 +211,7 @@ bool output_is_own(const struct job_desc *d, enum output which)
 
     bool alone = d->tasks == 1 && !(d->flags & JOB_PART); /* other parts' tasks may have the same file */
 
-    return !pattern || alone || place_tells_tasks_apart(pattern->data);
+    return !pattern || alone || place_tells_tasks_apart(pattern->data, d->columns);
 }
 
 /* ---- Files ---- */

@@ -13,7 +13,7 @@ enum output { OUTPUT_STDOUT = 1, OUTPUT_STDERR = 2 };
 #define OUTPUT_NONE "/dev/null"
 
 /* Whether the file belongs to this task alone, so that a run truncates it. If its name has neither the task's index nor
- * its whole input, tasks of the job may append to the same file. */
+ * its whole input, tasks of the job may append to the same file. So may those of a list's other parts. */
 bool output_is_own(const struct job_desc *d, enum output which);
 /* Whether the job names no file, so that the file is below output_dir. */
 bool output_is_default(const struct job_desc *d, enum output which);

@@ -80,15 +80,27 @@ size_t place_read(const char *s, uint32_t columns, struct place *p)
     return 0;
 }
 
-bool place_tells_tasks_apart(const char *name)
+static bool has_all_columns(const char *name, uint32_t columns)
 {
-    for (; *name; name++) {
-        if (strncmp(name, "%t", 2) == 0 || strncmp(name, "{}", 2) == 0 || strncmp(name, "{#}", 3) == 0)
-            return true;
-        if (*name == '%' && name[1])
-            name++;
+    char place[16];
+
+    for (uint32_t column = 1; column <= (columns ? columns : 1); column++) {
+        snprintf(place, sizeof place, "{%u}", column);
+        if (!strstr(name, place))
+            return false;
     }
-    return false;
+    return true;
+}
+
+bool place_tells_tasks_apart(const char *name, uint32_t columns)
+{
+    for (const char *c = name; *c; c++) {
+        if (strncmp(c, "%t", 2) == 0 || strncmp(c, "{}", 2) == 0 || strncmp(c, "{#}", 3) == 0)
+            return true;
+        if (*c == '%' && c[1])
+            c++;
+    }
+    return has_all_columns(name, columns);
 }
 
 bool place_stands_in(const char *text, uint32_t columns)

@@ -456,6 +456,35 @@ static void test_readers(void **state)
     }
 }
 
+static void names_that_tell_tasks_apart(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t columns;
+        bool apart;
+    } cases[] = {
+        {"%t", 0, true},
+        {"%J/{#}.log", 0, true},
+        {"{}", 2, true},
+        {"{1}.log", 0, true},
+        {"{1}.log", 1, true},
+        {"{2}-{1}", 2, true},
+        {"%%{1}/{2}.log", 2, true},
+        {"", 0, false},
+        {"log", 0, false},
+        {"%%t", 0, false},
+        {"%J.%n", 0, false},
+        {"{1}.log", 2, false},
+        {"{2}.log", 2, false},
+        {"{1.}", 1, false},
+        {"{1}-{2/}", 2, false},
+        {"{1}-{2}.log", 3, false},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        if (place_tells_tasks_apart(cases[i].name, cases[i].columns) != cases[i].apart)
+            fail_msg("%s of %u columns", cases[i].name, cases[i].columns);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -467,6 +496,7 @@ int main(void)
         cmocka_unit_test(test_which_word),
         cmocka_unit_test(test_columns_in_a_shell),
         cmocka_unit_test(test_readers),
+        cmocka_unit_test(names_that_tell_tasks_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

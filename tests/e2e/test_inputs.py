@@ -72,6 +72,10 @@ def test_places_in_directory_environment_and_output():
         for number, name in ((1, "one"), (2, "two")):
             with open(f"{d}/{name}/{number}.{name}") as f:
                 assert f.read() == f"{d}/{name}\n<{name}>\n"
+        # A file whose name has all columns is its task's alone: another run empties it.
+        for _ in range(2):
+            run("--csv", "-l", "-", "--stdout", "{2}-{1}", "--", "echo", lines=[b"a,b", b"c,d"], cwd=d)
+        assert open(f"{d}/b-a").read() == "a b\n"
         # What is exported here is nobody's template, and without inputs there is none.
         r = subprocess.run([HAWK, "run", "-l", "-", "--", "sh", "-c", "echo $X"], input=b"a\n", capture_output=True, check=True,
                            env={**os.environ, "X": "{}"})
