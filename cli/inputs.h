@@ -75,7 +75,7 @@ char *inputs_file(const char *command, const char *flag, const char *path, size_
 /* A text with records, and how far it was read. */
 struct records {
     const char *at, *end;
-    size_t line; /* the number of the line that begins at `at` */
+    size_t line; /* the number of the line that begins at `at`, or of what NULs end */
     bool more;   /* the text goes on behind its end: a record that ends there may not be whole, and is left */
 };
 

@@ -16,7 +16,7 @@ struct record {
 static bool quoted_field(struct record *r, char last, char separator)
 {
     for (r->at++; r->at < r->end; r->at++) {
-        if (*r->at == '\n')
+        if (*r->at == last)
             r->line++;
         if (*r->at != '"') {
             text_add(&r->fields, r->at, 1);
@@ -63,7 +63,7 @@ static bool read_record(struct record *r, char last, char separator)
         text_add(&r->fields, "", 1);
         r->at++;
     }
-    r->line += r->at < r->end && last == '\n';
+    r->line += r->at < r->end;
     r->at += r->at < r->end;
     return true;
 }
