@@ -317,7 +317,10 @@ static int run_all(struct run *r)
     struct exec *exec;
     int dir_fd;
     if (output_dir_make(r->dir, sizeof r->dir, &dir_fd)) {
-        say_error("run", "no directory for output can be made: %s: %s", r->dir, strerror(errno));
+        say_error("run",
+                  "no directory for output can be made: %s: %s; set TMPDIR to another directory, by its "
+                  "absolute path",
+                  r->dir, strerror(errno));
         return HAWK_EXIT_FAILED;
     }
     exec_config_init(&r->exec_config, "run", r->dir);

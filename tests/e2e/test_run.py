@@ -166,7 +166,7 @@ def test_a_full_disk_is_told():
                 break
         r = run("--", "true", env=env, check=1)
         assert f"no directory for output can be made: {d}/hawk-run-" in r.stderr, r.stderr
-        assert "No space left on device" in r.stderr, r.stderr
+        assert "No space left on device; set TMPDIR to another directory" in r.stderr, r.stderr
         r = run("--stdout", f"{d}/out", "--", "true", check=1)
         assert f"(126): cannot open the stdout file {d}/out: No space left on device" in r.stderr, r.stderr
 
