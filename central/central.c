@@ -33,6 +33,7 @@ struct central *central_new(const struct central_config *cfg)
     kept_init(&c->kept);
     list_init(&c->apps_waiting);
     list_init(&c->owned);
+    list_init(&c->owned_takers);
     end_times_init(&c->end_times);
     list_init(&c->results_untold);
     list_init(&c->results_told);

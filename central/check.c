@@ -16,6 +16,7 @@ static void check_node(const struct central *c, const struct node *n)
     CHECK(n->state == NODE_UP || (list_empty(&n->parked) && list_empty(&n->stuck)));
     CHECK(n->counted == node_counts(n));
     CHECK((n->serves != NULL) == !list_empty(&n->own));
+    CHECK((n->serves && central_node_takes(c, n)) == !list_empty(&n->own_taker));
     if (n->waiting.n_slots == 0)
         return;
     CHECK(n->waiting.n_slots == n->slots);

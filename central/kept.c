@@ -244,7 +244,7 @@ void kept_remove(struct central *c, struct long_task *t)
         leave(c, j);
 }
 
-static struct long_task *first_of(const struct kept_user *u)
+struct long_task *kept_first_of(const struct kept_user *u)
 {
     const struct heap_node *turn = heap_min(&u->heap);
 
@@ -252,18 +252,10 @@ static struct long_task *first_of(const struct kept_user *u)
                 : NULL;
 }
 
-struct long_task *kept_first_of(const struct kept *k, uint32_t user)
-{
-    list_foreach(&k->users, l, next)
-        if (container_of(l, struct kept_user, link)->number == user)
-            return first_of(container_of(l, struct kept_user, link));
-    return NULL;
-}
-
 struct long_task *kept_first(const struct kept *k)
 {
     list_foreach(&k->turns.ring, l, next) {
-        struct long_task *t = first_of(user_of(l));
+        struct long_task *t = kept_first_of(user_of(l));
 
         if (t) /* else all of its jobs are passed over */
             return t;

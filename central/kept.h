@@ -62,8 +62,8 @@ void kept_add(struct central *c, struct long_task *t);
 void kept_remove(struct central *c, struct long_task *t);
 /* The task whose turn it is, or NULL when none waits. */
 struct long_task *kept_first(const struct kept *k);
-/* The same among the tasks of one user. O(users who have jobs). */
-struct long_task *kept_first_of(const struct kept *k, uint32_t user);
+/* The same among the tasks of one user. */
+struct long_task *kept_first_of(const struct kept_user *u);
 /* Takes the turn from j, whose tasks wait, until it is readmitted. kept_add() admits j by itself. */
 void kept_pass_over(struct long_job *j);
 void kept_readmit(struct central *c, struct long_job *j);

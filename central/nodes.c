@@ -48,6 +48,7 @@ static struct node *node_new(struct central *c, struct blob *name, node_id_t id,
     list_init(&n->stuck);
     list_init(&n->out);
     list_init(&n->own);
+    list_init(&n->own_taker);
     n->ends_us = TIME_NEVER;
     list_push_tail(&c->by_state[NODE_AWAY], &n->by_state);
     HASH_ADD_KEYPTR(hh, c->names, n->name->data, n->name->len, n);
@@ -129,6 +130,10 @@ void central_node_update_eligible(struct central *c, struct node *n)
 {
     if (n->waiting.n_slots)
         waiting_set_eligible(&c->waiting, &n->waiting, central_node_eligible(c, n), c->now_us);
+    if (!n->serves || !central_node_takes(c, n))
+        list_remove(&n->own_taker);
+    else if (list_empty(&n->own_taker))
+        list_push_tail(&c->owned_takers, &n->own_taker);
     end_times_look(c, n);
 }
 

@@ -53,36 +53,41 @@ static void place_for_app(struct central *c, struct central_app *a)
 }
 
 /* Who takes a task of j among the workers that run its user's commands alone; where tasks are bound early, among all.
- * NULL: nobody does. O(workers that run one user's commands). */
+ * NULL: none of his own does. O(such workers that take tasks). */
 static struct node *best_for_user(struct central *c, const struct long_job *j)
 {
-    bool early = !policy_has(&c->policy, POLICY_LATE_LONG);
-    struct waiting_worker *best = early ? central_starts_best(c, j) : NULL;
+    struct waiting_worker *best = NULL, *other = NULL;
     int64_t estimate_us = end_times_estimate(c, j);
 
-    list_foreach(&c->owned, entry, next) {
-        struct node *n = container_of(entry, struct node, own);
+    list_foreach(&c->owned_takers, entry, next) {
+        struct node *n = container_of(entry, struct node, own_taker);
 
-        if (n->user != j->user->number || !central_node_takes(c, n) ||
-            (owner_starts_avoid(&j->starts, n->id) && !j->starts.unstartable) ||
+        if (n->user != j->user->number || (owner_starts_avoid(&j->starts, n->id) && !j->starts.unstartable) ||
             !end_times_fit(c, n, estimate_us))
             continue;
         if (!best || waiting_at(&n->waiting, c->now_us) < waiting_at(best, c->now_us))
             best = &n->waiting;
     }
+    if (best && !policy_has(&c->policy, POLICY_LATE_LONG))
+        other = central_starts_best(c, j);
+    if (other && waiting_at(other, c->now_us) <= waiting_at(best, c->now_us))
+        best = other;
     return best ? container_of(best, struct node, waiting) : NULL;
 }
 
 /* Work of users who have workers that run theirs alone. Such a worker has no use for anybody else's work, so it waits
- * for nobody's turn. O(such workers * (users + such workers * tasks placed)). */
+ * for nobody's turn. O(users * such workers that take tasks), and O(these workers) for each task that is placed; O(1)
+ * while they are all busy. */
 static void place_for_users(struct central *c)
 {
-    list_foreach(&c->owned, entry, next) {
-        const struct node *n = container_of(entry, struct node, own);
+    if (list_empty(&c->owned_takers))
+        return;
+    list_foreach(&c->kept.users, entry, next) {
+        const struct kept_user *u = container_of(entry, struct kept_user, link);
         struct long_task *t;
         struct node *to;
 
-        while ((t = kept_first_of(&c->kept, n->user))) {
+        while ((t = kept_first_of(u))) {
             to = best_for_user(c, t->job);
             if (!to && end_times_try_set_apart(c, t->job))
                 continue;

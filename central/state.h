@@ -120,8 +120,9 @@ struct node {
     uint64_t stuck_apps;
     struct blob *serves; /* whose commands alone it runs; NULL: everybody's */
     uint32_t user;       /* his user_number() */
-    struct list own;     /* in central.owned if it serves one user */
-    uint32_t hinted;     /* the last round in which it got a hint */
+    /* In central.owned if it serves one user; in central.owned_takers if it takes tasks of his now. */
+    struct list own, own_taker;
+    uint32_t hinted; /* the last round in which it got a hint */
     uint32_t queued, running_short, running_long, paused, jobs_unfinished; /* from its last heartbeat */
     uint64_t *counters; /* COUNTER_COUNT values, as it reported them; NULL: none yet */
     UT_hash_handle hh;
@@ -374,8 +375,8 @@ struct central {
     uint64_t kept_slots, kept_step;      /* the slots by which jobs have sizes; the number of this step */
     struct central_app *apps;            /* by key */
     struct end_times end_times;
-    struct list owned;                        /* workers that run one user's commands alone */
-    struct list apps_waiting;                 /* applications with jobs in `kept` */
+    struct list owned, owned_takers; /* workers that run one user's commands alone; that take tasks now */
+    struct list apps_waiting;        /* applications with jobs in `kept` */
     struct list results_untold, results_told; /* struct long_result; results_told may be removed for room */
     uint64_t results_bytes;
     struct list limbo;   /* tasks at workers that are away, by w.due_us: when each is placed again */

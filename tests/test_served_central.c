@@ -1,6 +1,8 @@
 /* Workers that run one user's commands alone, at central: dists hear of them, and only his long tasks go there. */
 #include "tests/test_central.h"
 
+#include <time.h>
+
 static void serves(struct talk *t, uint32_t worker, const char *user)
 {
     struct blob *b = blob_str(user);
@@ -114,6 +116,44 @@ static void tasks_that_nobody_may_run_wait(void **state)
     end(&c);
 }
 
+/* The processor time of some steps while a task waits for any of so many workers, all of them its user's and busy. */
+static clock_t steps_beside(uint32_t workers)
+{
+    clock_t least = 0;
+    struct cluster c;
+
+    talk_config(&c.t);
+    c.t.config.policy.flags |= POLICY_LATE_LONG;
+    talk_start(&c.t);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    c.d = add_dist(&c.t, "d1");
+    for (uint32_t i = 0; i < workers; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "w%u", i);
+        serves(&c.t, add_worker(&c.t, name, 1), "ann");
+    }
+    submit_of(&c, 1, 1, "ann");
+    for (int round = 0; round < 5; round++) { /* the quickest one counts: others use the machine as well */
+        clock_t began = clock(), took;
+
+        for (int i = 0; i < 300; i++)
+            talk_quick_step(&c.t, &(struct msg){.type = MSG_TIMER});
+        took = clock() - began;
+        least = round == 0 || took < least ? took : least;
+    }
+    assert_int_equal(view_of(&c, 1).waiting, 1);
+    end(&c);
+    return least;
+}
+
+static void a_task_that_waits_costs_a_step_no_look_at_each_pair_of_workers(void **state)
+{
+    clock_t few = steps_beside(100), many = steps_beside(400);
+
+    assert_true(many <= 8 * few + CLOCKS_PER_SEC / 1000);
+}
+
 static void its_thieves_get_no_hints(void **state)
 {
     struct cluster c;
@@ -136,6 +176,7 @@ int main(void)
         cmocka_unit_test(long_tasks_go_where_their_user_is_served),
         cmocka_unit_test(each_user_keeps_a_general_worker),
         cmocka_unit_test(tasks_that_nobody_may_run_wait),
+        cmocka_unit_test(a_task_that_waits_costs_a_step_no_look_at_each_pair_of_workers),
         cmocka_unit_test(its_thieves_get_no_hints),
     };
 
