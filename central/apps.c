@@ -183,6 +183,7 @@ static void forget_app(struct central *c, struct node *n, struct central_app *a)
     n->apps[i] = n->apps[--n->n_apps];
     note_set(c, n);
     list_app(a, n);
+    end_times_look(c, n);
     central_app_settle(c, a);
 }
 

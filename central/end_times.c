@@ -7,16 +7,23 @@
 
 void end_times_init(struct end_times *e)
 {
-    *e = (struct end_times){.least_us = TIME_NEVER};
+    *e = (struct end_times){.least_us = TIME_NEVER, .changes = 1, .last_us = TIME_NEVER};
     list_init(&e->apart);
 }
 
 /* ---- Which workers have an end ---- */
 
+static void forget_last(struct end_times *e)
+{
+    e->changes++;
+    e->last_us = TIME_NEVER;
+}
+
 static void set_end(struct central *c, struct node *n, int64_t at_us)
 {
     c->end_times.workers += (uint32_t)(at_us != TIME_NEVER) - (uint32_t)(n->ends_us != TIME_NEVER);
     n->ends_us = at_us;
+    forget_last(&c->end_times);
 }
 
 static void send_end(struct central *c, const struct node *dist, const struct node *n)
@@ -76,19 +83,60 @@ bool end_times_fit(const struct central *c, const struct node *n, int64_t estima
     return fits_before_end(estimate_us, n->ends_us, c->now_us);
 }
 
-/* Hides workers where they do not fit, for a moment. O(such workers * log of all). */
+static int64_t find_last_own(const struct central *c, const struct long_job *j)
+{
+    int64_t last_us = NO_TAKER;
+
+    for (uint32_t i = 0; j->app && i < j->app->nodes_n; i++) {
+        const struct node *n = j->app->nodes[i];
+
+        if (central_node_takes(c, n) && n->ends_us > last_us)
+            last_us = n->ends_us;
+    }
+    if (j->app)
+        return last_us;
+    list_foreach(&c->owned_takers, entry, next) {
+        const struct node *n = container_of(entry, struct node, own_taker);
+
+        if (n->user == j->user->number && n->ends_us > last_us)
+            last_us = n->ends_us;
+    }
+    return last_us;
+}
+
+int64_t end_times_last_own(const struct central *c, const struct long_job *j)
+{
+    struct kept_user *u = j->user;
+
+    if (u->last_own_at != c->end_times.changes) {
+        u->last_own_us = find_last_own(c, j);
+        u->last_own_at = c->end_times.changes;
+    }
+    return u->last_own_us;
+}
+
+/* Hides workers where they do not fit, for a moment: O(such workers * log of all). Once no worker has had the time for
+ * a job, O(1) for every other job that needs more than the last of them has, until something changes. */
 struct waiting_worker *end_times_best(struct central *c, const struct long_job *j)
 {
     struct waiting_worker *w = waiting_best(&c->waiting, c->now_us), **hidden = NULL;
     uint32_t n = 0, cap = 0;
-    int64_t estimate_us = w ? end_times_estimate(c, j) : 0;
+    int64_t estimate_us = w ? end_times_estimate(c, j) : 0, last_us = NO_TAKER;
 
+    if (!fits_before_end(estimate_us, c->end_times.last_us, c->now_us))
+        return NULL;
     while (w && !end_times_fit(c, container_of(w, struct node, waiting), estimate_us)) {
+        const struct node *taker = container_of(w, struct node, waiting);
+
+        if (taker->ends_us > last_us)
+            last_us = taker->ends_us;
         vec_grow(hidden, n, cap);
         hidden[n++] = w;
         waiting_set_eligible(&c->waiting, w, false, c->now_us);
         w = waiting_best(&c->waiting, c->now_us);
     }
+    if (!w && n > 0 && j->starts.n == 0) /* else starts.c may hide the one with the most time */
+        c->end_times.last_us = last_us;
     while (n > 0)
         waiting_set_eligible(&c->waiting, hidden[--n], true, c->now_us);
     free(hidden);
@@ -101,37 +149,16 @@ static bool is_for(const struct node *n, const struct long_job *j)
     return j->app ? central_node_serves(n, j->app) : !n->serves || n->user == j->user->number;
 }
 
-/* What the workers of a list come to that would take a task of j now: whether there are any, and it fits at one. */
-struct takers {
-    bool any, fit;
-};
-
-static void look_at_taker(const struct central *c, const struct node *n, const struct long_job *j,
-                          int64_t estimate_us, struct takers *t)
-{
-    if (!is_for(n, j) || !central_node_takes(c, n))
-        return;
-    t->any = true;
-    t->fit |= end_times_fit(c, n, estimate_us);
-}
-
 bool end_times_try_set_apart(struct central *c, struct long_job *j)
 {
-    int64_t estimate_us = end_times_estimate(c, j);
-    struct takers t = {0};
+    int64_t estimate_us = end_times_estimate(c, j), last_us;
 
     if (estimate_us <= 0 || (!j->app && j->starts.n > 0)) /* central_starts_best() knows why it waits */
         return false;
-    for (uint32_t i = 0; j->app && i < j->app->nodes_n; i++)
-        look_at_taker(c, j->app->nodes[i], j, estimate_us, &t);
-    list_foreach(&c->owned, entry, next)
-        if (!j->app)
-            look_at_taker(c, container_of(entry, struct node, own), j, estimate_us, &t);
-    if (!j->app && waiting_best(&c->waiting, c->now_us)) {
-        t.any = true;
-        t.fit |= end_times_best(c, j) != NULL;
-    }
-    if (!t.any || t.fit)
+    last_us = end_times_last_own(c, j);
+    if (last_us == NO_TAKER && (j->app || !waiting_best(&c->waiting, c->now_us)))
+        return false;
+    if (fits_before_end(estimate_us, last_us, c->now_us) || (!j->app && end_times_best(c, j)))
         return false;
     kept_set_apart(c, j);
     if (estimate_us < c->end_times.least_us)
@@ -143,6 +170,7 @@ void end_times_look(struct central *c, const struct node *n)
 {
     int64_t least_us = TIME_NEVER;
 
+    forget_last(&c->end_times);
     if (list_empty(&c->end_times.apart) || !central_node_takes(c, n) ||
         !end_times_fit(c, n, c->end_times.least_us))
         return;
@@ -176,12 +204,17 @@ void end_times_check(const struct central *c)
 {
     uint32_t workers = 0;
 
-    for (uint32_t id = 1; id < c->nodes_end; id++)
-        workers += c->nodes[id] && c->nodes[id]->ends_us != TIME_NEVER;
+    for (uint32_t id = 1; id < c->nodes_end; id++) {
+        const struct node *n = c->nodes[id];
+
+        workers += n && n->ends_us != TIME_NEVER;
+        CHECK(!n || !n->waiting.eligible || n->ends_us <= c->end_times.last_us);
+    }
     CHECK(workers == c->end_times.workers);
     list_foreach(&c->end_times.apart, entry, next) {
         const struct long_job *j = container_of(entry, struct long_job, apart);
 
         CHECK(!list_empty(&j->kept) && !heap_in(&j->turn));
+        CHECK(end_times_last_own(c, j) == find_last_own(c, j));
     }
 }

@@ -20,6 +20,8 @@ struct end_times {
     uint32_t workers;  /* that have an end */
     struct list apart; /* long_job.apart */
     int64_t least_us;  /* none of these jobs has a smaller estimate; TIME_NEVER: there are none */
+    uint64_t changes;  /* of who takes tasks, and until when */
+    int64_t last_us;   /* all workers that take tasks of any user now end by then; TIME_NEVER: not known */
 };
 
 void end_times_init(struct end_times *e);
@@ -33,12 +35,16 @@ void end_times_tell_all(struct central *c, const struct node *dist);
 int64_t end_times_estimate(struct central *c, const struct long_job *j);
 /* Whether tasks of that estimate fit into the time that n has left. */
 bool end_times_fit(const struct central *c, const struct node *n, int64_t estimate_us);
+/* When the last of the workers ends that take tasks now and serve j's application, or its user alone; NO_TAKER: there
+ * are none. O(1); after a change O(such workers). */
+#define NO_TAKER (-1)
+int64_t end_times_last_own(const struct central *c, const struct long_job *j);
 /* Of the eligible workers where j's tasks fit, the one with the least waiting time; NULL: none. */
 struct waiting_worker *end_times_best(struct central *c, const struct long_job *j);
 /* Sets j apart, to wait there from now on, if some worker would take a task of j now but none of those has the time for
  * it. Returns whether it did. */
 bool end_times_try_set_apart(struct central *c, struct long_job *j);
-/* n may take tasks now that it did not take before: jobs that fit there get a turn again. */
+/* What n takes has changed: jobs that fit there get a turn again. */
 void end_times_look(struct central *c, const struct node *n);
 /* The history knows more of the jobs of a name: those that wait apart get a turn again, and may fit now. */
 void end_times_learned(struct central *c, const struct blob *name);

@@ -36,6 +36,9 @@ struct kept_user {
     /* Of the jobs of which the step of that number placed tasks, the last one by its key. */
     uint64_t served_step;
     int64_t served_key, served_since_us, served_size_us;
+    /* What end_times_last_own() found for these jobs after end_times.changes of that number. */
+    uint64_t last_own_at;
+    int64_t last_own_us;
 };
 
 /* Jobs with tasks that wait for any worker, or for one that serves an application; and all users who have jobs. */

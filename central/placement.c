@@ -13,6 +13,8 @@ static struct node *first_that_fits(struct central *c, const struct heap *ranked
     const struct heap_node *best = NULL;
     int64_t estimate_us = end_times_estimate(c, j);
 
+    if (estimate_us > 0 && !fits_before_end(estimate_us, end_times_last_own(c, j), c->now_us))
+        return NULL;
     if (estimate_us <= 0)
         best = heap_min(ranked);
     for (uint32_t i = 0; estimate_us > 0 && i < ranked->n; i++) {
@@ -59,6 +61,8 @@ static struct node *best_for_user(struct central *c, const struct long_job *j)
     struct waiting_worker *best = NULL, *other = NULL;
     int64_t estimate_us = end_times_estimate(c, j);
 
+    if (!fits_before_end(estimate_us, end_times_last_own(c, j), c->now_us))
+        return NULL;
     list_foreach(&c->owned_takers, entry, next) {
         struct node *n = container_of(entry, struct node, own_taker);
 
@@ -87,7 +91,7 @@ static void place_for_users(struct central *c)
         struct long_task *t;
         struct node *to;
 
-        while ((t = kept_first_of(u))) {
+        while ((t = kept_first_of(u)) && end_times_last_own(c, t->job) != NO_TAKER) {
             to = best_for_user(c, t->job);
             if (!to && end_times_try_set_apart(c, t->job))
                 continue;

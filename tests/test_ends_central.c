@@ -1,6 +1,8 @@
 /* Workers that have an end, at central: dists hear of it, and long tasks whose estimate does not fit go elsewhere. */
 #include "tests/test_central.h"
 
+#include <time.h>
+
 static void ends_in(struct talk *t, uint32_t worker, int64_t left_us)
 {
     tell(t, ENDS, ends, worker, .left_us = left_us);
@@ -101,6 +103,80 @@ static void a_job_that_fits_nowhere_holds_up_nobody(void **state)
     tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(c.d, 50), .epoch = 1);
     assert_int_equal(view_of(&c, 50).cancelled, 2);
     end(&c);
+}
+
+enum whose { EVERYBODYS, ONE_USERS, AN_APPLICATIONS };
+
+/* It asks for so many tasks, and has half an hour, or all the time there is. */
+static uint32_t add_asking(struct cluster *c, const char *name, uint32_t slots, bool ends, enum whose whose)
+{
+    uint32_t w = add_worker(&c->t, name, 16);
+    struct blob *b = blob_str("a");
+
+    if (whose == ONE_USERS)
+        tell(&c->t, SERVES, serves, w, .user = b);
+    if (whose == AN_APPLICATIONS)
+        tell(&c->t, APP, app, w, .name = b, .on = 1);
+    blob_drop(b);
+    if (ends)
+        ends_in(&c->t, w, 1800 * S);
+    tell(&c->t, LONG_REQUEST, long_request, w, .slots = slots);
+    return w;
+}
+
+static void submit_an_hour(struct cluster *c, uint64_t seq, enum whose whose)
+{
+    struct job_desc *d = desc_of("", 1);
+
+    d->estimate_us = 3600 * S;
+    blob_drop(whose == AN_APPLICATIONS ? d->app : d->user);
+    *(whose == AN_APPLICATIONS ? &d->app : &d->user) = blob_str("a");
+    d->kind = whose == AN_APPLICATIONS ? PAYLOAD_APP : PAYLOAD_TIMER;
+    tell(&c->t, LONG_SUBMIT, long_submit, c->d, .job = JOB(c->d, seq), .desc = d, .estimate_us = 3600 * S,
+         .epoch = 1);
+    job_desc_drop(d);
+}
+
+/* The processor time of some requests of a worker with time, while n jobs wait apart beside n workers without. */
+static clock_t requests_beside(uint32_t n, enum whose whose)
+{
+    clock_t least = 0;
+    struct cluster c;
+    uint32_t w;
+
+    begin_late(&c, 0);
+    for (uint32_t i = 0; i < n; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "short%u", i);
+        add_asking(&c, name, 1, true, whose);
+    }
+    for (uint32_t i = 1; i <= n; i++)
+        submit_an_hour(&c, i, whose);
+    assert_int_equal(totals(&c).counters[COUNTER_tasks_placed], 0);
+    w = add_asking(&c, "staying", 0, false, whose);
+    for (uint32_t got = 0; got < 15;) { /* the quickest five count: others use the machine as well */
+        clock_t began = clock(), took;
+
+        for (int i = 0; i < 5; i++)
+            talk_quick_step(&c.t, &(struct msg){.type = MSG_LONG_REQUEST,
+                                                .peer = w,
+                                                .long_request = {.slots = 1, .got = got++}});
+        took = clock() - began;
+        least = got == 5 || took < least ? took : least;
+    }
+    assert_int_equal(totals(&c).counters[COUNTER_tasks_placed], 15);
+    end(&c);
+    return least;
+}
+
+static void jobs_that_wait_apart_cost_no_look_at_each_worker(void **state)
+{
+    for (enum whose whose = EVERYBODYS; whose <= AN_APPLICATIONS; whose++) {
+        clock_t few = requests_beside(20, whose), many = requests_beside(320, whose);
+
+        assert_true(many <= 64 * few + CLOCKS_PER_SEC / 1000);
+    }
 }
 
 /* As in a cluster whose workers all run their own user's commands alone. */
@@ -263,6 +339,7 @@ int main(void)
         cmocka_unit_test(dists_hear_when_a_worker_ends),
         cmocka_unit_test(long_tasks_go_where_there_is_time),
         cmocka_unit_test(a_job_that_fits_nowhere_holds_up_nobody),
+        cmocka_unit_test(jobs_that_wait_apart_cost_no_look_at_each_worker),
         cmocka_unit_test(workers_of_one_user_have_an_end_too),
         cmocka_unit_test(tasks_that_need_an_executor_as_well),
         cmocka_unit_test(history_counts_as_an_estimate),
