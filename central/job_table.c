@@ -174,16 +174,30 @@ void central_job_free(struct central *c, struct long_job *j)
     free(j);
 }
 
-struct watcher *central_job_watch(struct long_job *j, node_id_t dist)
+struct watcher *central_job_watcher(struct long_job *j, node_id_t dist)
 {
-    struct watcher *w;
-
     for (uint32_t i = 0; i < j->n_watchers; i++)
         if (node_eq(j->watchers[i].dist, dist))
             return &j->watchers[i];
-    /* One dist submits a job, and one watches it. More than a few watchers means an error of theirs: the last
-     * one counts. */
-    w = &j->watchers[j->n_watchers < WATCHERS_MAX ? j->n_watchers++ : WATCHERS_MAX - 1];
-    *w = (struct watcher){.dist = dist};
+    return NULL;
+}
+
+struct watcher *central_job_watch(struct long_job *j, node_id_t dist, uint16_t owner)
+{
+    struct watcher *w = central_job_watcher(j, dist);
+
+    if (!w && j->n_watchers < WATCHERS_MAX) {
+        w = &j->watchers[j->n_watchers++];
+    } else if (!w) {
+        /* A job that has moved often: the first ones have lost it long ago. */
+        w = &j->watchers[0];
+        for (uint32_t i = 1; i < WATCHERS_MAX; i++)
+            w = j->watchers[i].owner < w->owner ? &j->watchers[i] : w;
+        if (owner < w->owner)
+            return NULL;
+    }
+    if (!node_eq(w->dist, dist))
+        *w = (struct watcher){.dist = dist};
+    w->owner = owner;
     return w;
 }

@@ -54,9 +54,10 @@ static void send_refused(struct central *c, const struct node *dist, job_id_t jo
  * highest so far. */
 static void watch_job(struct central *c, struct long_job *j, const struct node *dist, uint16_t owner)
 {
-    struct watcher *w = central_job_watch(j, dist->id);
+    struct watcher *w = central_job_watch(j, dist->id, owner);
 
-    w->owner = owner;
+    if (!w)
+        return;
     w->process = dist->processes;
     central_hold_moved(c, j, owner);
     /* The first owner needs no record: the job's own record implies it. */
@@ -72,12 +73,15 @@ static void watch_job(struct central *c, struct long_job *j, const struct node *
 /* Tells the dist of every task of the job. A task that central does not name is not central's. */
 static void tell_tasks(struct central *c, struct long_job *j, const struct node *dist)
 {
+    struct watcher *w = central_job_watcher(j, dist->id);
+
     for (uint32_t i = 0; i < j->n; i++)
         central_task_send(c, &j->tasks[i], dist);
     central_pauses_send(c, j, dist);
     if (j->state < LONG_ENDED)
         return;
-    central_job_watch(j, dist->id)->told = dist->link;
+    if (w)
+        w->told = dist->link;
     if (j->state != LONG_ENDING)
         central_job_set_state(c, j, LONG_ENDED); /* keeps the job for another while */
 }
@@ -504,7 +508,7 @@ void central_on_journal_job(struct central *c, const struct msg *in)
     j->inherited = true;
     /* All tasks may have been sent, unless another record says otherwise. */
     j->released = j->releasing = j->n;
-    central_job_watch(j, job_id_node(m->job));
+    central_job_watch(j, job_id_node(m->job), 0);
     activate(c, j);
     for (uint32_t i = 0; i < j->n && !(j->desc->flags & JOB_AT_MOST_ONCE); i++) {
         /* The journal has no record of first launches, so the next launch counts as the second. */

@@ -546,8 +546,10 @@ void central_on_journal_age(struct central *c, const struct msg *in);
 /* Its tasks must be in no list. */
 void central_job_free(struct central *c, struct long_job *j);
 void central_job_set_state(struct central *c, struct long_job *j, enum long_state state);
-/* From now on the dist hears of its tasks. */
-struct watcher *central_job_watch(struct long_job *j, node_id_t dist);
+/* From now on the dist hears of its tasks. Instead of whoever lost the job first, if there is no room; NULL: that is
+ * this dist itself. */
+struct watcher *central_job_watch(struct long_job *j, node_id_t dist, uint16_t owner);
+struct watcher *central_job_watcher(struct long_job *j, node_id_t dist); /* NULL: it does not hear of them */
 
 /* ---- jobs.c: long jobs from submission to the end ---- */
 void central_on_long_submit(struct central *c, const struct msg *in);

@@ -251,6 +251,38 @@ static void after_a_restart_another_dist_may_yet_say_that_it_has_the_job(void **
     end(&c);
 }
 
+static void watch(struct cluster *c, uint32_t dist, uint16_t owner)
+{
+    tell(&c->t, LONG_WATCH, long_watch, dist, .job = JOB(1, 1), .epoch = 1, .owner = owner);
+    assert_int_equal(expect(&c->t, LONG_WATCHED, long_watched, dist)->err, 0);
+}
+
+/* The job has been at more dists than central tells of it. */
+static void who_lost_the_job_takes_no_place_from_who_has_it(void **state)
+{
+    struct cluster c;
+    uint32_t d[7] = {0};
+
+    d[2] = begin_running(&c);
+    d[1] = c.d;
+    watch(&c, d[1], 1);
+    watch(&c, d[2], 3);
+    for (uint32_t i = 3; i <= 6; i++) {
+        d[i] = add_dist(&c.t, (char[]){'d', (char)('0' + i), 0});
+        watch(&c, d[i], (uint16_t)(2 * i - 1));
+    }
+    tell(&c.t, LONG_CANCEL, long_cancel, d[5], .job = JOB(1, 1), .epoch = 1, .owner = 9, .abandoned = 1);
+    expect_none(&c.t, TASK_CANCEL, c.w[0]);
+    watch(&c, d[5], 0);
+    watch(&c, d[1], 1);
+    watch(&c, d[2], 0);
+    pass(&c.t, 300 * S);
+    expect_none(&c.t, JOB_ABANDONED, 0);
+    finished(&c.t, c.w[0], try_of(1, 1, 0, 1), OUTCOME_EXITED, 0, 5 * S);
+    assert_int_equal(expect(&c.t, LONG_TASK, long_task, d[6])->state, TASK_DONE);
+    end(&c);
+}
+
 static void an_operator_cancels_what_only_central_has(void **state)
 {
     struct cluster c;
@@ -291,6 +323,7 @@ int main(void)
         cmocka_unit_test(a_detached_job_needs_nobody),
         cmocka_unit_test(after_a_restart_what_nobody_claims_ends),
         cmocka_unit_test(after_a_restart_another_dist_may_yet_say_that_it_has_the_job),
+        cmocka_unit_test(who_lost_the_job_takes_no_place_from_who_has_it),
         cmocka_unit_test(an_operator_cancels_what_only_central_has),
     };
 
