@@ -18,7 +18,7 @@
  *
  * SET_POLICY{choice} adds to an operator's earlier choices; without a choice the configuration is in force
  * again. It is in force at once; POLICY_SET answers like DRAIN_SET. Choices survive restarts
- * (JOURNAL_POLICY).
+ * (JOURNAL_POLICY). HOLD is in force at once, too, and HOLD_SET answers like DRAIN_SET.
  *
  * ADMIT is the use of an invitation. ADMITTED answers when it is durable (JOURNAL_ADMITTED), or says why it
  * is refused. */

@@ -24,30 +24,46 @@ void central_on_long_hold(struct central *c, const struct msg *in)
     if (j->held == (m->on != 0))
         return;
     hold_job(c, j, m->on);
-    central_journal_waits(c, j);
+    central_journal_waits(c, j, 0);
 }
 
-/* A client holds or releases what central has of a job whose dist is not there, or does not know it any more. */
+void central_hold_answer(struct central *c, job_id_t job, uint32_t client, int err)
+{
+    struct msg_hold_set *m;
+
+    if (!client)
+        return;
+    m = &out_add(c->out, MSG_HOLD_SET, 0)->hold_set;
+    m->job = job;
+    m->client = client;
+    m->err = err;
+}
+
+static void hold_for_client(struct central *c, struct long_job *j, bool on, uint32_t client)
+{
+    if (j->held != on)
+        hold_job(c, j, on);
+    central_journal_waits(c, j, client);
+}
+
+/* A client holds or releases what central has of a job whose dist is not there, or does not know it any more. It gets
+ * the answer for the last part, when that is on record. */
 void central_on_hold(struct central *c, const struct msg *in)
 {
     const struct msg_hold *m = &in->hold;
-    struct long_job *j = NULL;
-    struct msg_hold_set *r;
-    bool any = false;
+    struct long_job *last = NULL, *j = NULL;
 
     while ((j = central_jobs_next_part(c, m->job, j))) {
         if (j->state > LONG_ACTIVE)
             continue;
-        any = true;
-        if (j->held == (m->on != 0))
-            continue;
-        hold_job(c, j, m->on);
-        central_journal_waits(c, j);
+        if (last)
+            hold_for_client(c, last, m->on, 0);
+        last = j;
     }
-    r = &out_add(c->out, MSG_HOLD_SET, 0)->hold_set;
-    r->job = m->job;
-    r->client = m->client;
-    r->err = any ? 0 : HAWK_ENOT_FOUND;
+    if (last)
+        hold_for_client(c, last, m->on, m->client);
+    else
+        central_hold_answer(c, m->job, m->client, HAWK_ENOT_FOUND);
 }
 
 void central_hold_moved(struct central *c, struct long_job *j, uint16_t owner)
@@ -55,7 +71,7 @@ void central_hold_moved(struct central *c, struct long_job *j, uint16_t owner)
     if (!j->held || owner <= j->owner || owner <= j->hold_owner)
         return;
     hold_job(c, j, false);
-    central_journal_waits(c, j);
+    central_journal_waits(c, j, 0);
 }
 
 void central_on_journal_waits(struct central *c, const struct msg *in)

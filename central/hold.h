@@ -2,6 +2,8 @@
 #ifndef HAWK_CENTRAL_HOLD_H
 #define HAWK_CENTRAL_HOLD_H
 
+#include "base/ids.h"
+
 #include <stdint.h>
 
 struct central;
@@ -12,6 +14,8 @@ struct msg;
 void central_hold_moved(struct central *c, struct long_job *j, uint16_t owner);
 void central_on_long_hold(struct central *c, const struct msg *in);
 void central_on_hold(struct central *c, const struct msg *in);
+/* client 0: nobody asked. */
+void central_hold_answer(struct central *c, job_id_t job, uint32_t client, int err);
 void central_on_journal_waits(struct central *c, const struct msg *in);
 
 #endif

@@ -1,6 +1,7 @@
 /* Records that wait for the journal, in order, and records that could not be written. */
 #include "central/journal.h"
 #include "central/admission.h"
+#include "central/hold.h"
 
 #include "base/ring.h"
 
@@ -118,12 +119,13 @@ void central_journal_released(struct central *c, const struct long_job *j)
     m->journal_released.upto = j->releasing;
 }
 
-void central_journal_waits(struct central *c, const struct long_job *j)
+void central_journal_waits(struct central *c, const struct long_job *j, uint32_t client)
 {
-    struct msg *m;
+    struct record *r = add_record(c, RECORD_WAITS);
+    struct msg *m = out_add(c->out, MSG_JOURNAL_WAITS, 0);
 
-    add_record(c, RECORD_WAITS);
-    m = out_add(c->out, MSG_JOURNAL_WAITS, 0);
+    r->of_job = j->key;
+    r->client = client;
     m->journal_waits.job = (job_id_t){j->key.job};
     m->journal_waits.token = c->token;
     m->journal_waits.epoch = (uint16_t)j->key.epoch;
@@ -214,6 +216,9 @@ static void record_written(struct central *c, const struct record *r)
     case RECORD_RELEASED:
         central_jobs_released(c, &r->of_job, r->upto);
         break;
+    case RECORD_WAITS:
+        central_hold_answer(c, (job_id_t){r->of_job.job}, r->client, 0);
+        break;
     case RECORD_ADMISSION:
         central_admission_answer(c, r->client, 0);
         break;
@@ -221,7 +226,6 @@ static void record_written(struct central *c, const struct record *r)
     case RECORD_FORGET:
     case RECORD_OWNER:
     case RECORD_NOTE:
-    case RECORD_WAITS:
         break;
     }
 }
@@ -236,12 +240,14 @@ static void record_failed(struct central *c, const struct record *r, int32_t err
          * back with the next central, after its dist has run it. */
         central_journal_forget(c, key);
     } else if (r->kind < RECORD_CANCEL) {
-        /* It will be written when that is possible; what waits for it goes on waiting. An operator's choice is in force
-         * already, and he gets the error now. */
+        /* It will be written when that is possible; what waits for it goes on waiting. What a client asked for is in
+         * force already, and he gets the error now. */
         if (r->kind == RECORD_DRAIN)
             central_drain_answer(c, r->node->id, r->client, err);
         else if (r->kind == RECORD_POLICY)
             central_policy_answer(c, r->client, err);
+        else if (r->kind == RECORD_WAITS)
+            central_hold_answer(c, (job_id_t){r->of_job.job}, r->client, err);
         ring_push(&c->failed, *r);
         if (c->retry_us == TIME_NEVER)
             c->retry_us = c->now_us + RETRY_US;
@@ -308,11 +314,15 @@ static void put_again(struct central *c, const struct record *r)
         if (!central_jobs_find(c, (job_id_t){key->job}, (uint32_t)key->epoch))
             central_journal_forget(c, *key);
         break;
+    case RECORD_WAITS:
+        j = central_jobs_find(c, (job_id_t){key->job}, (uint32_t)key->epoch);
+        if (j && j->state <= LONG_ACTIVE)
+            central_journal_waits(c, j, 0);
+        break;
     case RECORD_JOB:
     case RECORD_CANCEL:
     case RECORD_OWNER:
     case RECORD_NOTE:
-    case RECORD_WAITS:
     case RECORD_ADMISSION:
         break; /* not among the failed */
     }

@@ -19,7 +19,7 @@ void central_journal_cancel(struct central *c, const struct long_job *j, uint32_
 void central_journal_owner(struct central *c, const struct long_job *j);
 /* That central may send the job's tasks up to j->releasing. */
 void central_journal_released(struct central *c, const struct long_job *j);
-void central_journal_waits(struct central *c, const struct long_job *j);
+void central_journal_waits(struct central *c, const struct long_job *j, uint32_t client);
 void central_journal_task(struct central *c, struct long_task *t);
 /* The launch of an at-most-once task: central_task_launch_journalled() follows. */
 void central_journal_launch(struct central *c, const struct long_task *t);

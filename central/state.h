@@ -265,11 +265,11 @@ enum record_kind {
     RECORD_JOB_END,
     RECORD_RELEASED, /* more tasks of the job may be sent when this is written (POLICY_LATE_LONG) */
     RECORD_FORGET, /* removes a job that is not here any more: it was refused, or nobody has asked for its end */
+    RECORD_WAITS, /* the job is held, or not any more */
     /* Nothing waits for the kinds from here on but a client: a failed record is not put out again. */
     RECORD_CANCEL,
     RECORD_OWNER,
-    RECORD_NOTE,  /* another try of a task */
-    RECORD_WAITS, /* the job is held, or not any more; its dist says so again */
+    RECORD_NOTE, /* another try of a task */
     RECORD_ADMISSION,
 };
 
@@ -278,7 +278,7 @@ struct record {
     uint64_t token;
     enum record_kind kind;
     union {
-        /* RECORD_DRAIN, RECORD_CANCEL, RECORD_POLICY, RECORD_ADMISSION: the client that waits for it; 0: none. */
+        /* RECORD_DRAIN, _CANCEL, _POLICY, _WAITS, _ADMISSION: the client that waits for it; 0: none. */
         uint32_t client;
         uint32_t upto; /* RECORD_RELEASED */
     };
@@ -287,7 +287,7 @@ struct record {
         struct long_job *job;
         struct long_task *task;
         struct try_id launch; /* RECORD_LAUNCH: a copy, because the task may end before it is written */
-        /* RECORD_FORGET, RECORD_CANCEL, RECORD_RELEASED: a copy, because the job may be gone before it is written. */
+        /* RECORD_FORGET, _CANCEL, _RELEASED, _WAITS: a copy, because the job may be gone before it is written. */
         struct long_key of_job;
     };
 };

@@ -100,6 +100,32 @@ static void clients_hold_what_no_dist_owns(void **state)
     end(&c);
 }
 
+static void clients_hold_durably(void **state)
+{
+    struct cluster c;
+    uint64_t token;
+
+    begin(&c, 1);
+    submit(&c.t, c.d, 1, 1, 9 * S);
+    c.t.journal_by_hand = true;
+    for (int i = 0; i < 2; i++) { /* the second request changes nothing, and waits as well */
+        tell(&c.t, HOLD, hold, 0, .job = JOB(c.d, 1), .client = 6, .on = 1);
+        expect_none(&c.t, HOLD_SET, 0);
+        talk_journal(&c.t, 0);
+        assert_int_equal(expect(&c.t, HOLD_SET, hold_set, 0)->err, 0);
+        expect_none(&c.t, HOLD_SET, 0);
+    }
+    tell(&c.t, HOLD, hold, 0, .job = JOB(c.d, 1), .client = 6, .on = 0);
+    token = expect(&c.t, JOURNAL_WAITS, journal_waits, 0)->token;
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_EIO);
+    assert_int_equal(expect(&c.t, HOLD_SET, hold_set, 0)->err, HAWK_EIO);
+    pass(&c.t, 1 * S);
+    assert_false(held_on_record(&c)); /* it is in force, and written when that is possible */
+    talk_journal(&c.t, 0);
+    expect_none(&c.t, HOLD_SET, 0);
+    end(&c);
+}
+
 static void a_hold_is_read_back(void **state)
 {
     struct cluster c = {0};
@@ -127,6 +153,7 @@ int main(void)
         cmocka_unit_test(a_new_owner_ends_the_hold),
         cmocka_unit_test(a_new_owner_that_holds_it_too),
         cmocka_unit_test(clients_hold_what_no_dist_owns),
+        cmocka_unit_test(clients_hold_durably),
         cmocka_unit_test(a_hold_is_read_back),
     };
 
