@@ -8,6 +8,7 @@
 static void hold_job(struct central *c, struct long_job *j, bool on)
 {
     j->held = on;
+    j->held_here = false;
     kept_update_turn(c, j);
     for (uint32_t i = 0; on && i < j->n; i++)
         central_recall_task(c, &j->tasks[i]);
@@ -43,6 +44,7 @@ static void hold_for_client(struct central *c, struct long_job *j, bool on, uint
 {
     if (j->held != on)
         hold_job(c, j, on);
+    j->held_here = on;
     central_journal_waits(c, j, client);
 }
 
@@ -68,7 +70,7 @@ void central_on_hold(struct central *c, const struct msg *in)
 
 void central_hold_moved(struct central *c, struct long_job *j, uint16_t owner)
 {
-    if (!j->held || owner <= j->owner || owner <= j->hold_owner)
+    if (!j->held || j->held_here || owner <= j->owner || owner <= j->hold_owner)
         return;
     hold_job(c, j, false);
     central_journal_waits(c, j, 0);
@@ -79,6 +81,8 @@ void central_on_journal_waits(struct central *c, const struct msg *in)
     const struct msg_journal_waits *m = &in->journal_waits;
     struct long_job *j = central_jobs_find(c, m->job, m->epoch);
 
-    if (j)
-        j->held = m->held;
+    if (!j)
+        return;
+    j->held = m->held;
+    j->held_here = m->held && m->by_client;
 }

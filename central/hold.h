@@ -10,7 +10,8 @@ struct central;
 struct long_job;
 struct msg;
 
-/* A dist has the job under that epoch. The one before may have held it, and is gone. */
+/* A dist has the job under that epoch. The one before may have held it, and is gone. What a client holds at central
+ * stays so until it or a dist releases it: no dist knows of that. */
 void central_hold_moved(struct central *c, struct long_job *j, uint16_t owner);
 void central_on_long_hold(struct central *c, const struct msg *in);
 void central_on_hold(struct central *c, const struct msg *in);

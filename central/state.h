@@ -245,6 +245,7 @@ struct long_job {
     uint16_t owner, hold_owner; /* the greatest epoch of a dist that has it, and that held it: watch_job() */
     uint8_t why;
     bool cancel, held;              /* held: none of its tasks is placed */
+    bool held_here;                 /* then: a client held it at central */
     bool abandoned, started;        /* cancelled as an orphan; some task has started */
     struct owner_messages messages; /* messages of its tasks, by their places in `tasks` */
     struct owner_pauses pauses;     /* pauses of its tasks, by these places as well */

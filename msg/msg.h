@@ -545,8 +545,10 @@ enum route {
 #define FIELDS_journal_admitted(F)                                                                           \
     F(blob, name) F(u64, token) F(u64, invitation) F(u64, use) F(i64, ago_us) F(u8, role)
 /* A dist's: whether the job is held; which of its predecessors have ended as it asks, a bit each in the order of its
- * description; the predecessor because of which it was cancelled, or tasks of it. Central's: whether it is held. */
-#define FIELDS_journal_waits(F) F(job, job) F(u64, token) F(job, cause) F(u32, met) F(u16, epoch) F(u8, held)
+ * description; the predecessor because of which it was cancelled, or tasks of it. Central's: whether it is held;
+ * whether a client held it there. */
+#define FIELDS_journal_waits(F)                                                                              \
+    F(job, job) F(u64, token) F(job, cause) F(u32, met) F(u16, epoch) F(u8, held) F(u8, by_client)
 #define FIELDS_journal_done(F) F(u64, token) F(i32, err)
 #define FIELDS_history(F)                                                                                    \
     F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class) F(u32, user)

@@ -100,6 +100,28 @@ static void clients_hold_what_no_dist_owns(void **state)
     end(&c);
 }
 
+/* No dist says LONG_HOLD, since none knows of it. */
+static void what_a_client_holds_here_outlives_its_dist(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 0);
+    submit(&c.t, c.d, 1, 1, 9 * S);
+    tell(&c.t, PEER_LOST, peer_lost, c.d, .role = ROLE_DIST);
+    tell(&c.t, HOLD, hold, 0, .job = JOB(1, 1), .client = 6, .on = 1);
+    assert_true(expect(&c.t, JOURNAL_WAITS, journal_waits, 0)->by_client);
+    c.d = join(&c.t, (struct join){.name = "d1", .role = ROLE_DIST, .incarnation = 2, .node = 1});
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1, .owner = 3);
+    expect_none(&c.t, JOURNAL_WAITS, 0);
+    c.w[0] = add_worker(&c.t, "w0", 1);
+    pass(&c.t, 10 * S);
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 0);
+    tell(&c.t, LONG_HOLD, long_hold, c.d, .job = JOB(1, 1), .epoch = 1, .owner = 3, .on = 0);
+    assert_false(held_on_record(&c));
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    end(&c);
+}
+
 static void clients_hold_durably(void **state)
 {
     struct cluster c;
@@ -134,9 +156,11 @@ static void a_hold_is_read_back(void **state)
     talk_config(&c.t);
     talk_start(&c.t);
     tell(&c.t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 1), .desc = d, .epoch = 1, .estimate_us = 9 * S);
-    tell(&c.t, JOURNAL_WAITS, journal_waits, 0, .job = JOB(1, 1), .epoch = 1, .held = 1);
+    tell(&c.t, JOURNAL_WAITS, journal_waits, 0, .job = JOB(1, 1), .epoch = 1, .held = 1, .by_client = 1);
     job_desc_drop(d);
     tell(&c.t, RECOVERED, recovered, 0, 0);
+    c.d = add_dist(&c.t, "d1");
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1, .owner = 3);
     c.w[0] = add_worker(&c.t, "w0", 1);
     pass(&c.t, 100 * S);
     assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 0);
@@ -153,6 +177,7 @@ int main(void)
         cmocka_unit_test(a_new_owner_ends_the_hold),
         cmocka_unit_test(a_new_owner_that_holds_it_too),
         cmocka_unit_test(clients_hold_what_no_dist_owns),
+        cmocka_unit_test(what_a_client_holds_here_outlives_its_dist),
         cmocka_unit_test(clients_hold_durably),
         cmocka_unit_test(a_hold_is_read_back),
     };
