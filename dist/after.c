@@ -349,8 +349,13 @@ void dist_on_hold(struct dist *d, const struct msg *m)
         dist_hold_answer(d, m->hold.job, m->hold.client, err);
         return;
     }
-    if (job->held != (m->hold.on != 0)) {
+    if (job->held == (m->hold.on != 0)) {
+        /* Central may know it otherwise, from a client that did not reach this dist. */
+        if (!job->held || job->hold_known)
+            dist_hold_durable(d, job);
+    } else {
         job->held = m->hold.on;
+        job->hold_known |= !job->held;
         job->waits_news = true;
         if (!job->journalled)
             dist_hold_durable(d, job);
@@ -372,6 +377,6 @@ void dist_on_journal_waits(struct dist *d, const struct msg *in)
     job->cause = m->cause;
     if (job_state_final(job->state))
         return;
-    job->held = m->held;
-    job->hold_known = true;
+    /* Not that it is not held: a client may have held it at central since. */
+    job->held = job->hold_known = m->held;
 }

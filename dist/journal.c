@@ -369,7 +369,7 @@ static void record_durable(struct dist *d, const struct dist_record *r)
             dist_handover_journalled(d, job, r->token);
         break;
     case RECORD_WAITS:
-        if (job && !job_state_final(job->state))
+        if (job && !job_state_final(job->state) && (job->held || job->hold_known))
             dist_hold_durable(d, job);
         break;
     case RECORD_LAUNCH:

@@ -313,11 +313,13 @@ struct dist_job {
     bool promoted : 1;
     bool
         overstays : 1; /* it stays here, but its tasks show the cutoff: probe_long, and the reserve is not for it */
-    bool held : 1;       /* by its user: no task of it starts */
-    bool hold_known : 1; /* that it was held once is on record, or it has none: central may know it as held */
-    bool doomed : 1;     /* a predecessor ended otherwise than it asks: it is to be cancelled */
-    bool waits_news : 1; /* its JOURNAL_WAITS is to be written */
-    bool refused : 1;    /* a worker refused its probes since it was last probed for or launched */
+    bool held : 1; /* by its user: no task of it starts */
+    /* Central hears before each LONG_WATCH whether it is held: that it is, is on record, or it has none; or a
+     * client has released it in this life. */
+    bool hold_known : 1;
+    bool doomed : 1;      /* a predecessor ended otherwise than it asks: it is to be cancelled */
+    bool waits_news : 1;  /* its JOURNAL_WAITS is to be written */
+    bool refused : 1;     /* a worker refused its probes since it was last probed for or launched */
     bool handed_part : 1; /* central was offered, or has, less than the whole job */
     /* Messages about its reservations may have crossed: reservations that move do not count. */
     bool crossed : 1;

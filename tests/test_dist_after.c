@@ -436,6 +436,48 @@ static void test_central_hears_of_a_hold_when_it_is_on_record(void **state)
     talk_end(t);
 }
 
+/* A client that did not reach the dist held the job at central. */
+static void test_central_hears_of_a_release_that_changes_nothing_here(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(1, "big");
+
+    desc->flags = JOB_DETACHED;
+    desc->tag = TAG_LONG;
+    submit(t, desc);
+    journalled(t, 1);
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
+    ignore(t);
+    hold(t, 1, false);
+    says(t, "central LONG_HOLD job=3.1 epoch=1 owner=1 on=0");
+    says(t, "- HOLD_SET job=3.1 client=4 err=0");
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    hold(t, 1, false);
+    ignore(t);
+    central_joins(t);
+    says(t, "central LONG_HOLD job=3.1 epoch=1 owner=1 on=0");
+    says(t, "central LONG_WATCH job=3.1 epoch=1");
+    ignore(t);
+    talk_end(t);
+}
+
+/* It was released before the dist died, and a client may have held it at central meanwhile. */
+static void test_what_is_read_back_as_released_ends_no_hold_at_central(void **state)
+{
+    struct talk *t = talk_again();
+    struct job_desc *desc = desc_new(1, "big");
+
+    desc->tag = TAG_LONG;
+    journal_job(t, 7, desc, 1, 1, NULL);
+    HEAR(t, 0, JOURNAL_WAITS, journal_waits, .job = J(7), .epoch = 1, .held = 0);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    ignore(t);
+    central_joins(t);
+    says(t, "central LONG_WATCH job=3.7");
+    ignore(t);
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -456,6 +498,8 @@ int main(void)
         cmocka_unit_test(test_a_hold_is_read_back),
         cmocka_unit_test(test_released_while_workers_are_asked),
         cmocka_unit_test(test_central_hears_of_a_hold_when_it_is_on_record),
+        cmocka_unit_test(test_central_hears_of_a_release_that_changes_nothing_here),
+        cmocka_unit_test(test_what_is_read_back_as_released_ends_no_hold_at_central),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
