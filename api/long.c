@@ -49,19 +49,6 @@ void api_long_hold(struct api *a, struct rpc_call *c, job_id_t job, bool on)
     a->feed(a->arg, ROLE_CENTRAL, &m);
 }
 
-/* The job at which the last page ended; NULL: the end, also when that job has gone meanwhile. */
-static const struct long_job *job_after(const struct api *a, job_id_t before)
-{
-    const struct long_job *j = central_next_job(a->roles.central, NULL);
-    struct job_view v;
-    for (; before.v && j; j = central_next_job(a->roles.central, j)) {
-        central_job_view(a->roles.central, j, loop_now(a->loop), &v);
-        if (job_eq(v.job, before))
-            return central_next_job(a->roles.central, j);
-    }
-    return j;
-}
-
 void api_long_list(struct api *a, struct rpc_call *c, const struct api_list_jobs_request *r)
 {
     const struct central *central = a->roles.central;
@@ -69,7 +56,8 @@ void api_long_list(struct api *a, struct rpc_call *c, const struct api_list_jobs
     struct api_list_jobs_reply reply = {.you = rpc_caller(c)->name};
     if (limit > API_PAGE_MAX)
         limit = API_PAGE_MAX;
-    for (const struct long_job *j = job_after(a, r->before); j; j = central_next_job(central, j)) {
+    const struct long_job *j = central_job_after(central, r->before);
+    for (; j; j = central_next_job(central, j)) {
         struct job_view v;
         central_job_view(central, j, loop_now(a->loop), &v);
         if (r->unfinished_only && job_state_final(v.state))

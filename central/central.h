@@ -83,7 +83,10 @@ const struct blob *central_node_app(const struct central *c, node_id_t node, uin
 struct long_job;
 /* The next job after prev (NULL: the first) that no dist which is up shows; NULL at the end. */
 const struct long_job *central_next_job(const struct central *c, const struct long_job *prev);
-/* The job under its greatest epoch, whichever dist has it. O(jobs). */
+/* The next one after that job, which may be shown meanwhile; NULL at the end, and if that job is gone. JOB_NONE: the
+ * first. */
+const struct long_job *central_job_after(const struct central *c, job_id_t job);
+/* The job under its greatest epoch, whichever dist has it. */
 const struct long_job *central_find_job(const struct central *c, job_id_t job);
 void central_job_view(const struct central *c, const struct long_job *j, int64_t now_us, struct job_view *v);
 /* The number of its tasks that are central's; the i-th of them. */

@@ -26,6 +26,18 @@ const struct long_job *central_next_job(const struct central *c, const struct lo
     return prev ? first_job_from(c, (int)prev->state, prev->by_state.next) : first_job_from(c, 0, NULL);
 }
 
+const struct long_job *central_job_after(const struct central *c, job_id_t job)
+{
+    const struct long_job *first = NULL, *j = NULL;
+
+    if (job_eq(job, JOB_NONE))
+        return central_next_job(c, NULL);
+    while ((j = central_jobs_next_part(c, job, j)))
+        if (!first || j->state < first->state)
+            first = j;
+    return first ? central_next_job(c, first) : NULL;
+}
+
 const struct long_job *central_find_job(const struct central *c, job_id_t job)
 {
     const struct long_job *found = NULL, *j = NULL;

@@ -307,6 +307,29 @@ static void an_operator_cancels_what_only_central_has(void **state)
     end(&c);
 }
 
+static void a_list_goes_on_behind_any_job(void **state)
+{
+    struct cluster c;
+    uint32_t other = begin_running(&c);
+    const struct long_job *j;
+    struct job_view v;
+
+    for (uint64_t seq = 2; seq <= 4; seq++)
+        submit(&c.t, c.d, seq, 1, 9 * S);
+    tell(&c.t, PEER_LOST, peer_lost, c.d, 0);
+    assert_ptr_equal(central_job_after(c.t.c, JOB_NONE), central_next_job(c.t.c, NULL));
+    for (uint64_t seq = 1; seq <= 3; seq++) {
+        watch(&c, other, 3); /* from now on a dist shows the first */
+        j = central_job_after(c.t.c, JOB(1, seq));
+        assert_non_null(j);
+        central_job_view(c.t.c, j, c.t.now_us, &v);
+        assert_int_equal(v.job.v, JOB(1, seq + 1).v);
+    }
+    assert_null(central_job_after(c.t.c, JOB(1, 4)));
+    assert_null(central_job_after(c.t.c, JOB(1, 5)));
+    end(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +348,7 @@ int main(void)
         cmocka_unit_test(after_a_restart_another_dist_may_yet_say_that_it_has_the_job),
         cmocka_unit_test(who_lost_the_job_takes_no_place_from_who_has_it),
         cmocka_unit_test(an_operator_cancels_what_only_central_has),
+        cmocka_unit_test(a_list_goes_on_behind_any_job),
     };
 
     return cmocka_run_group_tests_name("central_orphans", tests, NULL, NULL);
