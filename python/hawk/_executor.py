@@ -61,12 +61,21 @@ class RemoteTraceback(Exception):
         return f'\n"""\n{self.text}"""'
 
 
+class Function:
+    """A pickled function, one for all calls of it."""
+    __slots__ = ("data", "part", "calls")
+
+    def __init__(self, data, part):
+        self.data, self.part, self.calls = data, part, 0
+
+
 class Call:
-    __slots__ = ("future", "name", "packet", "lost")
+    __slots__ = ("future", "name", "function", "arguments", "lost", "over")
 
     def __init__(self, future, name):
         self.future, self.name = future, name
-        self.packet, self.lost = None, 0
+        self.function = self.arguments = None  # the arguments' part
+        self.lost, self.over = 0, False
 
 
 # What residents call the main program (as multiprocessing does), so that values of its classes can come back.
@@ -110,6 +119,7 @@ class Executor(concurrent.futures.Executor):
         self._key = os.urandom(32)
         self._app = f"python-{os.urandom(6).hex()}"
         self._given_directory, self._directory, self._directory_lock = directory, None, threading.Lock()
+        self._functions, self._functions_lock = {}, threading.Lock()  # of calls that have not ended, by their pickles
         self._lock = threading.Condition()
         self._waiting = collections.deque()
         self._running = set()          # calls that the cluster has
@@ -211,13 +221,30 @@ class Executor(concurrent.futures.Executor):
         if prepared is None:
             return call
         try:
-            body = _calls.call_body(prepared, _calls.dumps((args, kwargs)))
-            call.packet = _calls.pack(self._key, _calls.CALL, body, self._large)
+            arguments = _calls.dumps((args, kwargs))
+            call.function = self._function(prepared)
+            call.arguments = _calls.part(self._key, _calls.ARGUMENTS, arguments, self._large,
+                                         _calls.arguments_max(call.function.part))
         except Exception as e:
             future.set_running_or_notify_cancel()
             future.set_exception(pickle.PicklingError(
                 f"an argument of {call.name} cannot be sent to another process: {e}"))
+            self._forget(call)
         return call
+
+    def _function(self, data):
+        """The call that asks holds it until it is forgotten."""
+        with self._functions_lock:
+            function = self._functions.get(data)
+            if function is None:
+                function = self._functions[data] = Function(
+                    data, _calls.part(self._key, _calls.FUNCTION, data, self._large, _calls.FUNCTION_MAX))
+            function.calls += 1
+            return function
+
+    def _packet(self, call):
+        """Made when the cluster is to have the call: what many calls share is there once, however many wait."""
+        return _calls.pack(self._key, _calls.CALL, _calls.call_body(call.function.part, call.arguments), self._large)
 
     def _add(self, calls):
         with self._lock:
@@ -225,7 +252,7 @@ class Executor(concurrent.futures.Executor):
                 raise RuntimeError("cannot schedule new futures after shutdown")
             if self._broken:
                 raise WorkerError(self._broken)
-            self._waiting.extend(call for call in calls if call.packet is not None)
+            self._waiting.extend(call for call in calls if call.arguments is not None)
             self._lock.notify_all()
 
     def _large(self):
@@ -322,7 +349,7 @@ class Executor(concurrent.futures.Executor):
 
     def _submit(self, calls):
         spec = pb.JobSpec(name=calls[0].name, tasks=len(calls), kind=pb.PAYLOAD_APP, app=self._app, each_arg=True,
-                          task_args=[call.packet for call in calls], retries=self._retries, tag=self._tag,
+                          task_args=[self._packet(call) for call in calls], retries=self._retries, tag=self._tag,
                           estimate_us=self._estimate_us, ancestors=ancestors(), user=self._cluster.user)
         left = dict(enumerate(calls))
 
@@ -365,10 +392,18 @@ class Executor(concurrent.futures.Executor):
             if not self._running or self._room() > 0:
                 self._lock.notify_all()
 
-    @staticmethod
-    def _forget(call):
-        path = _calls.large_path(call.packet)
-        if path:
+    def _forget(self, call):
+        """Removes the files of a call that has ended; the function's with the last call of it."""
+        with self._functions_lock:
+            if call.over:
+                return
+            call.over, parts = True, [call.arguments or b""]
+            if call.function:
+                call.function.calls -= 1
+                if call.function.calls == 0:
+                    del self._functions[call.function.data]
+                    parts.append(call.function.part)
+        for path in filter(None, map(_calls.large_path, parts)):
             with contextlib.suppress(OSError):
                 os.unlink(path)
 

@@ -106,7 +106,8 @@ class Process:
 
     def _run(self, task):
         try:
-            kind, body = _calls.unpack(self.key, task.payload, keep=True)
+            kind, body = _calls.unpack(self.key, task.payload)
+            parts = self._parts(body) if kind == _calls.CALL else None
         except (ValueError, OSError) as e:
             return {"code": 1, "error": str(e)}
         if kind == _calls.LEAVE:
@@ -115,7 +116,7 @@ class Process:
         if task.job != self.job:  # jobs that the call submits are this one's
             self.job = os.environ["HAWK_JOB_ID"] = task.job
         try:
-            packet = self._call(task.id, body)
+            packet = self._call(task.id, *parts)
         except KeyboardInterrupt:  # of a cancelled call that was ending
             packet = b""
         with contextlib.suppress(Exception):
@@ -123,24 +124,29 @@ class Process:
             sys.stderr.flush()
         return {"result": packet}
 
-    def _call(self, number, body):
+    def _parts(self, body):
+        """(the function's part, its pickle unless it is kept, the pickled arguments)."""
+        function, arguments = _calls.call_parts(body)
+        data = None if function in self.functions else _calls.whole(self.key, function, keep=True)[1]
+        return function, data, _calls.whole(self.key, arguments, keep=True)[1]
+
+    def _call(self, number, part, data, arguments):
         self.current = number
         try:
-            function, arguments = _calls.call_parts(body)
             args, kwargs = loads(arguments)
-            value = self._function(function)(*args, **kwargs)
+            value = self._function(part, data)(*args, **kwargs)
             self.current = None
             return self._pack(_calls.VALUE, self._dump(value))
         except BaseException as e:
             self.current = None
             return self._pack_error(e)
 
-    def _function(self, data):
-        function = self.functions.get(data)
+    def _function(self, part, data):
+        function = self.functions.get(part)
         if function is None:
             if len(self.functions) >= FUNCTIONS_KEPT:
                 self.functions.clear()
-            function = self.functions[data] = loads(data)
+            function = self.functions[part] = loads(data)
         return function
 
     @staticmethod

@@ -76,6 +76,10 @@ def double(data):
     return data + data
 
 
+def length_of_all(data, more):
+    return len(data) + more
+
+
 def lambda_of():
     return lambda: 1
 
