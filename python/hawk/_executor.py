@@ -24,6 +24,7 @@ from hawk._cluster import Cluster, HawkError, ancestors, bytes_of, check_numbers
 from hawk._session import Session, text_of
 
 BATCH_MAX = 100           # calls in a job
+BATCH_BYTES = 16 << 20    # of their packets; a dist takes jobs of up to 64 MiB
 AHEAD_SECONDS = 0.05      # of work per slot that the cluster has beyond what runs
 AHEAD_MAX = 64            # calls per slot
 LOOK_MIN, LOOK_MAX = 0.05, 1.0  # seconds between two looks at who serves
@@ -76,6 +77,9 @@ class Call:
         self.future, self.name = future, name
         self.function = self.arguments = None  # the arguments' part
         self.lost, self.over = 0, False
+
+    def size(self):
+        return len(self.function.part) + len(self.arguments)
 
 
 # What residents call the main program (as multiprocessing does), so that values of its classes can come back.
@@ -333,13 +337,15 @@ class Executor(concurrent.futures.Executor):
 
     def _send(self):
         while True:
-            calls = []
+            calls, size = [], 0
             with self._lock:
                 room = min(self._room(), BATCH_MAX)
                 while self._waiting and len(calls) < room:
-                    if calls and self._waiting[0].name != calls[0].name:
+                    call = self._waiting[0]
+                    size += call.size()
+                    if calls and (call.name != calls[0].name or size > BATCH_BYTES):
                         break
-                    call = self._waiting.popleft()
+                    self._waiting.popleft()
                     if call.future.set_running_or_notify_cancel():
                         calls.append(call)
                 self._running.update(calls)

@@ -8,7 +8,7 @@ import tempfile
 import tracemalloc
 
 import pythontest as p
-from hawktest import BOUND, run_tests
+from hawktest import BOUND, run_tests, wait_for
 
 import hawk
 
@@ -42,6 +42,14 @@ def test_calls_that_wait_share_their_function():
         assert [f.result(BOUND) for f in futures] == [n + x for n in (3 << 19, 600_000) for x in range(100)]
         os.unlink(f"{d}/go")
         assert files_in(d) == [], "the last call of a function takes its file along"
+
+
+def test_calls_with_much_inside_are_several_jobs():
+    """Together they are more than a dist takes as one."""
+    data = bytes(1_000_000)
+    with p.up(slots=4), hawk.Executor() as ex:
+        wait_for("so much room", lambda: list(ex.map(p.square, range(50))) and ex._room() >= 95)
+        assert list(ex.map(len, [data] * 95)) == [len(data)] * 95
 
 
 run_tests(sys.modules[__name__])
