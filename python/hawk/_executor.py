@@ -142,6 +142,7 @@ class Executor(concurrent.futures.Executor):
     # ---- The interface of concurrent.futures ----
 
     def submit(self, fn, /, *args, **kwargs):
+        self._check_open()
         future = concurrent.futures.Future()
         self._add([self._call(future, fn, None, args, kwargs)])
         return future
@@ -149,6 +150,7 @@ class Executor(concurrent.futures.Executor):
     def map(self, fn, *iterables, timeout=None, chunksize=1):
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
+        self._check_open()
         end = None if timeout is None else time.monotonic() + timeout
         items, function, prepared = zip(*iterables), fn, None
         if chunksize > 1:
@@ -179,10 +181,13 @@ class Executor(concurrent.futures.Executor):
     def shutdown(self, wait=True, *, cancel_futures=False):
         with self._lock:
             self._shut = True
+            cancelled = list(self._waiting) if cancel_futures else []
             if cancel_futures:
-                while self._waiting:
-                    self._waiting.popleft().future.cancel()
+                self._waiting.clear()
             self._lock.notify_all()
+        for call in cancelled:
+            self._forget(call)
+            call.future.cancel()
         if wait and threading.current_thread() is not self._manager:
             self._manager.join()
 
@@ -250,12 +255,16 @@ class Executor(concurrent.futures.Executor):
         """Made when the cluster is to have the call: what many calls share is there once, however many wait."""
         return _calls.pack(self._key, _calls.CALL, _calls.call_body(call.function.part, call.arguments), self._large)
 
-    def _add(self, calls):
+    def _check_open(self):
         with self._lock:
             if self._shut:
                 raise RuntimeError("cannot schedule new futures after shutdown")
             if self._broken:
                 raise WorkerError(self._broken)
+
+    def _add(self, calls):
+        with self._lock:
+            self._check_open()
             self._waiting.extend(call for call in calls if call.arguments is not None)
             self._lock.notify_all()
 
@@ -265,6 +274,8 @@ class Executor(concurrent.futures.Executor):
             if self._directory is None:
                 parent = self._given_directory or (tempfile.gettempdir() if self._cluster.local else os.getcwd())
                 self._directory = tempfile.mkdtemp(prefix=".hawk-values-", dir=parent)
+            if not self._directory:
+                raise RuntimeError("the executor has ended")
             return self._directory
 
     def _large_results(self):
@@ -337,7 +348,7 @@ class Executor(concurrent.futures.Executor):
 
     def _send(self):
         while True:
-            calls, size = [], 0
+            calls, gone, size = [], [], 0
             with self._lock:
                 room = min(self._room(), BATCH_MAX)
                 while self._waiting and len(calls) < room:
@@ -346,9 +357,10 @@ class Executor(concurrent.futures.Executor):
                     if calls and (call.name != calls[0].name or size > BATCH_BYTES):
                         break
                     self._waiting.popleft()
-                    if call.future.set_running_or_notify_cancel():
-                        calls.append(call)
+                    (calls if call.future.set_running_or_notify_cancel() else gone).append(call)
                 self._running.update(calls)
+            for call in gone:
+                self._forget(call)
             if not calls:
                 return
             self._submit(calls)
@@ -417,6 +429,7 @@ class Executor(concurrent.futures.Executor):
         with self._lock:
             self._running.discard(call)
             self._lock.notify_all()
+        self._forget(call)
         with contextlib.suppress(concurrent.futures.InvalidStateError):  # the executor was ended meanwhile
             call.future.set_exception(error)
 
@@ -523,8 +536,10 @@ class Executor(concurrent.futures.Executor):
             pass  # they end by themselves after their idle time
         self._session.close()
         self._cluster.close()
-        if self._directory:
-            shutil.rmtree(self._directory, ignore_errors=True)
+        with self._directory_lock:
+            directory, self._directory = self._directory, ""  # nobody makes another one
+        if directory:
+            shutil.rmtree(directory, ignore_errors=True)
 
     def _send_residents_away(self):
         """Until no worker serves the application any more, each that does gets a call that ends its resident."""

@@ -52,4 +52,44 @@ def test_calls_with_much_inside_are_several_jobs():
         assert list(ex.map(len, [data] * 95)) == [len(data)] * 95
 
 
+def test_a_call_that_never_runs_leaves_no_file():
+    large = bytes(2 << 20)
+    with p.up(slots=1), tempfile.TemporaryDirectory() as d, tempfile.TemporaryDirectory() as values:
+        with hawk.Executor(max_workers=1, directory=values) as ex:
+            held = ex.submit(p.mark_and_wait, f"{d}/started", f"{d}/go")
+            p.wait_for_file(f"{d}/started")
+            waiting = [ex.submit(len, large) for _ in range(10)]
+            assert len(files_in(values)) == 10
+            assert all(future.cancel() for future in waiting)
+            p.mark(f"{d}/go")
+            assert held.result(BOUND)
+            assert ex.submit(len, large).result(BOUND) == len(large)
+            assert files_in(values) == []
+            held = ex.submit(p.mark_and_wait, f"{d}/again", f"{d}/on")
+            p.wait_for_file(f"{d}/again")
+            waiting = [ex.submit(len, large) for _ in range(10)]
+            ex.shutdown(wait=False, cancel_futures=True)
+            assert files_in(values) == [] and all(future.cancelled() for future in waiting)
+            p.mark(f"{d}/on")
+        try:
+            ex.submit(len, large)
+            raise AssertionError("a call after shutdown")
+        except RuntimeError as e:
+            assert "after shutdown" in str(e), e
+        assert os.listdir(values) == [], "the executor has ended"
+
+
+def test_what_a_dist_refuses_leaves_no_file():
+    with p.cluster(workers=1, dist=["--set", "dist.tasks_max=20"]) as c, tempfile.TemporaryDirectory() as d, \
+            tempfile.TemporaryDirectory() as values, hawk.Executor(directory=values) as ex:
+        assert ex.submit(p.square, 3).result(BOUND) == 9
+        held = c.hawk("submit", "--array", "1-20", "--",
+                      "sh", "-c", f"until test -e {d}/go; do sleep 0.02; done").stdout.strip()
+        error = ex.submit(len, bytes(2 << 20)).exception(BOUND)
+        assert isinstance(error, hawk.HawkError), repr(error)
+        assert files_in(values) == [], "it never ran"
+        p.mark(f"{d}/go")
+        c.hawk("wait", held)
+
+
 run_tests(sys.modules[__name__])
