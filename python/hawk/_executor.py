@@ -188,6 +188,7 @@ class Executor(concurrent.futures.Executor):
         for call in cancelled:
             self._forget(call)
             call.future.cancel()
+            call.future.set_running_or_notify_cancel()  # it tells concurrent.futures.wait
         if wait and threading.current_thread() is not self._manager:
             self._manager.join()
 

@@ -1,0 +1,31 @@
+#!/usr/bin/python3
+"""The Python package hawk at its ends: of executors, from wherever they are asked for, and of the processes of calls."""
+# timeout: 300
+import concurrent.futures
+import sys
+import tempfile
+import threading
+
+import pythontest as p
+from hawktest import BOUND, run_tests, wait_for
+
+import hawk
+
+
+def test_who_waits_for_cancelled_calls_hears_of_it():
+    for end in (lambda ex: ex.shutdown(wait=False, cancel_futures=True), hawk.Executor.kill):
+        with p.up(slots=1), tempfile.TemporaryDirectory() as d, hawk.Executor(max_workers=1) as ex:
+            ex.submit(p.mark_and_wait, f"{d}/started", f"{d}/go")
+            p.wait_for_file(f"{d}/started")
+            futures = [ex.submit(p.square, x) for x in range(3)]
+            over = threading.Thread(target=concurrent.futures.wait, args=(futures,), daemon=True)
+            over.start()
+            wait_for("it to wait", lambda: all(future._waiters for future in futures))
+            end(ex)
+            over.join(BOUND)
+            assert not over.is_alive(), "it waits for calls that were cancelled"
+            assert all(future.cancelled() for future in futures)
+            p.mark(f"{d}/go")
+
+
+run_tests(sys.modules[__name__])
