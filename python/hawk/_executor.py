@@ -189,7 +189,8 @@ class Executor(concurrent.futures.Executor):
             self._forget(call)
             call.future.cancel()
             call.future.set_running_or_notify_cancel()  # it tells concurrent.futures.wait
-        if wait and threading.current_thread() is not self._manager:
+        # In a future's callback it would wait for itself.
+        if wait and threading.current_thread() not in (self._manager, *self._session.threads):
             self._manager.join()
 
     def kill(self):

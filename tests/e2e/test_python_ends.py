@@ -28,4 +28,18 @@ def test_who_waits_for_cancelled_calls_hears_of_it():
             p.mark(f"{d}/go")
 
 
+def test_a_callback_shuts_the_executor_down():
+    with p.up(slots=1), tempfile.TemporaryDirectory() as d:
+        ex, returned = hawk.Executor(), threading.Event()
+        try:
+            future = ex.submit(p.mark_and_wait, f"{d}/started", f"{d}/go")
+            future.add_done_callback(lambda future: (ex.shutdown(), returned.set()))
+            p.mark(f"{d}/go")
+            assert future.result(BOUND) and returned.wait(BOUND), "it waits for itself"
+            ex._manager.join(BOUND)
+            assert not ex._manager.is_alive()
+        finally:
+            ex.kill()
+
+
 run_tests(sys.modules[__name__])
