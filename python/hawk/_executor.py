@@ -439,13 +439,17 @@ class Executor(concurrent.futures.Executor):
         """No call can run any more."""
         with self._lock:
             self._broken = text
-            calls = [*self._running, *self._waiting]
+            running, waiting = list(self._running), list(self._waiting)
             self._running.clear()
             self._waiting.clear()
             self._lock.notify_all()
-        for call in calls:
-            if call.future.running() or call.future.set_running_or_notify_cancel():
+        for call in running:
+            self._fail(call, kind(text))  # unless it has just ended
+        for call in waiting:
+            if call.future.set_running_or_notify_cancel():
                 self._fail(call, kind(text))
+            else:
+                self._forget(call)
 
     # ---- Residents ----
 
@@ -529,19 +533,20 @@ class Executor(concurrent.futures.Executor):
         with self._lock:
             jobs = [*self._jobs, *self._starting]
             self._shut = True
-        for job in jobs:
-            self._session.cancel(job)
-        self._break(self._broken or "the executor was ended")
         try:
+            for job in jobs:
+                self._session.cancel(job)
+            self._break(self._broken or "the executor was ended")
             self._send_residents_away()
         except HawkError:
             pass  # they end by themselves after their idle time
-        self._session.close()
-        self._cluster.close()
-        with self._directory_lock:
-            directory, self._directory = self._directory, ""  # nobody makes another one
-        if directory:
-            shutil.rmtree(directory, ignore_errors=True)
+        finally:
+            self._session.close()
+            self._cluster.close()
+            with self._directory_lock:
+                directory, self._directory = self._directory, ""  # nobody makes another one
+            if directory:
+                shutil.rmtree(directory, ignore_errors=True)
 
     def _send_residents_away(self):
         """Until no worker serves the application any more, each that does gets a call that ends its resident."""

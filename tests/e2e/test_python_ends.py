@@ -2,6 +2,7 @@
 """The Python package hawk at its ends: of executors, from wherever they are asked for, and of the processes of calls."""
 # timeout: 300
 import concurrent.futures
+import os
 import sys
 import tempfile
 import threading
@@ -40,6 +41,23 @@ def test_a_callback_shuts_the_executor_down():
             assert not ex._manager.is_alive()
         finally:
             ex.kill()
+
+
+def test_a_callback_kills_the_executor():
+    """While its call is the executor's still, though its future has ended."""
+    with p.up(slots=1), tempfile.TemporaryDirectory() as d, tempfile.TemporaryDirectory() as values:
+        ex = hawk.Executor(directory=values)
+        future = ex.submit(p.mark_and_wait, f"{d}/started", f"{d}/go")
+        p.wait_for_file(f"{d}/started")
+        assert os.listdir(values)
+        future.add_done_callback(lambda future: (ex.kill(), wait_for("it to end calls", lambda: ex._broken)))
+        p.mark(f"{d}/go")
+        assert future.result(BOUND)
+        ex._manager.join(BOUND)
+        assert os.listdir(values) == []
+        wait_for("no process", lambda: not p.residents())
+        threads = [ex._manager, *ex._session.threads]
+        assert not any(thread.is_alive() for thread in threads), threads
 
 
 run_tests(sys.modules[__name__])
