@@ -19,9 +19,10 @@ except ImportError:
 INLINE_MAX = 1 << 20          # bytes of a payload or a result that travel by themselves
 PACKET_MAX = INLINE_MAX - 17  # of a body
 FUNCTION_MAX = PACKET_MAX - (8 << 10)  # which leaves room for the name of its arguments' file
+PROGRAM_MAX = 60 << 10        # which fits in a variable (128 KiB), also where JSON quotes each byte
 SIGNATURE = 16
-CALL, VALUE, ERROR, LEAVE, FUNCTION, ARGUMENTS = b"C", b"V", b"E", b"L", b"F", b"A"
-IN_FILE = {VALUE: b"v", ERROR: b"e", FUNCTION: b"f", ARGUMENTS: b"a"}
+CALL, VALUE, ERROR, LEAVE, FUNCTION, ARGUMENTS, PROGRAM = b"C", b"V", b"E", b"L", b"F", b"A", b"P"
+IN_FILE = {VALUE: b"v", ERROR: b"e", FUNCTION: b"f", ARGUMENTS: b"a", PROGRAM: b"p"}
 FROM_FILE = {small: large for large, small in IN_FILE.items()}
 LENGTH = struct.Struct("<I")
 importing_main = False  # a resident imports the caller's program

@@ -423,6 +423,10 @@ class Executor(concurrent.futures.Executor):
                 if call.function.calls == 0:
                     del self._functions[call.function.data]
                     parts.append(call.function.part)
+        self._remove(*parts)
+
+    @staticmethod
+    def _remove(*parts):
         for path in filter(None, map(_calls.large_path, parts)):
             with contextlib.suppress(OSError):
                 os.unlink(path)
@@ -479,9 +483,9 @@ class Executor(concurrent.futures.Executor):
 
     def _start(self, number):
         package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        setup = {"app": self._app, "key": self._key.hex(), "idle": self._idle, "main": main_file(),
-                 "argv": sys.argv,
-                 "path": [p or os.getcwd() for p in sys.path],
+        program = {"main": main_file(), "argv": sys.argv, "path": [p or os.getcwd() for p in sys.path]}
+        program = _calls.part(self._key, _calls.PROGRAM, json.dumps(program).encode(), self._large, _calls.PROGRAM_MAX)
+        setup = {"app": self._app, "key": self._key.hex(), "idle": self._idle, "program": program.decode("latin-1"),
                  "token": self._cluster.token, "directory": self._large_results(), "most": self._max_workers}
         path = self._env.get("PYTHONPATH", os.environ.get("PYTHONPATH"))
         more = {**self._env, "HAWK_PYTHON_SETUP": json.dumps(setup),
@@ -497,6 +501,7 @@ class Executor(concurrent.futures.Executor):
                 failed.append((job, task))
 
         def on_end(job, error):
+            self._remove(program)
             with self._lock:
                 self._starting.discard(job)
                 self._look, self._look_at = LOOK_MIN, 0.0

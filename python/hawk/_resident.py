@@ -304,7 +304,9 @@ def main():
         sys.exit(f"worker {os.environ.get('HAWK_WORKER')} has no socket where this user's executors could attach: set "
                  "worker.executor_socket to a path in a directory that its users may enter, with cluster.local_users "
                  "where it runs commands as their users")
-    sys.path[:] = setup["path"]
-    main_path = setup["main"]
-    sys.argv[:] = setup["argv"]
+    program = setup["program"].encode("latin-1")
+    program = json.loads(_calls.whole(bytes.fromhex(setup["key"]), program, keep=True)[1])
+    sys.path[:] = program["path"]
+    main_path = program["main"]
+    sys.argv[:] = program["argv"]
     sys.exit(Leader(setup).run())

@@ -92,4 +92,16 @@ def test_what_a_dist_refuses_leaves_no_file():
         c.hawk("wait", held)
 
 
+def test_a_program_with_a_long_command_line():
+    """More than fits in a variable; and the file that it takes has gone when the processes have come up."""
+    before, added = sys.argv[:], [f"{n:040}" for n in range(5000)]
+    with p.up(slots=1), tempfile.TemporaryDirectory() as d, hawk.Executor(directory=d) as ex:
+        try:
+            sys.argv += added
+            assert ex.submit(p.arguments_of_program).result(BOUND) == before + added
+        finally:
+            sys.argv[:] = before
+        wait_for("no file", lambda: files_in(d) == [])
+
+
 run_tests(sys.modules[__name__])
