@@ -49,12 +49,14 @@ class Stream:
             self.socket.close()
             raise Ended(UNAVAILABLE, f"failed to connect: {e.strerror}") from None
 
-    def send(self, *messages):
+    def _is_there(self):
         try:
-            ours = os.fstat(self.socket.fileno()).st_ino == self.inode
+            return os.fstat(self.socket.fileno()).st_ino == self.inode
         except OSError:
-            ours = False
-        if not ours:  # it may be another connection by now, and receive would wait for ever
+            return False
+
+    def send(self, *messages):
+        if not self._is_there():  # it may be another connection by now, and receive would wait for ever
             raise Ended(UNAVAILABLE, "somebody in this process has closed the connection's descriptor")
         try:
             self.socket.sendall(b"".join(frame(MESSAGE, m) for m in messages))
@@ -85,4 +87,6 @@ class Stream:
             buffer += data
 
     def close(self):
+        if not self._is_there():
+            self.socket.detach()  # the descriptor is another file's by now
         self.socket.close()

@@ -75,6 +75,7 @@ class Process:
         self.current = self.cancelled = None
         self.job = None
         self.attached = False
+        self.before_fork = threading.local()
         try:
             self.stream = _plain.Stream(os.environ["HAWK_WORKER_SOCKET"], "/hawk.v1.Executors/Attach", setup["token"])
         except _plain.Ended as e:
@@ -82,8 +83,9 @@ class Process:
         self._send(epb.FromExecutor(hello=hello))
 
     def run(self):
-        signal.signal(signal.SIGINT, self._on_interrupt)
-        signal.signal(signal.SIGTERM, lambda number, frame: self._send(epb.FromExecutor(drain=True)))
+        for number, handler, _ in self._handlers():
+            signal.signal(number, handler)
+        os.register_at_fork(before=self._hold_signals, after_in_parent=self._let_signals_come, after_in_child=self._let_go)
         threading.Thread(target=self._read, daemon=True).start()
         while True:
             task = self.tasks.get()
@@ -182,9 +184,31 @@ class Process:
                           "name another with Executor(directory=...)")
         return self.directory
 
+    def _handlers(self):
+        return ((signal.SIGINT, self._on_interrupt, signal.default_int_handler),
+                (signal.SIGTERM, self._on_terminate, signal.SIG_DFL))
+
     def _on_interrupt(self, number, frame):
         if self.current is not None and self.current == self.cancelled:
             raise KeyboardInterrupt
+
+    def _on_terminate(self, number, frame):
+        self._send(epb.FromExecutor(drain=True))
+
+    # ---- What a call forks: it answers signals as any process does, and has no connection ----
+
+    def _hold_signals(self):
+        self.before_fork.mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+
+    def _let_signals_come(self):
+        signal.pthread_sigmask(signal.SIG_SETMASK, self.before_fork.mask)
+
+    def _let_go(self):
+        for number, handler, default in self._handlers():
+            if signal.getsignal(number) == handler:  # not the call's own
+                signal.signal(number, default)
+        self.stream.close()
+        self._let_signals_come()
 
     # ---- The thread that reads from the worker ----
 

@@ -1,5 +1,6 @@
 """What tests of the Python package share: the package itself, calls to make, and clusters that it finds."""
 import contextlib
+import multiprocessing
 import os
 import signal
 import socket
@@ -117,6 +118,12 @@ def nested(x):
     import hawk
     with hawk.Executor() as ex:
         return ex.submit(square, x).result()
+
+
+def with_pool(items):
+    """(process, absolutes): a pool of the call's own, whose end sends signals to its processes."""
+    with multiprocessing.get_context("fork").Pool(3) as pool:
+        return os.getpid(), pool.map(abs, items)
 
 
 def variable(name):

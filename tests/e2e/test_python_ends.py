@@ -60,4 +60,18 @@ def test_a_callback_kills_the_executor():
         assert not any(thread.is_alive() for thread in threads), threads
 
 
+def test_what_a_call_forks_is_no_executor():
+    with p.up(slots=1):
+        ex = hawk.Executor()
+        try:
+            pids = set()
+            for _ in range(10):
+                pid, absolutes = ex.submit(p.with_pool, [-1, -2]).result(BOUND)
+                assert absolutes == [1, 2]
+                pids.add(pid)
+            assert len(pids) == 1, "its process was sent away"
+        finally:
+            ex.kill()
+
+
 run_tests(sys.modules[__name__])
