@@ -119,8 +119,8 @@ class Process:
             self.job = os.environ["HAWK_JOB_ID"] = task.job
         try:
             packet = self._call(task.id, *parts)
-        except KeyboardInterrupt:  # of a cancelled call that was ending
-            packet = b""
+        except KeyboardInterrupt:  # of a cancelled call that was ending, or had not begun
+            self.current, packet = None, b""
         with contextlib.suppress(Exception):
             sys.stdout.flush()
             sys.stderr.flush()
@@ -134,6 +134,8 @@ class Process:
 
     def _call(self, number, part, data, arguments):
         self.current = number
+        if self.cancelled == number:  # before it began, and _cancel has not seen it run
+            raise KeyboardInterrupt
         try:
             args, kwargs = loads(arguments)
             value = self._function(part, data)(*args, **kwargs)
@@ -254,7 +256,7 @@ class Leader:
         self.setup = setup
         self.since = memoryview(mmap.mmap(-1, 8 * SLOTS_MAX)).cast("d")  # when each became idle; BUSY
         self.children = {}  # places by process id
-        self.leaving = False
+        self.resident = self.leaving = False
         self.signals = {signal.SIGCHLD, signal.SIGTERM}
 
     def run(self):
@@ -264,6 +266,7 @@ class Leader:
         os.close(writer)
         told = os.read(reader, 4)
         if told:
+            self.resident = True
             slots = struct.unpack("I", told)[0]
             for place in range(1, min(slots, self.setup["most"] or slots, SLOTS_MAX)):
                 self._fork(place, None)
@@ -271,7 +274,7 @@ class Leader:
         while self.children:
             self._wait()
             code = self._reap() or code
-        return 0 if told else code
+        return 0 if self.resident else code
 
     def _fork(self, place, tell_slots):
         self.since[place] = time.monotonic()
@@ -316,7 +319,7 @@ class Leader:
             if pid == 0:
                 break
             place, code = self.children.pop(pid, None), os.waitstatus_to_exitcode(status)
-            if place is not None and code not in (0, CANNOT_ATTACH) and not self.leaving:
+            if place is not None and self.resident and code != CANNOT_ATTACH and not self.leaving:
                 self._fork(place, None)
         return code
 

@@ -3,6 +3,8 @@
 # timeout: 300
 import concurrent.futures
 import os
+import pickle
+import queue
 import sys
 import tempfile
 import threading
@@ -11,6 +13,7 @@ import pythontest as p
 from hawktest import BOUND, run_tests, wait_for
 
 import hawk
+from hawk import _calls, _resident, executor_pb2 as epb
 
 
 def test_who_waits_for_cancelled_calls_hears_of_it():
@@ -72,6 +75,58 @@ def test_what_a_call_forks_is_no_executor():
             assert len(pids) == 1, "its process was sent away"
         finally:
             ex.kill()
+
+
+class Over(Exception):
+    """What a process has read was all."""
+
+
+class OneMessage:
+    """A stream that brings this message, and no other."""
+
+    def __init__(self, message):
+        self.messages = [message.SerializeToString()]
+
+    def receive(self):
+        if not self.messages:
+            raise Over
+        return self.messages.pop()
+
+
+def test_a_cancellation_that_comes_with_its_call_is_heard():
+    key = bytes(32)
+
+    def no_directory():
+        raise AssertionError("it is small")
+    with tempfile.TemporaryDirectory() as d:
+        arguments = pickle.dumps(((f"{d}/ran",), {}))
+        body = _calls.call_body(*(_calls.part(key, kind, data, no_directory) for kind, data in (
+            (_calls.FUNCTION, pickle.dumps(p.mark)), (_calls.ARGUMENTS, arguments))))
+        packet = _calls.pack(key, _calls.CALL, body, no_directory)
+        process = object.__new__(_resident.Process)
+        process.key, process.directory, process.functions, process.job = key, None, {}, ""
+        process.current = process.cancelled = None
+        process.tasks = queue.SimpleQueue()
+        process.stream = OneMessage(epb.ToExecutor(
+            tasks=[epb.AppTask(id=number, payload=packet) for number in (7, 8)], cancel=[7]))
+        try:
+            process._read()
+        except Over:
+            pass
+        assert process._run(process.tasks.get()) == {"result": b""} and not os.path.exists(f"{d}/ran")
+        assert process.current is None
+        assert process._run(process.tasks.get())["result"] and os.path.exists(f"{d}/ran")
+
+
+def test_a_process_that_a_call_ends_is_replaced():
+    """Whatever its exit code says."""
+    with p.up(slots=2), hawk.Executor(retries=0) as ex:
+        wait_for("calls in both", lambda: len({pid for _, pid in ex.map(p.who, [0.05] * 8)}) == 2)
+        before = p.residents()
+        error = ex.submit(os._exit, 0).exception(BOUND)
+        assert isinstance(error, hawk.WorkerError), repr(error)
+        wait_for("another process in its place", lambda: len(p.residents()) == 3 and p.residents() != before)
+        assert list(ex.map(p.square, range(20))) == [x * x for x in range(20)]
 
 
 run_tests(sys.modules[__name__])
