@@ -1,7 +1,9 @@
 """Many jobs on one stream to a dist (Hawk.Session). When the dist goes away, its jobs move to another one."""
 import collections
+import functools
 import itertools
 import os
+import queue
 import threading
 import time
 
@@ -12,6 +14,7 @@ from hawk._cluster import TIMEOUT, monotonic_us
 
 BEATS_MISSED = 3
 BEAT_DEFAULT = 1.0  # seconds, until the dist has said how often it beats
+TURN = 0.05         # seconds between two looks at whether the dist is silent
 ROUND_PAUSE = 0.2   # between two rounds through all dists
 AGAIN = 0.5         # after a job was refused that waits
 AGAIN_JOBS = 1000   # most jobs that are asked for again at a time
@@ -53,8 +56,8 @@ class SessionJob:
 
 
 class Session:
-    """Callbacks run in the session's thread: on_task(job, task) for each end of a task, once; on_end(job, error) at the
-    end, with error a text when no dist took the job."""
+    """Callbacks run one by one, in a thread of their own since they may take long: on_task(job, task) for each end of a
+    task, once; on_end(job, error) at the end, with error a text when no dist took the job."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -72,9 +75,12 @@ class Session:
         self.address = None
         self.closing = False
         self.unreachable = False        # no dist has answered for TIMEOUT
-        self.beat, self.heard = BEAT_DEFAULT, time.monotonic()
+        self.beat = BEAT_DEFAULT
+        self.reads = self.heard = False  # whether the reader waits for the dist; and has heard it since the last look
+        self.told = queue.SimpleQueue()  # callbacks that are due; after the last one None
         self.threads = [threading.Thread(target=run, name=f"hawk-{run.__name__}", daemon=True)
-                        for run in (self._receive, self._watch)]
+                        for run in (self._receive, self._watch, self._tell)]
+        self.teller = self.threads[-1]
         for thread in self.threads:
             thread.start()
 
@@ -103,6 +109,8 @@ class Session:
         if stream is not None:
             stream.cancel()
         for thread in self.threads:
+            if thread is self.teller:
+                self.told.put(None)  # nobody adds more
             thread.join(TIMEOUT)
 
     # ---- Sending: the generator runs in gRPC's thread ----
@@ -140,9 +148,9 @@ class Session:
             jobs = [job for job in self.jobs.values() if not job.refused]
             self.out.extend((job, job.request(elsewhere)) for job in jobs)
             self.out.extend(pb.SessionCancel(tag=job.tag) for job in jobs if job.cancelled)
-            self.heard = time.monotonic()
+            self.reads = self.heard = True
             if elsewhere:
-                self.again_at = self.heard
+                self.again_at = time.monotonic()
             self._ask_again()
             self.stream = call(self._requests(self.generation), metadata=self.cluster.metadata)
             return self.stream
@@ -152,14 +160,15 @@ class Session:
         while not self.closing:
             address = self.cluster.contacts[0]
             elsewhere = self.address is not None and address != self.address
-            stream = self._open(address, elsewhere)
+            stream, good = self._open(address, elsewhere), False
             try:
                 for event in stream:
-                    self.heard = time.monotonic()
+                    self.reads, self.heard = False, True
                     self.address = address
                     self._take(event)
                     if self.here or not self.away:
-                        last_good, tried, self.unreachable = self.heard, 0, False
+                        good, tried, self.unreachable = True, 0, False
+                    self.reads = True
                 error = f"{address} ended the session"
             except grpc.RpcError as e:
                 error = self.cluster.failure(address, e)
@@ -169,6 +178,7 @@ class Session:
                 return
             self._end_stream()
             self.cluster.prefer_another(address)
+            last_good = time.monotonic() if good else last_good
             tried += 1
             if time.monotonic() - last_good > TIMEOUT or self.cluster.up_has_stopped():
                 self.unreachable = not self.away
@@ -190,7 +200,7 @@ class Session:
             self.out.clear()
             self.refused.clear()
         for job in jobs:
-            job.on_end(job, text)
+            self.told.put(functools.partial(job.on_end, job, text))
 
     def _take(self, event):
         if event.beat_us:
@@ -212,7 +222,7 @@ class Session:
                 job.ended[t.task] = pb.Task(
                     task=t.task, state=t.state, outcome=t.outcome, code=t.code, attempt=t.attempt, worker=t.worker,
                     wait_us=t.wait_us, run_us=t.run_us)
-                job.on_task(job, t)
+                self.told.put(functools.partial(job.on_task, job, t))
         for e in event.ends:
             self._end(e.tag, "")
         with self.condition:
@@ -223,7 +233,11 @@ class Session:
             job = self.jobs.pop(tag, None)
             self.here.discard(tag)
         if job:
-            job.on_end(job, error)
+            self.told.put(functools.partial(job.on_end, job, error))
+
+    def _tell(self):
+        while callback := self.told.get():
+            callback()
 
     # ---- Jobs that were refused ----
 
@@ -262,15 +276,18 @@ class Session:
 
     def _watch(self):
         """Ends a stream on which nothing came for three beats: that dist is gone. Also one whose dist takes nothing."""
+        silent = 0.0
         while True:
             with self.condition:
-                if self.condition.wait_for(lambda: self.closing, self.beat):
+                if self.condition.wait_for(lambda: self.closing, TURN):
                     return
                 stream, useless = self.stream, self._has_refused_all()
                 if not useless and self.stream is not None:
                     self._ask_again()
-            silent = time.monotonic() - self.heard > max(BEATS_MISSED * self.beat, BEAT_DEFAULT)
-            if stream is not None and (silent or useless):
+                # By turns, not by the clock: time in which this program did not run does not count.
+                silent = silent + TURN if self.reads and not self.heard else 0.0
+                self.heard = False
+            if stream is not None and (useless or silent > max(BEATS_MISSED * self.beat, BEAT_DEFAULT)):
                 stream.cancel()
 
 

@@ -1,8 +1,11 @@
 #!/usr/bin/python3
-"""The Python package hawk where dists refuse jobs that they could have: they are drained, or full."""
+"""The Python package hawk where jobs move between dists, or should not: dists are drained, full, killed, or only seem so."""
 # timeout: 300
+import ctypes
 import sys
 import tempfile
+import threading
+import time
 
 import pythontest as p
 from hawktest import BOUND, run_tests, wait_for
@@ -60,6 +63,26 @@ def test_the_dist_that_is_left_is_full():
         p.mark(f"{d}/go")
         assert {future.result(BOUND * 2) for future in futures} <= {"w1", "w2"}
         assert ex.submit(p.square, 2).result(BOUND) == 4
+
+
+def test_a_program_that_is_busy_keeps_its_dist():
+    """Neither a callback nor whoever holds the interpreter makes a dist look silent."""
+    with p.cluster(dists=2, workers=1, slots=2) as c, tempfile.TemporaryDirectory() as d, hawk.Executor() as ex:
+        call, other = [ex.submit(p.mark_and_wait, f"{d}/started{i}", f"{d}/go{i}") for i in range(2)]
+        p.wait_for_file(f"{d}/started0")
+        p.wait_for_file(f"{d}/started1")
+        address, over = ex._session.address, threading.Event()
+        other.add_done_callback(lambda future: (time.sleep(3), over.set()))
+        p.mark(f"{d}/go1")
+        assert over.wait(BOUND)
+        ctypes.PyDLL(None).sleep(2)
+        # What has begun to move by now has moved when this one ends.
+        assert ex.submit(p.square, 2).result(BOUND) == 4
+        p.mark(f"{d}/go0")
+        assert call.result(BOUND) == "w1"
+        with open(f"{d}/started0", encoding="utf-8") as f:
+            assert len(f.readlines()) == 1
+        assert ex._session.address == address
 
 
 run_tests(sys.modules[__name__])
