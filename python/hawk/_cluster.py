@@ -117,6 +117,7 @@ class Cluster:
         self.signer = None
         self.tls = self._find_tls()
         self.channels = {}
+        self.here = set()  # dists that have answered at a unix socket
         self.lock = threading.Lock()
 
     @staticmethod
@@ -204,11 +205,14 @@ class Cluster:
                 self.contacts.append(self.contacts.pop(0))
 
     def nodes(self, timeout=TIMEOUT):
-        """ListNodesReply. Dists that it names become contacts, too."""
+        """ListNodesReply. Dists that it names become contacts, too, except by another address than they have here."""
         reply = self.call("ListNodes", pb.ListNodesRequest(), pb.ListNodesReply, timeout)
+        if self.contacts[0].startswith("unix:"):
+            self.here.add(reply.self)
         if not reply.embedded:
             for node in reply.nodes:
-                if node.role == "dist" and node.state == "up" and node.address and node.address not in self.contacts:
+                if node.role == "dist" and node.state == "up" and node.address and node.address not in self.contacts \
+                        and node.node not in (reply.self, *self.here):
                     self.contacts.append(node.address)
         return reply
 

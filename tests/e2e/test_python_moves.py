@@ -11,6 +11,7 @@ import pythontest as p
 from hawktest import BOUND, run_tests, wait_for
 
 import hawk
+from hawk import _cluster
 
 SQUARES = [x * x for x in range(50)]
 
@@ -83,6 +84,17 @@ def test_a_program_that_is_busy_keeps_its_dist():
         with open(f"{d}/started0", encoding="utf-8") as f:
             assert len(f.readlines()) == 1
         assert ex._session.address == address
+
+
+def test_a_dist_is_known_by_one_address():
+    """Calls would move from one to the other, at the same dist."""
+    with p.cluster(dists=2, workers=1) as c, p.environment(HAWK_DIST=f"unix:{c.dir}/d1/dist.sock"):
+        cluster = _cluster.Cluster()
+        for _ in range(2):
+            cluster.nodes()
+            cluster.prefer_another(cluster.contacts[0])
+        assert cluster.contacts == [f"unix:{c.dir}/d1/dist.sock", c.dist_addrs[1]]
+        cluster.close()
 
 
 run_tests(sys.modules[__name__])
