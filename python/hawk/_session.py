@@ -15,6 +15,8 @@ from hawk._cluster import TIMEOUT, monotonic_us
 BEATS_MISSED = 3
 BEAT_DEFAULT = 1.0  # seconds, until the dist has said how often it beats
 TURN = 0.05         # seconds between two looks at whether the dist is silent
+MESSAGE_JOBS = 1000        # and cancellations, in one message,
+MESSAGE_BYTES = 256 << 10  # the size at which it leaves; a single large job may be larger
 ROUND_PAUSE = 0.2   # between two rounds through all dists
 AGAIN = 0.5         # after a job was refused that waits
 AGAIN_JOBS = 1000   # most jobs that are asked for again at a time
@@ -118,15 +120,19 @@ class Session:
     def _requests(self, generation):
         yield pb.SessionRequest(beats=True)
         while True:
-            request, submits = pb.SessionRequest(), []
+            request, submits, size = pb.SessionRequest(), [], 0
             with self.condition:
                 while not self.out and generation == self.generation and not self.closing:
                     self.condition.wait()
                 if generation != self.generation or self.closing:
                     return
-                while self.out and len(submits) < 1000 and len(request.cancel) < 1000:
+                while self.out and size < MESSAGE_BYTES and max(len(submits), len(request.cancel)) < MESSAGE_JOBS:
                     item = self.out.popleft()
-                    (request.cancel if isinstance(item, pb.SessionCancel) else submits).append(item)
+                    if isinstance(item, pb.SessionCancel):
+                        request.cancel.append(item)
+                    else:
+                        submits.append(item)
+                        size += item[1].ByteSize()
                 # Anew, where no dist has the job yet: a signature is for one job.
                 self.cluster.sign([job.spec for job, _ in submits if not job.job])
                 for job, submit in submits:

@@ -11,7 +11,7 @@ import pythontest as p
 from hawktest import BOUND, run_tests, wait_for
 
 import hawk
-from hawk import _cluster
+from hawk import _cluster, _session, hawk_pb2 as pb
 
 SQUARES = [x * x for x in range(50)]
 
@@ -95,6 +95,21 @@ def test_a_dist_is_known_by_one_address():
             cluster.prefer_another(cluster.contacts[0])
         assert cluster.contacts == [f"unix:{c.dir}/d1/dist.sock", c.dist_addrs[1]]
         cluster.close()
+
+
+def test_more_than_one_message_holds_moves():
+    """Together these jobs are longer than a dist takes a message to be."""
+    with p.cluster(dists=2, workers=1) as c:
+        session, ends = _session.Session(_cluster.Cluster()), []
+        spec = pb.JobSpec(tasks=1, kind=pb.PAYLOAD_COMMAND, argv=[b"sh", b"-c", f"until test -e {c.dir}/go; do sleep 0.02; done".encode()],
+                          cwd=b"/", env=[b"PATH=/usr/bin:/bin"], stdin=bytes(500_000), tag=pb.TAG_SHORT)
+        jobs = [session.submit(spec, lambda job, task: None, lambda job, error: ends.append(error)) for _ in range(220)]
+        wait_for("a dist to have them", lambda: all(job.job for job in jobs))
+        c.dists[c.dist_addrs.index(session.address)].kill()
+        p.mark(f"{c.dir}/go")
+        wait_for("their ends", lambda: len(ends) == len(jobs), 3 * BOUND)
+        assert set(ends) == {""}, set(ends)
+        session.close()
 
 
 run_tests(sys.modules[__name__])
