@@ -43,12 +43,14 @@ class SessionJob:
         self.refused = False  # by the dist that was asked last
 
     def request(self, elsewhere):
-        """elsewhere: to another dist than the one that has had it. It is not signed anew yet."""
+        """elsewhere: to another dist than the one that has had it. The job is not signed anew yet."""
         submit = pb.SessionSubmit(tag=self.tag, job=self.spec, key=self.key)
         if elsewhere and not self.job:
             # No dist has told of it: it begins anew, and the other copy is nobody's.
             self.key = submit.key = int.from_bytes(os.urandom(8), "little") or 1
-        elif elsewhere or self.moves:
+        elif elsewhere or self.moves or self.ended or self.klass == pb.CLASS_LONG:
+            # Where a dist still has the job, it begins what runs anew: so not without need. One that restarted has to
+            # hear what has ended, and which job of central's it is.
             self.moves += 1
             submit.resubmit.CopyFrom(pb.Resubmit(
                 job=self.job, epoch=1 + 2 * self.moves, long_epoch=self.long_epoch, why=self.why,

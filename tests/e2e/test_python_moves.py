@@ -112,4 +112,48 @@ def test_more_than_one_message_holds_moves():
         session.close()
 
 
+def lines(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read().split()
+
+
+def test_the_only_dist_restarts():
+    """What has ended does not run again, nor does what central has."""
+    with p.cluster(workers=1, slots=3) as c:
+        session, ends, began = _session.Session(_cluster.Cluster()), [], f"{c.dir}/began"
+
+        def submit(tag, name, tasks):
+            script = f"echo {name}$HAWK_TASK_INDEX >> {began}; test $HAWK_TASK_INDEX != {tasks - 1} || " \
+                     f"until test -e {c.dir}/go; do sleep 0.02; done"
+            spec = pb.JobSpec(tasks=tasks, kind=pb.PAYLOAD_COMMAND, argv=[b"sh", b"-c", script.encode()], cwd=b"/",
+                              env=[b"PATH=/usr/bin:/bin"], tag=tag)
+            return session.submit(spec, lambda job, task: None, lambda job, error: ends.append(error))
+
+        submit(pb.TAG_LONG, "long", 1)
+        p.wait_for_file(began)
+        job = submit(pb.TAG_SHORT, "", 7)
+        wait_for("six to have ended, and one to wait", lambda: len(job.ended) == 6 and "6" in lines(began))
+        c.dists.pop().kill()
+        c.start_dist("d1", wait=False, listen=c.dist_addrs[0]).ready()
+        wait_for("it to have both", lambda: len(session.here) == 2)
+        p.mark(f"{c.dir}/go")
+        wait_for("both ends", lambda: len(ends) == 2)
+        assert ends == ["", ""]
+        assert sorted(line for line in lines(began) if line != "6") == [*"012345", "long0"]
+        session.close()
+
+
+def test_a_connection_breaks():
+    """What runs does not begin again, where the dist still has it."""
+    with p.cluster(workers=1) as c, tempfile.TemporaryDirectory() as d, hawk.Executor() as ex:
+        call = ex.submit(p.mark_and_wait, f"{d}/started", f"{d}/go")
+        p.wait_for_file(f"{d}/started")
+        before = ex._session.generation
+        ex._session.stream.cancel()
+        wait_for("another stream", lambda: ex._session.generation > before + 1 and len(ex._session.here) == len(ex._session.jobs) > 0)
+        p.mark(f"{d}/go")
+        assert call.result(BOUND) == "w1"
+        assert len(lines(f"{d}/started")) == 1
+
+
 run_tests(sys.modules[__name__])
