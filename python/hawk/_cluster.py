@@ -1,4 +1,5 @@
 """Finds a cluster as the `hawk` command does, and calls its API: contacts, token, TLS, unix sockets."""
+import contextlib
 import os
 import pwd
 import socket
@@ -12,6 +13,8 @@ from hawk import hawk_pb2 as pb
 from hawk._sign import signer
 
 TIMEOUT = 30.0  # how long all dists together may stay silent
+NODES_TIMEOUT = 3.0  # of a list that a call could do without
+NODES_FRESH = 1.0    # seconds in which a list is not asked for again
 ROLE_SCHEDULER, ROLE_WORKER = "scheduler.hawk", "worker.hawk"
 # A daemon that is away or overloaded; another one may answer.
 ELSEWHERE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
@@ -21,7 +24,10 @@ EXPORTED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ"
 EXPORTED_PREFIXES = ("LC_", "HAWK_TLS_", "PYTHON")
 SYSTEM_SOCKET = "unix:/run/hawk/dist.sock"  # where a dist that the system has started listens
 OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1), ("grpc.enable_http_proxy", 0),
-           ("grpc.use_local_subchannel_pool", 1)]
+           ("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50),
+           ("grpc.max_reconnect_backoff_ms", 2000)]
+# What says of an UNAVAILABLE that no server began the call: there was no connection, or it was refused.
+UNTOUCHED = ("failed to connect", "DNS resolution failed", "was not accepted", "is draining: it takes no new jobs")
 
 
 class HawkError(RuntimeError):
@@ -95,6 +101,13 @@ def read_file(path, what):
         raise HawkError(f"{what}: {e}") from None
 
 
+def is_untouched(error):
+    """Whether it is certain that the server did nothing: docs/protocol-lives.md 9.6."""
+    text = error.details() or ""
+    return error.code() == grpc.StatusCode.CANCELLED or \
+        (error.code() == grpc.StatusCode.UNAVAILABLE and any(words in text for words in UNTOUCHED))
+
+
 class Cluster:
     """Connections to one cluster. Every thread may use it."""
 
@@ -118,6 +131,7 @@ class Cluster:
         self.tls = self._find_tls()
         self.channels = {}
         self.here = set()  # dists that have answered at a unix socket
+        self.listed_at = -NODES_FRESH
         self.lock = threading.Lock()
 
     @staticmethod
@@ -184,16 +198,32 @@ class Cluster:
                                                  response_deserializer=reply.FromString)
         return call(request, timeout=timeout, metadata=self.metadata)
 
-    def call(self, method, request, reply, timeout=TIMEOUT, once=False, at=None):
-        """Asks the first contact that answers. once: nobody else who may have heard it already. at: that address alone.
-        HawkError."""
+    def call(self, method, request, reply, timeout=TIMEOUT):
+        """Asks the first contact that answers. HawkError."""
         error = None
-        for address in [at] if at else list(self.contacts):
+        for address in list(self.contacts):
             try:
                 return self.call_at(address, method, request, reply, timeout)
             except grpc.RpcError as e:
                 error = HawkError(self.failure(address, e))
-                if e.code() not in ELSEWHERE or (once and "connect" not in (e.details() or "").lower()):
+                if e.code() not in ELSEWHERE:
+                    raise error from None
+                self.prefer_another(address)
+        raise error
+
+    def submit(self, spec, at=None):
+        """Makes a detached job, at one dist. Returns its id. at: the address of that dist. HawkError."""
+        if not at and time.monotonic() - self.listed_at > NODES_FRESH:
+            with contextlib.suppress(HawkError):  # there are those that it knows
+                self.nodes(NODES_TIMEOUT)
+        key, error = int.from_bytes(os.urandom(8), "little") or 1, None
+        for address in [at] if at else list(self.contacts):
+            self.sign([spec])  # anew for each: a signature is for one job
+            try:
+                return self.call_at(address, "Submit", pb.SubmitRequest(job=spec, key=key), pb.SubmitReply).job
+            except grpc.RpcError as e:
+                error = HawkError(self.failure(address, e))
+                if not is_untouched(e):
                     raise error from None
                 self.prefer_another(address)
         raise error
@@ -207,6 +237,7 @@ class Cluster:
     def nodes(self, timeout=TIMEOUT):
         """ListNodesReply. Dists that it names become contacts, too, except by another address than they have here."""
         reply = self.call("ListNodes", pb.ListNodesRequest(), pb.ListNodesReply, timeout)
+        self.listed_at = time.monotonic()
         if self.contacts[0].startswith("unix:"):
             self.here.add(reply.self)
         if not reply.embedded:

@@ -229,11 +229,8 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
         max_running=max_running or 0, after=after, after_whole=after_whole, umask=umask(),
         ancestors=ancestors(), user=cluster.user, task_args=inputs or [],
         each_arg=inputs is not None, mem_bytes=mem or 0, pids=pids or 0, **retry)
-    cluster.sign([spec])
-    key = int.from_bytes(os.urandom(8), "little") or 1
     at = cluster.dist_of(after[0]) if after else None  # jobs of one dist alone know of one another
-    request = pb.SubmitRequest(job=spec, key=key)
-    return Job(cluster, cluster.call("Submit", request, pb.SubmitReply, once=True, at=at).job)
+    return Job(cluster, cluster.submit(spec, at))
 
 
 def run(command, *, check=True, **more):

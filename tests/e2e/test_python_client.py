@@ -240,4 +240,46 @@ def test_after_retries_and_max_fails():
                 pass
 
 
+def test_another_dist_takes_what_one_certainly_did_not():
+    with p.cluster(workers=1, dists=2) as c, p.environment(HAWK_DIST=c.dist_addrs[0]):
+        first = hawk.run(["true"])
+        c.hawk("drain", "d1")
+        assert "is draining" in refused(lambda: hawk.submit(["true"], after=[first])), "it has to be at the same dist"
+        assert hawk.run(["true"]).state == "done"  # though only the first one was named
+
+
+class Silent(grpc.GenericRpcHandler):
+    """Takes jobs, and says of them what it is told to."""
+    def __init__(self, code, text):
+        self.code, self.text, self.jobs = code, text, 0
+
+    def service(self, details):
+        if details.method.endswith("/ListNodes"):
+            return grpc.unary_unary_rpc_method_handler(lambda *_: pb.ListNodesReply().SerializeToString())
+        return grpc.unary_unary_rpc_method_handler(self.submit)
+
+    def submit(self, request, context):
+        self.jobs += 1
+        context.abort(self.code, self.text)
+
+
+def test_a_job_that_may_have_been_accepted_goes_nowhere_else():
+    for code, text, elsewhere in ((grpc.StatusCode.UNAVAILABLE, "the job was not accepted: it is shutting down", True),
+                                  (grpc.StatusCode.CANCELLED, "", True),
+                                  (grpc.StatusCode.UNAVAILABLE, "recvmsg: Connection reset by peer", False),
+                                  (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", False)):
+        servers, asked = [], [Silent(code, text), Silent(grpc.StatusCode.INVALID_ARGUMENT, "the second one")]
+        for handler in asked:
+            servers.append(grpc.server(concurrent.futures.ThreadPoolExecutor(2), [handler]))
+        addresses = [f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}" for server in servers]
+        for server in servers:
+            server.start()
+        try:
+            assert ("the second one" in refused(lambda: hawk.submit(["true"], dist=",".join(addresses)))) == elsewhere, text
+            assert [handler.jobs for handler in asked] == [1, int(elsewhere)], text
+        finally:
+            for server in servers:
+                server.stop(None)
+
+
 run_tests(sys.modules[__name__])
