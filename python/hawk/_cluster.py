@@ -6,6 +6,7 @@ import socket
 import struct
 import threading
 import time
+import weakref
 
 import grpc
 
@@ -125,6 +126,8 @@ class Cluster:
         if not self.contacts:
             raise HawkError("no cluster found: start one with `hawk up`, or name a dist with HAWK_DIST")
         self.token = self._find_token(token_file)
+        # Clusters with the same are the same. A connection is of the process and user that made it.
+        self.identity = (os.getpid(), os.geteuid(), self.local, self.token, *self.contacts)
         self.metadata = (("authorization", f"Bearer {self.token}"),) if self.token else None
         self.user = user_name()
         self.signer = None
@@ -158,7 +161,12 @@ class Cluster:
             raise HawkError("TLS needs HAWK_TLS_CERTIFICATE, HAWK_TLS_KEY and HAWK_TLS_ROOTS, and not all are set")
         files = [read_file(name, "TLS") for name in names]
         self.signer = signer(*files)
+        self.identity += tuple(files)
         return grpc.ssl_channel_credentials(*files)
+
+    def shared(self):
+        """The same one that other jobs of this program have, and its connections."""
+        return clusters.setdefault(self.identity, self)
 
     def sign(self, specs):
         """Signs whole jobs together, where this user has a credential."""
@@ -303,6 +311,9 @@ class Cluster:
             del chosen[name]
         chosen.update({os.fsdecode(name): value for name, value in (more or {}).items()})
         return [bytes_of(name) + b"=" + bytes_of(value) for name, value in chosen.items()]
+
+
+clusters = weakref.WeakValueDictionary()  # shared ones, by identity, while they have jobs
 
 
 def bytes_of(value):

@@ -214,7 +214,7 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
     if not retries and (retry_on or retry_delay):
         raise ValueError("retry_on and retry_delay go with retries, which says how often a task runs again")
     after, retry = after_of(after), retry_on_of(retry_on)
-    cluster = Cluster(dist, token_file)
+    cluster = Cluster(dist, token_file).shared()
     inputs = None if inputs is None else [bytes_of(value) for value in inputs]
     tasks = len(inputs) if inputs is not None else count or 1
     if tasks == 0:

@@ -240,6 +240,29 @@ def test_after_retries_and_max_fails():
                 pass
 
 
+MANY = """import resource, hawk
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+jobs = [hawk.submit(["true"]) for _ in range(300)]
+print({job.wait() for job in jobs})
+"""
+
+
+def test_many_jobs_need_few_connections():
+    with p.cluster(workers=2, slots=2), tempfile.TemporaryDirectory() as d:
+        with p.program(d, MANY) as program:
+            out, err = program.communicate(timeout=3 * BOUND)
+        assert (out, program.returncode) == ("{'done'}\n", 0), err
+
+
+def test_jobs_share_connections_where_they_are_of_one_user_and_cluster():
+    with p.cluster(workers=1, dists=2) as c, p.environment(HAWK_DIST=c.dist_addrs[0]):
+        job, same = hawk.submit(["true"]), hawk.submit(["true"])
+        assert job._cluster is same._cluster
+        with p.environment(HAWK_TOKEN="s" * 16):
+            assert hawk.submit(["true"])._cluster is not job._cluster
+        assert hawk.submit(["true"], dist=c.dist_addrs[1])._cluster is not job._cluster
+
+
 def test_another_dist_takes_what_one_certainly_did_not():
     with p.cluster(workers=1, dists=2) as c, p.environment(HAWK_DIST=c.dist_addrs[0]):
         first = hawk.run(["true"])
