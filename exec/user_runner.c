@@ -1,16 +1,12 @@
 /* One user's runner, as its agent sees it: see user_runner.h. */
-#include "exec/user_runner.h"
+#include "exec/user_runner_impl.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "exec/held_runs.h"
-#include "exec/keeper.h"
 #include "exec/run_files.h"
-#include "exec/sent.h"
 #include "exec/spawner_socket.h"
-#include "exec/takeover.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,59 +17,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <uthash.h>
 
 #define RECORD_BYTES_MAX 65536u   /* of a record that a runner sends */
 #define READS_PER_TURN 16         /* a runner that sends without end holds up nobody else */
 #define START_US (30 * US_PER_S)  /* until it must have answered the hello */
 #define ENDING_US (10 * US_PER_S) /* until its keeper must have ended it */
-#define LEASE_LATE_US US_PER_S    /* after the lease's end */
 #define FORGOTTEN_MAX 65536u      /* ends that it may still have, though an agent has forgotten them */
 #define TEXT_MAX 4096u            /* bytes of a text for people */
-
-enum state {
-    GREETED, /* it has been told hello, and has not answered */
-    UP,
-    LEAVING, /* it has been told to end */
-    ENDING,  /* its keeper has been told to end it */
-};
-
-struct command {
-    UT_hash_handle hh;
-    uint32_t run;
-    struct held_run held;
-    struct sent_spec *spec; /* NULL: an earlier agent sent it */
-    bool started, pausing, paused;
-    enum outcome reason; /* why it was to end; OUTCOME_NONE: nobody wants that */
-    int64_t due_us;      /* when its end must have been reported */
-    int64_t left_us;     /* paused: what was left until then */
-    int64_t pause_due_us;
-};
-
-struct user_runner {
-    char *user, *dir;
-    const struct exec_config *config; /* of all runners */
-    struct gates gates;               /* of its tasks; their cgroups have the keeper's pid in their names */
-    enum state state;
-    int fd;     /* -1: closed */
-    int why_fd; /* what hawk-run-as says that could not start it; -1: it was started by an earlier agent */
-    struct keeper keeper;
-    struct bytes in, out;
-    struct command *commands;
-    struct sent sent;
-    struct held_runs held;
-    struct takeover taken;
-    uint32_t knows; /* as in takeover.h */
-    int64_t lease_us;
-    int64_t answer_us; /* when it must have answered, or ended, as its state says; TIME_NEVER in UP */
-    int64_t due_us;    /* the earliest time at which something of a run is due, or earlier */
-};
-
-static void put_due(struct user_runner *u, int64_t at_us)
-{
-    if (at_us < u->due_us)
-        u->due_us = at_us;
-}
 
 static struct command *find_command(const struct user_runner *u, uint32_t run)
 {
@@ -124,7 +74,7 @@ void user_runner_end(struct user_runner *u, int64_t now_us)
     u->answer_us = now_us + ENDING_US;
 }
 
-static void distrust(struct user_runner *u, int64_t now_us, const char *what)
+void user_runner_distrust(struct user_runner *u, int64_t now_us, const char *what)
 {
     log_warn("the runner of user %s %s: ending all that it started", u->user, what);
     user_runner_end(u, now_us);
@@ -305,7 +255,7 @@ struct user_runner *user_runner_find(const struct exec_config *c, const char *us
     u->fd = open_held(u) ? -1 : spawner_socket_connect(u->dir);
     u->state = GREETED;
     if (u->fd < 0) {
-        distrust(u, now_us, "cannot be reached");
+        user_runner_distrust(u, now_us, "cannot be reached");
         return u;
     }
     takeover_hello(&u->out, c, true);
@@ -372,7 +322,8 @@ void user_runner_greet(struct user_runner *u, int64_t now_us, int64_t deadline_u
     if (!kept || !read_welcome(u, deadline_us)) {
         takeover_forget(&u->taken);
         bytes_free(&u->taken.in);
-        distrust(u, now_us, kept ? "does not answer" : "is of an agent that this one does not follow");
+        user_runner_distrust(u, now_us,
+                             kept ? "does not answer" : "is of an agent that this one does not follow");
         return;
     }
     bytes_free(&u->in);
@@ -392,7 +343,7 @@ void user_runner_greet(struct user_runner *u, int64_t now_us, int64_t deadline_u
     }
     u->taken.n = kept_n;
     if (unknown)
-        distrust(u, now_us, "runs what it was not given");
+        user_runner_distrust(u, now_us, "runs what it was not given");
 }
 
 void user_runner_held(struct user_runner *u, exec_held_fn fn, void *arg, bool forget)
@@ -636,56 +587,12 @@ void user_runner_on_ready(struct user_runner *u, int64_t now_us, exec_event_fn f
         err = take_records(u, now_us, fn, arg);
     }
     if (err)
-        distrust(u, now_us, "says what makes no sense");
+        user_runner_distrust(u, now_us, "says what makes no sense");
     else if (got < 0)
         user_runner_end(u, now_us);
 }
 
 void user_runner_on_gate(struct user_runner *u) { gates_on_ready(&u->gates, u->user); }
-
-/* ---- Time ---- */
-
-static const char *overdue(struct command *c, int64_t lease_us, int64_t now_us)
-{
-    if (c->due_us <= now_us && c->reason == OUTCOME_NONE)
-        c->reason = OUTCOME_TIME_LIMIT;
-    return c->due_us <= now_us         ? "has not ended a task in time"
-           : c->pause_due_us <= now_us ? "has not paused a task in time"
-           : c->held.flags & RUN_LEASED && lease_us != TIME_NEVER && lease_us + LEASE_LATE_US <= now_us
-               ? "has not ended a task whose lease is over"
-               : NULL;
-}
-
-bool user_runner_on_timeout(struct user_runner *u, int64_t now_us)
-{
-    if (now_us >= u->answer_us && u->state == ENDING) {
-        log_error("the runner of user %s cannot be ended: giving it up", u->user);
-        return true;
-    }
-    if (now_us >= u->answer_us)
-        distrust(u, now_us, u->state == LEAVING ? "does not end" : "does not answer");
-    if (now_us < u->due_us || u->state == ENDING)
-        return false;
-    u->due_us = TIME_NEVER;
-    for (struct command *c = u->commands; c; c = c->hh.next) {
-        const char *what = overdue(c, u->lease_us, now_us);
-
-        if (what) {
-            distrust(u, now_us, what);
-            return false;
-        }
-        put_due(u, c->due_us);
-        put_due(u, c->pause_due_us);
-        if (c->held.flags & RUN_LEASED && u->lease_us != TIME_NEVER)
-            put_due(u, u->lease_us + LEASE_LATE_US);
-    }
-    return false;
-}
-
-int64_t user_runner_next_timeout(const struct user_runner *u)
-{
-    return u->state == ENDING || u->answer_us < u->due_us ? u->answer_us : u->due_us;
-}
 
 /* ---- Asking ---- */
 

@@ -1,0 +1,64 @@
+/* Inside a user's runner: its state, and what user_runner.c and user_runner_time.c (what it must have done by when)
+ * have of each other. */
+#ifndef HAWK_EXEC_USER_RUNNER_IMPL_H
+#define HAWK_EXEC_USER_RUNNER_IMPL_H
+
+#include "exec/gates.h"
+#include "exec/held_runs.h"
+#include "exec/keeper.h"
+#include "exec/sent.h"
+#include "exec/takeover.h"
+#include "exec/user_runner.h"
+
+#include <uthash.h>
+
+#define LEASE_LATE_US US_PER_S /* after the lease's end */
+
+enum state {
+    GREETED, /* it has been told hello, and has not answered */
+    UP,
+    LEAVING, /* it has been told to end */
+    ENDING,  /* its keeper has been told to end it */
+};
+
+struct command {
+    UT_hash_handle hh;
+    uint32_t run;
+    struct held_run held;
+    struct sent_spec *spec; /* NULL: an earlier agent sent it */
+    bool started, pausing, paused;
+    enum outcome reason; /* why it was to end; OUTCOME_NONE: nobody wants that */
+    int64_t due_us;      /* when its end must have been reported */
+    int64_t left_us;     /* paused: what was left until then */
+    int64_t pause_due_us;
+};
+
+struct user_runner {
+    char *user, *dir;
+    const struct exec_config *config; /* of all runners */
+    struct gates gates;               /* of its tasks; their cgroups have the keeper's pid in their names */
+    enum state state;
+    int fd;     /* -1: closed */
+    int why_fd; /* what hawk-run-as says that could not start it; -1: it was started by an earlier agent */
+    struct keeper keeper;
+    struct bytes in, out;
+    struct command *commands;
+    struct sent sent;
+    struct held_runs held;
+    struct takeover taken;
+    uint32_t knows; /* as in takeover.h */
+    int64_t lease_us;
+    int64_t answer_us; /* when it must have answered, or ended, as its state says; TIME_NEVER in UP */
+    int64_t due_us;    /* the earliest time at which something of a run is due, or earlier */
+};
+
+static inline void put_due(struct user_runner *u, int64_t at_us)
+{
+    if (at_us < u->due_us)
+        u->due_us = at_us;
+}
+
+/* It has done what an honest one does not: ends it from outside. */
+void user_runner_distrust(struct user_runner *u, int64_t now_us, const char *what);
+
+#endif
