@@ -473,10 +473,21 @@ void user_runner_lease(struct user_runner *u, int64_t until_us)
     record_end(&u->out, begun);
 }
 
+/* What it sent before its end is still to be read: user_runner_on_ready() does that, and then finds the end. */
+static void cannot_be_told(struct user_runner *u, int64_t now_us)
+{
+    bytes_free(&u->out);
+    if (u->state >= LEAVING)
+        return;
+    u->state = LEAVING;
+    held_runs_close(&u->held);
+    u->answer_us = now_us + RUNNER_LATE_US;
+}
+
 void user_runner_flush(struct user_runner *u, int64_t now_us)
 {
     if (u->fd >= 0 && bytes_send(&u->out, u->fd) < 0)
-        user_runner_end(u, now_us);
+        cannot_be_told(u, now_us);
 }
 
 /* ---- Reports ---- */

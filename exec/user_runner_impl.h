@@ -17,7 +17,7 @@
 enum state {
     GREETED, /* it has been told hello, and has not answered */
     UP,
-    LEAVING, /* it has been told to end */
+    LEAVING, /* it has been told to end, or can be told nothing any more */
     ENDING,  /* its keeper has been told to end it */
 };
 

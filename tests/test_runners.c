@@ -95,10 +95,16 @@ static void imitate(const char *mode)
         put_welcome(&b);
     if (strcmp(mode, "garbage") == 0)
         bytes_add(&b, "GET / HTTP/1.0\r\n\r\n", 18);
+    if (strcmp(mode, "ends") == 0) {
+        put_two(&b, RECORD_STARTED, EVE, 1);
+        put_exit(&b, EVE, OUTCOME_EXITED);
+    }
     if (strcmp(mode, "large") == 0)
         bytes_add(&b, (const uint32_t[]){1u << 20, RECORD_CHECKED | RECORD_VERSION << 16}, 8);
     if (b.len)
         say(&b);
+    if (strcmp(mode, "ends") == 0)
+        exit(0);
     for (;;)
         pause();
 }
@@ -328,6 +334,27 @@ static void test_an_imitation_is_ended(void **state)
     end_users();
 }
 
+static void wait_for_a_child(void)
+{
+    siginfo_t info;
+
+    assert_int_equal(waitid(P_ALL, 0, &info, WEXITED | WNOWAIT), 0);
+}
+
+/* It has reported an end, and is gone when the agent writes to it. */
+static void test_an_end_counts_whose_runner_can_be_told_nothing_any_more(void **state)
+{
+    struct fixture *f = *state;
+
+    set_up_users(f, "ends");
+    ask_user(f, IMITATION, EVE, SHELL("true"));
+    wait_for_a_child(); /* its keeper, and so both */
+    runners_flush(u.rs, clock_now());
+    turn_until(f, &f->v[EVE].exited);
+    assert_exited(&f->v[EVE], 0);
+    end_users();
+}
+
 /* It takes its requests, and does nothing. The agent's clock is put forward. */
 static void test_a_runner_that_does_nothing_is_ended_from_outside(void **state)
 {
@@ -550,6 +577,7 @@ int main(int argc, char **argv)
         USERS(test_runs_of_two_users),
         USERS(test_kill_limit_and_pause_reach_the_run),
         USERS(test_an_imitation_is_ended),
+        USERS(test_an_end_counts_whose_runner_can_be_told_nothing_any_more),
         USERS(test_a_runner_that_does_nothing_is_ended_from_outside),
         USERS(test_what_the_helper_refuses_is_said),
         USERS(test_a_runner_that_cannot_be_noted_is_ended),
