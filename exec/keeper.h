@@ -6,7 +6,7 @@
 
 struct keeper {
     pid_t pid;
-    int fd; /* its pidfd, readable once it has ended, and so all that the runner started; -1: there is none */
+    int fd; /* its pidfd, readable once it has ended: after all that the runner started, or killed; -1: there is none */
     bool child; /* of this process */
 };
 

@@ -79,7 +79,7 @@ static struct user_runner *find_run(const struct runners *rs, uint32_t run)
     return NULL;
 }
 
-static void watch(struct runners *rs, int fd, uint32_t events, struct watched *w, int how)
+static void watch(const struct runners *rs, int fd, uint32_t events, struct watched *w, int how)
 {
     struct epoll_event ev = {.events = events, .data.ptr = w};
 
@@ -249,7 +249,8 @@ static void drop_gone(struct runners *rs)
             drop_runner(rs, entry_of(l));
 }
 
-static void take_event(const struct watched *w, int64_t now_us, exec_event_fn fn, void *arg)
+static void take_event(const struct runners *rs, const struct watched *w, int64_t now_us, exec_event_fn fn,
+                       void *arg)
 {
     struct entry *e = w->entry;
 
@@ -259,11 +260,13 @@ static void take_event(const struct watched *w, int64_t now_us, exec_event_fn fn
         user_runner_on_gate(e->u);
         return;
     }
-    if (w->what == SOCKET) {
-        user_runner_on_ready(e->u, now_us, fn, arg);
-        return;
+    user_runner_on_ready(e->u, now_us, fn, arg);
+    if (w->what == KEEPER) {
+        watch(rs, user_runner_keeper_fd(e->u), 0, &e->keeper, EPOLL_CTL_DEL); /* it would stay ready */
+        user_runner_unkept(e->u, now_us);
     }
-    user_runner_on_ready(e->u, now_us, fn, arg); /* ends that came before its own */
+    if (!user_runner_is_gone(e->u))
+        return;
     user_runner_gone(e->u, fn, arg);
     e->gone = true;
 }
@@ -274,7 +277,7 @@ void runners_on_ready(struct runners *rs, int64_t now_us, exec_event_fn fn, void
     int n = epoll_wait(rs->epoll, events, EVENTS, 0);
 
     for (int i = 0; i < n; i++)
-        take_event(events[i].data.ptr, now_us, fn, arg);
+        take_event(rs, events[i].data.ptr, now_us, fn, arg);
     drop_gone(rs);
 }
 

@@ -21,7 +21,7 @@
 #define RECORD_BYTES_MAX 65536u   /* of a record that a runner sends */
 #define READS_PER_TURN 16         /* a runner that sends without end holds up nobody else */
 #define START_US (30 * US_PER_S)  /* until it must have answered the hello */
-#define ENDING_US (10 * US_PER_S) /* until its keeper must have ended it */
+#define ENDING_US (10 * US_PER_S) /* until its keeper must have ended it, or, ALONE, it must have ended */
 #define FORGOTTEN_MAX 65536u      /* ends that it may still have, though an agent has forgotten them */
 #define TEXT_MAX 4096u            /* bytes of a text for people */
 
@@ -67,11 +67,13 @@ void user_runner_end(struct user_runner *u, int64_t now_us)
 {
     if (u->state == ENDING)
         return;
-    u->state = ENDING;
-    keeper_end(&u->keeper);
+    if (u->state != ALONE) {
+        u->state = ENDING;
+        keeper_end(&u->keeper);
+        u->answer_us = now_us + ENDING_US;
+    }
     close_socket(u);
     held_runs_close(&u->held); /* from here on the file is another runner's of this user */
-    u->answer_us = now_us + ENDING_US;
 }
 
 void user_runner_distrust(struct user_runner *u, int64_t now_us, const char *what)
@@ -90,6 +92,24 @@ void user_runner_stop(struct user_runner *u, int64_t now_us)
     u->answer_us = now_us + u->config->kill_grace_us + RUNNER_LATE_US;
     user_runner_flush(u, now_us);
 }
+
+/* A keeper ends after all that its runner started, unless it is killed: then the runner alone can end its tasks. */
+void user_runner_unkept(struct user_runner *u, int64_t now_us)
+{
+    u->state = ALONE;
+    if (u->fd < 0)
+        return;
+    log_warn("the keeper of user %s has ended, and the runner has not: telling it to end all that it started",
+             u->user);
+    for (const struct command *c = u->commands; c; c = c->hh.next)
+        user_runner_kill(u, now_us, c->run, OUTCOME_LOST, true);
+    record_end(&u->out, record_begin(&u->out, RECORD_STOP));
+    held_runs_close(&u->held);
+    u->answer_us = now_us + ENDING_US;
+    user_runner_flush(u, now_us);
+}
+
+bool user_runner_is_gone(const struct user_runner *u) { return u->state == ALONE && u->fd < 0; }
 
 void user_runner_free(struct user_runner *u)
 {

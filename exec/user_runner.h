@@ -40,7 +40,11 @@ void user_runner_flush(struct user_runner *u, int64_t now_us);
 void user_runner_on_ready(struct user_runner *u, int64_t now_us, exec_event_fn fn, void *arg);
 /* A task asks to be limited. */
 void user_runner_on_gate(struct user_runner *u);
-/* The keeper has ended, and so all that the runner started. Reports what it still had. Free it then. */
+/* The keeper has ended. user_runner_on_ready() comes before it. */
+void user_runner_unkept(struct user_runner *u, int64_t now_us);
+/* So have the runner and all that it started. */
+bool user_runner_is_gone(const struct user_runner *u);
+/* Reports what a runner that is gone still had. Free it then. */
 void user_runner_gone(struct user_runner *u, exec_event_fn fn, void *arg);
 
 /* HAWK_EINVALID, HAWK_ELIMIT: as exec_run(). HAWK_ECANNOT_START: why says more, and another worker can run it.

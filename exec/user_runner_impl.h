@@ -18,6 +18,7 @@ enum state {
     GREETED, /* it has been told hello, and has not answered */
     UP,
     LEAVING, /* it has been told to end, or can be told nothing any more */
+    ALONE,   /* its keeper has ended: that nothing is left shows at the end of its socket alone */
     ENDING,  /* its keeper has been told to end it */
 };
 

@@ -16,13 +16,15 @@ static const char *overdue(struct command *c, int64_t lease_us, int64_t now_us)
 
 bool user_runner_on_timeout(struct user_runner *u, int64_t now_us)
 {
-    if (now_us >= u->answer_us && u->state == ENDING) {
+    if (user_runner_is_gone(u))
+        return true;
+    if (now_us >= u->answer_us && u->state >= ALONE) {
         log_error("the runner of user %s cannot be ended: giving it up", u->user);
         return true;
     }
     if (now_us >= u->answer_us)
         user_runner_distrust(u, now_us, u->state == LEAVING ? "does not end" : "does not answer");
-    if (now_us < u->due_us || u->state == ENDING)
+    if (now_us < u->due_us || u->state >= ALONE)
         return false;
     u->due_us = TIME_NEVER;
     for (struct command *c = u->commands; c; c = c->hh.next) {
@@ -42,5 +44,5 @@ bool user_runner_on_timeout(struct user_runner *u, int64_t now_us)
 
 int64_t user_runner_next_timeout(const struct user_runner *u)
 {
-    return u->state == ENDING || u->answer_us < u->due_us ? u->answer_us : u->due_us;
+    return u->state >= ALONE || u->answer_us < u->due_us ? u->answer_us : u->due_us;
 }

@@ -389,6 +389,31 @@ static void test_a_runner_that_does_nothing_is_ended_from_outside(void **state)
     end_users();
 }
 
+/* Nothing tells its agent at once that the runner and its tasks live on. */
+static void test_a_run_whose_keeper_was_killed_ends_before_its_end_is_reported(void **state)
+{
+    struct fixture *f = *state;
+    char path[400], text[64] = "";
+
+    set_up_users(f, "honest");
+    ask_user(f, HONEST, 1, SHELL("exec sleep 1000"));
+    turn_until(f, &f->v[1].started);
+    snprintf(path, sizeof path, "%s/users/" HONEST "/keeper", u.state);
+    FILE *note = fopen(path, "re");
+    assert_non_null(note);
+    assert_non_null(fgets(text, sizeof text, note));
+    fclose(note);
+    assert_int_equal(kill((pid_t)strtol(text, NULL, 10), SIGKILL), 0);
+    wait_for_a_child();
+    turn_until(f, &f->v[1].exited);
+    assert_int_equal(f->v[1].outcome, OUTCOME_LOST);
+    assert_int_equal(kill(f->v[1].pid, 0), -1);
+    ask_user(f, HONEST, 2, SHELL("exit 4")); /* by another runner */
+    turn_until(f, &f->v[2].exited);
+    assert_exited(&f->v[2], 4);
+    end_users();
+}
+
 static void test_what_the_helper_refuses_is_said(void **state)
 {
     struct fixture *f = *state;
@@ -579,6 +604,7 @@ int main(int argc, char **argv)
         USERS(test_an_imitation_is_ended),
         USERS(test_an_end_counts_whose_runner_can_be_told_nothing_any_more),
         USERS(test_a_runner_that_does_nothing_is_ended_from_outside),
+        USERS(test_a_run_whose_keeper_was_killed_ends_before_its_end_is_reported),
         USERS(test_what_the_helper_refuses_is_said),
         USERS(test_a_runner_that_cannot_be_noted_is_ended),
         USERS(test_a_name_leads_nowhere_else),

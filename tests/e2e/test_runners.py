@@ -130,6 +130,31 @@ def test_who_kills_his_runner_ends_his_own_tasks():
         os.unlink(escaped)
 
 
+def test_the_next_try_waits_for_the_end_of_one_whose_keeper_was_killed():
+    with RunAsCluster(workers=1) as c:
+        tries = f"{MACHINE}/ann/tries"
+
+        def said(n):
+            if not os.path.exists(tries):
+                return None
+            with open(tries, encoding="ascii") as f:
+                text = f.read()
+            return text if text.count("\n") == n else None
+
+        script = f"exec 9>>{tries}; flock -n 9 && echo alone >&9 || echo beside another >&9; exec sleep 1000"
+        job = c.submit_as(ANN, "--class", "long", "--", "sh", "-c", script)
+        wait_for("the first try", lambda: said(1))
+        with open(f"/proc/{c.runner(ANN)}/status", encoding="utf-8") as f:
+            keeper = int(next(line.split()[1] for line in f if line.startswith("PPid:")))
+        with open(f"/proc/{keeper}/comm", encoding="utf-8") as f:
+            assert f.read() == "hawk-keeper\n"
+        os.kill(keeper, signal.SIGKILL)
+        both = wait_for("the second try", lambda: said(2))
+        assert both == "alone\nalone\n", both
+        c.as_user(ANN, "cancel", job)
+        os.unlink(tries)
+
+
 def test_who_stops_his_runner_cannot_go_on_beyond_his_limits():
     with RunAsCluster(workers=1, slots=4) as c:
         of_bob = c.up(BOB, "--", "sh", "-c", "echo $$; echo up; exec sleep 1000")
