@@ -23,6 +23,8 @@
 
 #define TAKE_OVER_US (3 * US_PER_S) /* all together have so long to answer another agent */
 #define STOP_SLACK_US (2 * US_PER_S)
+#define AGENT_LATE_US US_PER_S /* this process must have stood still if a timeout comes so late */
+#define SLEEP_MIN_US US_PER_S  /* of the machine; RUNNER_LATE_US has room for a shorter one */
 #define EVENTS 32
 
 struct watched {
@@ -51,6 +53,7 @@ struct runners {
     struct exec_config config;
     char *dir, *helper;
     int64_t idle_us, lease_us;
+    int64_t asleep_us; /* so long the machine had slept when it was looked at last */
     int epoll;
     struct list all; /* the newest of a user's comes first: others of his are ending */
     uint32_t n;
@@ -77,6 +80,25 @@ static struct user_runner *find_run(const struct runners *rs, uint32_t run)
         if (user_runner_has(entry_of(l)->u, run))
             return entry_of(l)->u;
     return NULL;
+}
+
+static int64_t asleep_us(void)
+{
+    int64_t boot_us = clock_us(CLOCK_BOOTTIME); /* first: a pause before the other cannot look like a sleep */
+
+    return boot_us - monotonic_us();
+}
+
+/* Runners count on CLOCK_MONOTONIC, as tasks' run times do. */
+static void note_sleep(struct runners *rs)
+{
+    int64_t slept_us = asleep_us() - rs->asleep_us;
+
+    if (slept_us < SLEEP_MIN_US)
+        return;
+    rs->asleep_us += slept_us;
+    list_foreach(&rs->all, l, next)
+        user_runner_slept(entry_of(l)->u, slept_us);
 }
 
 static void watch(const struct runners *rs, int fd, uint32_t events, struct watched *w, int how)
@@ -167,6 +189,7 @@ int runners_start(struct runners **out, const struct exec_config *c, const char 
                            .helper = xstrdup(helper),
                            .idle_us = idle_us,
                            .lease_us = TIME_NEVER,
+                           .asleep_us = asleep_us(),
                            .epoll = epoll_create1(EPOLL_CLOEXEC)};
     rs->config.state_dir = rs->dir;
     rs->config.soft_files = getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0;
@@ -222,6 +245,7 @@ int runners_run(struct runners *rs, int64_t now_us, const struct msg_exec_start 
     struct entry *e = find_user(rs, m->desc->user->data);
     int err = 0;
 
+    note_sleep(rs);
     *why = '\0';
     if (find_run(rs, m->run))
         return HAWK_EEXISTS;
@@ -276,6 +300,7 @@ void runners_on_ready(struct runners *rs, int64_t now_us, exec_event_fn fn, void
     struct epoll_event events[EVENTS];
     int n = epoll_wait(rs->epoll, events, EVENTS, 0);
 
+    note_sleep(rs);
     for (int i = 0; i < n; i++)
         take_event(rs, events[i].data.ptr, now_us, fn, arg);
     drop_gone(rs);
@@ -316,6 +341,9 @@ int64_t runners_next_timeout(const struct runners *rs)
 
 void runners_on_timeout(struct runners *rs, int64_t now_us, exec_event_fn fn, void *arg)
 {
+    bool late = now_us - runners_next_timeout(rs) > AGENT_LATE_US;
+
+    note_sleep(rs);
     list_foreach(&rs->all, l, next) {
         struct entry *e = entry_of(l);
 
@@ -324,7 +352,9 @@ void runners_on_timeout(struct runners *rs, int64_t now_us, exec_event_fn fn, vo
             log_debug("the runner of user %s leaves: it has nothing to do", user_runner_name(e->u));
             user_runner_stop(e->u, now_us);
         }
-        if (user_runner_on_timeout(e->u, now_us)) {
+        if (user_runner_next_timeout(e->u) <= now_us)
+            user_runner_on_ready(e->u, now_us, fn, arg);
+        if (user_runner_on_timeout(e->u, now_us, late)) {
             user_runner_gone(e->u, fn, arg);
             e->gone = true;
         }
@@ -338,6 +368,7 @@ bool runners_kill(struct runners *rs, int64_t now_us, uint32_t run, enum outcome
 {
     struct user_runner *u = find_run(rs, run);
 
+    note_sleep(rs);
     if (u)
         user_runner_kill(u, now_us, run, outcome, force);
     return u != NULL;
@@ -347,6 +378,7 @@ bool runners_pause(struct runners *rs, int64_t now_us, uint32_t run, int *err)
 {
     struct user_runner *u = find_run(rs, run);
 
+    note_sleep(rs);
     if (u)
         *err = user_runner_pause(u, now_us, run);
     return u != NULL;
@@ -356,6 +388,7 @@ bool runners_resume(struct runners *rs, int64_t now_us, uint32_t run)
 {
     struct user_runner *u = find_run(rs, run);
 
+    note_sleep(rs);
     if (u)
         user_runner_resume(u, now_us, run);
     return u != NULL;

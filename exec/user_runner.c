@@ -217,7 +217,7 @@ static struct user_runner *make(const struct exec_config *c, const char *user)
     u->fd = u->why_fd = u->held.fd = u->keeper.fd = u->taken.fd = -1;
     u->taken.lease_us = TIME_NEVER;
     u->taken.of_user = true;
-    u->lease_us = u->due_us = u->answer_us = TIME_NEVER;
+    u->lease_due_us = u->due_us = u->answer_us = TIME_NEVER;
     u->knows = SPAWNER_KNOWS;
     gates_init(&u->gates);
     u->in.record_max = u->taken.in.record_max = RECORD_BYTES_MAX;
@@ -483,9 +483,8 @@ bool user_runner_forget(struct user_runner *u, uint32_t run)
 
 void user_runner_lease(struct user_runner *u, int64_t until_us)
 {
-    u->lease_us = until_us < TIME_NEVER - LEASE_LATE_US ? until_us : TIME_NEVER;
-    if (u->lease_us != TIME_NEVER)
-        put_due(u, u->lease_us + LEASE_LATE_US);
+    u->lease_due_us = until_us < TIME_NEVER - LEASE_LATE_US ? until_us + LEASE_LATE_US : TIME_NEVER;
+    put_due(u, u->lease_due_us);
     if (u->fd < 0)
         return;
     size_t begun = record_begin(&u->out, RECORD_LEASE);

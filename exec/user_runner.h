@@ -69,8 +69,11 @@ void user_runner_stop(struct user_runner *u, int64_t now_us);
 void user_runner_end(struct user_runner *u, int64_t now_us);
 bool user_runner_ending(const struct user_runner *u);
 uint32_t user_runner_running(const struct user_runner *u);
-/* When user_runner_on_timeout() is to be called; true: it did not end in time, and was given up: it is gone. */
+/* When user_runner_on_timeout() is to be called, after user_runner_on_ready(): what came in time counts. late: the call
+ * is, and what is due gets some more time. True: it did not end in time, and was given up, or it is gone. */
 int64_t user_runner_next_timeout(const struct user_runner *u);
-bool user_runner_on_timeout(struct user_runner *u, int64_t now_us);
+bool user_runner_on_timeout(struct user_runner *u, int64_t now_us, bool late);
+/* So long neither it nor this process ran, since the machine slept. */
+void user_runner_slept(struct user_runner *u, int64_t slept_us);
 
 #endif

@@ -7,6 +7,7 @@
 #include "tests/test_runners_imitated.h"
 
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #define HONEST "ann"
 #define IMITATION "eve"
@@ -16,9 +17,19 @@ struct users {
     struct runners *rs;
     char helper[300], state[300];
     int64_t ahead_us; /* so far the agent's clock is ahead of the real one */
+    time_t slept_s;   /* so long the machine has slept */
 };
 
 static struct users u;
+
+int clock_gettime(clockid_t id, struct timespec *tp)
+{
+    int rc = (int)syscall(SYS_clock_gettime, id, tp);
+
+    if (rc == 0 && id == CLOCK_BOOTTIME)
+        tp->tv_sec += u.slept_s;
+    return rc;
+}
 
 static int64_t clock_now(void) { return clock_us(CLOCK_BOOTTIME) + u.ahead_us; }
 
@@ -85,16 +96,16 @@ static void turn_until(struct fixture *f, const bool *what)
 
 static void ask_user(struct fixture *f, const char *user, uint32_t run, struct job_desc *d)
 {
-    struct try_id id = try_of(run);
+    struct msg_exec_start m = {.run = run, .id = try_of(run), .desc = d};
     char why[EXEC_WHY_MAX];
 
-    if (strcmp(user, HONEST) != 0)
-        id.job = job_id_make((node_id_t){3}, HER_JOB);
+    if (strcmp(user, HONEST) != 0) {
+        m.id.job = job_id_make((node_id_t){3}, HER_JOB);
+        m.owner = NODE_CENTRAL; /* she has leased runs */
+    }
     set_blob(&d->user, user);
     f->v[run].outcome = UINT8_MAX;
-    assert_int_equal(runners_run(u.rs, clock_now(), &(struct msg_exec_start){.run = run, .id = id, .desc = d},
-                                 NULL, NULL, why),
-                     0);
+    assert_int_equal(runners_run(u.rs, clock_now(), &m, NULL, NULL, why), 0);
     job_desc_drop(d);
 }
 
@@ -207,28 +218,108 @@ static void test_a_runner_that_does_nothing_is_ended_from_outside(void **state)
     set_up_users(f, "welcome");
     ask_user(f, IMITATION, EVE, SHELL("true"));
     assert_true(runners_kill(u.rs, clock_now(), EVE, OUTCOME_CANCELLED, true));
-    u.ahead_us += RUNNER_LATE_US + US_PER_S;
+    u.ahead_us += RUNNER_LATE_US;
     turn_until(f, &f->v[EVE].exited);
     assert_int_equal(f->v[EVE].outcome, OUTCOME_CANCELLED);
 
     d->time_limit_us = US_PER_S;
     ask_user(f, IMITATION, EVE + 1, d);
-    u.ahead_us += US_PER_S + RUNNER_LATE_US + US_PER_S;
+    u.ahead_us += US_PER_S + f->config.kill_grace_us + RUNNER_LATE_US;
     turn_until(f, &f->v[EVE + 1].exited);
     assert_int_equal(f->v[EVE + 1].outcome, OUTCOME_TIME_LIMIT);
 
     ask_user(f, IMITATION, EVE + 2, SHELL("true"));
     assert_true(runners_pause(u.rs, clock_now(), EVE + 2, &err));
-    u.ahead_us += RUNNER_LATE_US + US_PER_S;
+    u.ahead_us += RUNNER_LATE_US + EXEC_CONFIRM_US;
     turn_until(f, &f->v[EVE + 2].exited);
     assert_int_equal(f->v[EVE + 2].outcome, OUTCOME_LOST);
 
+    /* After a call that comes late it has some more time, and no more. */
+    ask_user(f, IMITATION, EVE + 4, SHELL("true"));
+    assert_true(runners_kill(u.rs, clock_now(), EVE + 4, OUTCOME_CANCELLED, true));
+    u.ahead_us += 3 * RUNNER_LATE_US;
+    runners_on_timeout(u.rs, clock_now(), on_event, f);
+    u.ahead_us += RUNNER_LATE_US;
+    turn_until(f, &f->v[EVE + 4].exited);
+    assert_int_equal(f->v[EVE + 4].outcome, OUTCOME_CANCELLED);
+
     write_helper(f, "silent");
     ask_user(f, IMITATION, EVE + 3, SHELL("true"));
-    u.ahead_us += 60 * US_PER_S;
+    u.ahead_us += 30 * US_PER_S;
     turn_until(f, &f->v[EVE + 3].exited);
     assert_int_equal(f->v[EVE + 3].outcome, OUTCOME_LOST);
     end_users();
+}
+
+static void ask_and_start(struct fixture *f, uint32_t run, struct job_desc *d)
+{
+    set_blob(&d->cwd, f->dir);
+    ask_user(f, HONEST, run, d);
+    turn_until(f, &f->v[run].started);
+}
+
+/* Run 1, which waits for this, has gone on all the time. */
+static void assert_unharmed(struct fixture *f)
+{
+    write_file(f, "go", "", 0600);
+    turn_until(f, &f->v[1].exited);
+    assert_exited(&f->v[1], 5);
+    end_users();
+}
+
+#define UNTIL_GO "until test -e go; do sleep 0.01; done; exit 5"
+#define LIMIT_US (60 * US_PER_S)
+
+static void test_an_end_counts_that_came_while_the_agent_stood_still(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("until test -e end; do sleep 0.01; done; exit 4");
+
+    set_up_users(f, "honest");
+    ask_and_start(f, 1, SHELL(UNTIL_GO));
+    d->time_limit_us = LIMIT_US;
+    ask_and_start(f, 2, d);
+    struct pollfd p = {.fd = runners_fd(u.rs), .events = POLLIN};
+    write_file(f, "end", "", 0600);
+    assert_int_equal(poll(&p, 1, (int)(BOUND_US / US_PER_MS)), 1); /* the end waits in the socket */
+    u.ahead_us += LIMIT_US + f->config.kill_grace_us + RUNNER_LATE_US;
+    runners_on_timeout(u.rs, clock_now(), on_event, f);
+    turn_until(f, &f->v[2].exited);
+    assert_exited(&f->v[2], 4);
+    assert_unharmed(f);
+}
+
+static void test_an_agent_that_stood_still_judges_nobody_by_that_time(void **state)
+{
+    struct fixture *f = *state;
+
+    set_up_users(f, "honest");
+    ask_and_start(f, 1, SHELL(UNTIL_GO));
+    ask_and_start(f, 2, SHELL("exec sleep 1000"));
+    assert_true(runners_kill(u.rs, clock_now(), 2, OUTCOME_CANCELLED, false)); /* which is not sent */
+    u.ahead_us += 3 * RUNNER_LATE_US;
+    runners_on_timeout(u.rs, clock_now(), on_event, f);
+    turn_until(f, &f->v[2].exited);
+    assert_int_equal(f->v[2].outcome, OUTCOME_CANCELLED);
+    assert_unharmed(f);
+}
+
+static void test_the_machines_sleep_is_in_no_time_limit_but_in_a_lease(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL(UNTIL_GO);
+
+    set_up_users(f, "welcome");
+    d->time_limit_us = LIMIT_US;
+    ask_and_start(f, 1, d);
+    ask_user(f, IMITATION, EVE, SHELL("true"));
+    runners_lease(u.rs, clock_now() + LIMIT_US);
+    u.slept_s = 3600;
+    runners_on_timeout(u.rs, clock_now(), on_event, f); /* comes late */
+    u.ahead_us += RUNNER_LATE_US;
+    turn_until(f, &f->v[EVE].exited);
+    assert_int_equal(f->v[EVE].outcome, OUTCOME_LOST);
+    assert_unharmed(f);
 }
 
 /* Nothing tells its agent at once that the runner and its tasks live on. */
@@ -446,6 +537,9 @@ int main(int argc, char **argv)
         USERS(test_an_imitation_is_ended),
         USERS(test_an_end_counts_whose_runner_can_be_told_nothing_any_more),
         USERS(test_a_runner_that_does_nothing_is_ended_from_outside),
+        USERS(test_an_end_counts_that_came_while_the_agent_stood_still),
+        USERS(test_an_agent_that_stood_still_judges_nobody_by_that_time),
+        USERS(test_the_machines_sleep_is_in_no_time_limit_but_in_a_lease),
         USERS(test_a_run_whose_keeper_was_killed_ends_before_its_end_is_reported),
         USERS(test_what_the_helper_refuses_is_said),
         USERS(test_a_runner_that_cannot_be_noted_is_ended),
