@@ -125,6 +125,8 @@ void dist_handover_offer(struct dist *d, struct dist_job *job)
 {
     struct msg_long_submit *m;
 
+    if (job->central_n == 0) /* central refused its part, which has ended */
+        return;
     /* Nothing is offered before its record is durable: after a restart the dist would not know of it, and
      * central would run it for nobody. */
     if (job->hand == HAND_RECORDING || job->hand == HAND_UNSURE || job->journalling ||

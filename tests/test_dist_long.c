@@ -258,6 +258,8 @@ static void test_refused(void **state)
     HEAR(t, CENTRAL, LONG_REFUSED, long_refused, .job = J(2), .epoch = 1, .err = HAWK_EINVALID);
     says(t, "- JOB_EVENT job=3.2 done=0 failed=1 state=4"); /* never */
     assert_int_equal(task_view_of(t, 2, 0).code, 126);
+    HEAR(t, 0, WATCH, watch, .job = J(2),
+         .on = 1); /* what has ended is not offered again: no task is left for it */
     talk_end(t);
 }
 
