@@ -108,12 +108,8 @@ static void decide(struct dist *d, const struct dist_after *a, uint32_t i, enum 
 
 void dist_after_task(struct dist *d, struct dist_job *pred, uint32_t i)
 {
-    list_foreach(&pred->successors, node, nxt) {
-        const struct dist_after *a = container_of(node, struct dist_after, in_pred);
-
-        if (a->each)
-            decide(d, a, i, pred->tasks[i].state);
-    }
+    list_foreach(&pred->task_successors, node, nxt)
+        decide(d, container_of(node, struct dist_after, in_pred), i, pred->tasks[i].state);
 }
 
 /* ---- Linking ---- */
@@ -139,7 +135,7 @@ static void link_after(struct dist *d, struct dist_after *a, struct dist_job *pr
         if (task_state_final(pred->tasks[i].state))
             decide(d, a, i, pred->tasks[i].state);
     if (!job_state_final(pred->state)) {
-        list_push_tail(&pred->successors, &a->in_pred);
+        list_push_tail(a->each ? &pred->task_successors : &pred->successors, &a->in_pred);
         job->gates += !a->each;
         job->eaches += a->each;
     } else if (a->each || job_holds(a->when, pred->state)) {
@@ -197,21 +193,33 @@ void dist_after_ended(struct dist *d, struct dist_job *pred)
         struct dist_after *a = container_of(node, struct dist_after, in_pred);
 
         unlink_after(d, a);
-        if (a->each || job_holds(a->when, pred->state))
+        if (job_holds(a->when, pred->state))
             met(a->job, a->place);
         else
             doom(d, a->job, pred->id);
+    }
+    list_foreach(&pred->task_successors, node, nxt) {
+        struct dist_after *a = container_of(node, struct dist_after, in_pred);
+
+        unlink_after(d, a);
+        met(a->job, a->place);
+    }
+}
+
+static void all_gone(struct dist *d, struct list *successors, job_id_t pred)
+{
+    list_foreach(successors, node, nxt) {
+        struct dist_after *a = container_of(node, struct dist_after, in_pred);
+
+        unlink_after(d, a);
+        doom(d, a->job, pred);
     }
 }
 
 void dist_after_gone(struct dist *d, struct dist_job *pred)
 {
-    list_foreach(&pred->successors, node, nxt) {
-        struct dist_after *a = container_of(node, struct dist_after, in_pred);
-
-        unlink_after(d, a);
-        doom(d, a->job, pred->id);
-    }
+    all_gone(d, &pred->successors, pred->id);
+    all_gone(d, &pred->task_successors, pred->id);
 }
 
 void dist_after_free(struct dist_job *job)
@@ -219,6 +227,8 @@ void dist_after_free(struct dist_job *job)
     for (uint32_t i = 0; job->after && i < job->desc->after.n; i++)
         list_remove(&job->after[i].in_pred);
     list_foreach(&job->successors, node, nxt)
+        list_remove(node);
+    list_foreach(&job->task_successors, node, nxt)
         list_remove(node);
     free(job->after);
     job->after = NULL;

@@ -118,6 +118,15 @@ static uint32_t check_places(const struct dist *d, const struct dist_job *job)
     return n;
 }
 
+/* Checks that those who wait for the job are in the list for it. */
+static void check_successors(const struct dist_job *job)
+{
+    list_foreach(&job->successors, node, nxt)
+        CHECK(!container_of(node, struct dist_after, in_pred)->each);
+    list_foreach(&job->task_successors, node, nxt)
+        CHECK(container_of(node, struct dist_after, in_pred)->each);
+}
+
 /* Checks what keeps the job from starting: it starts as soon as nothing does. */
 static void check_waits_for(const struct dist *d, const struct dist_job *job)
 {
@@ -180,6 +189,7 @@ static void check_job(const struct dist *d, const struct dist_job *job)
     owner_messages_check(&job->messages, job->desc->tasks);
     owner_pauses_check(&job->pauses, job->desc->tasks);
     owner_starts_check(&job->starts, job->desc->tasks);
+    check_successors(job);
     CHECK((job->app != NULL) == (job->desc->kind == PAYLOAD_APP));
     CHECK(job->results || job->results_bytes == 0);
     CHECK(job->left_out <= job->in[TASK_CANCELLED]);

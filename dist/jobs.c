@@ -35,6 +35,7 @@ struct dist_job *dist_job_new(struct dist *d, struct job_desc *desc, job_id_t id
     list_init(&job->in_central);
     list_init(&job->in_unattended);
     list_init(&job->successors);
+    list_init(&job->task_successors);
     list_init(&job->places);
     job->submit_us = job->progress_us = job->sure_us = d->now_us;
     job->first_wait_us = -1;

@@ -187,7 +187,7 @@ enum {
 
 /* A predecessor of a job. While its end decides something, it is in the predecessor's list. */
 struct dist_after {
-    struct list in_pred; /* dist_job.successors of the predecessor, or no list */
+    struct list in_pred; /* the predecessor's successors, or task_successors if `each`; or no list */
     struct dist_job *job;
     uint8_t place; /* in the job's desc->after */
     uint8_t when;  /* enum after_when */
@@ -220,13 +220,14 @@ struct dist_job {
     uint64_t key;    /* the client's name for this submission; 0: none */
     uint64_t change; /* token of its last RECORD_CHANGE; valid in HAND_RECORDING */
     UT_hash_handle hh_key;
-    struct list in_state;      /* dist.jobs[] */
-    struct list in_all;        /* dist.accepted, once its client has the answer */
-    struct list in_wait;       /* the list that `wait` names */
-    struct list in_touched;    /* dist.touched: settled at the end of this step */
-    struct list in_central;    /* dist.handed: it is unfinished, and hand is not HAND_NONE */
-    struct list successors;    /* dist_after.in_pred: unfinished jobs that wait for this one */
-    struct list in_unattended; /* dist.unattended: nobody watches it, and somebody should */
+    struct list in_state;        /* dist.jobs[] */
+    struct list in_all;          /* dist.accepted, once its client has the answer */
+    struct list in_wait;         /* the list that `wait` names */
+    struct list in_touched;      /* dist.touched: settled at the end of this step */
+    struct list in_central;      /* dist.handed: it is unfinished, and hand is not HAND_NONE */
+    struct list successors;      /* dist_after.in_pred: unfinished jobs that wait for this one */
+    struct list task_successors; /* the same, of those whose tasks wait for its tasks */
+    struct list in_unattended;   /* dist.unattended: nobody watches it, and somebody should */
     struct list places;
     struct heap_node timer; /* when to probe again, or to offer it to central again */
 

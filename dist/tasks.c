@@ -195,7 +195,7 @@ void dist_task_set_state(struct dist *d, struct dist_job *job, uint32_t i, enum 
     d->tasks_in[to]++;
     if (job->watchers > 0)
         task_event(d, job, i);
-    if (task_state_final(to) && !list_empty(&job->successors))
+    if (task_state_final(to) && !list_empty(&job->task_successors))
         dist_after_task(d, job, i);
     /* A start that was never reported is known from the end. */
     if ((to == TASK_RUNNING || to == TASK_DONE || to == TASK_FAILED) &&

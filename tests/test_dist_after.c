@@ -3,6 +3,8 @@
 
 #include "msg/after.h"
 
+#include <time.h>
+
 static void after(struct job_desc *desc, const char *text) { after_add(&desc->after, text, strlen(text)); }
 
 static void submit_one(struct talk *t)
@@ -149,6 +151,48 @@ static void test_as_a_whole_when_it_says_so(void **state)
     says(t, "101 FINISH_ACK");
     assert_int_equal(job_view_of(t, 2).state, JOB_BLOCKED);
     talk_end(t);
+}
+
+/* A step without dist_check(), which goes over all jobs and tasks. */
+static void step(struct talk *t, struct msg m)
+{
+    const struct event e = {.now_us = t->now, .m = m};
+
+    ignore(t);
+    dist_step(&t->d, &e, &t->out);
+}
+
+/* The processor time of cancelling a job that so many others wait for as a whole. */
+static clock_t cost_of_cancelling(uint32_t tasks, uint32_t followers)
+{
+    struct talk *t = talk_joined("hawk", 0);
+    clock_t began;
+
+    for (uint32_t i = 0; i <= followers; i++) {
+        struct job_desc *desc = desc_new(i == 0 ? tasks : 1, "");
+
+        if (i > 0)
+            after(desc, "3.1");
+        step(t, (struct msg){.type = MSG_SUBMIT, .submit = {.desc = desc, .client = 9}});
+        job_desc_drop(desc);
+    }
+    assert_int_equal(job_view_of(t, followers + 1).state, followers > 0 ? JOB_BLOCKED : JOB_WAITING);
+    began = clock();
+    step(t, (struct msg){.type = MSG_CANCEL, .cancel = {.job = J(1), .client = 9}});
+    began = clock() - began;
+    assert_int_equal(job_view_of(t, followers + 1).state, JOB_CANCELLED);
+    dist_check(&t->d);
+    ignore(t);
+    talk_end(t);
+    return began;
+}
+
+static void test_the_end_of_a_task_is_cheap_however_many_wait_for_its_job(void **state)
+{
+    const uint32_t tasks = 20000, followers = 4000;
+    clock_t apart = cost_of_cancelling(tasks, 0) + cost_of_cancelling(1, followers);
+
+    assert_true(cost_of_cancelling(tasks, followers) < 6 * apart);
 }
 
 static void test_whoever_is_not_known_here_is_refused(void **state)
@@ -486,6 +530,7 @@ int main(void)
         cmocka_unit_test(test_a_predecessor_that_fails_cancels_what_waits_in_turn),
         cmocka_unit_test(test_tasks_wait_for_tasks),
         cmocka_unit_test(test_as_a_whole_when_it_says_so),
+        cmocka_unit_test(test_the_end_of_a_task_is_cheap_however_many_wait_for_its_job),
         cmocka_unit_test(test_whoever_is_not_known_here_is_refused),
         cmocka_unit_test(test_a_long_job_is_handed_over_when_it_may_begin),
         cmocka_unit_test(test_what_ended_as_asked_is_on_record_before_it_is_forgotten),
