@@ -13,6 +13,8 @@ uint32_t dist_end_times_short(const struct dist *d, const struct dist_job *job, 
 {
     uint32_t slots = 0;
 
+    if (job->estimate_us <= 0) /* it fits anywhere */
+        return 0;
     list_foreach(&d->ending, entry, next) {
         const struct dist_node *n = container_of(entry, struct dist_node, ending);
 

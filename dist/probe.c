@@ -15,6 +15,9 @@
  * a worker is far from idle. */
 #define EVERYWHERE_WORKERS 16u
 #define EVERYWHERE_LIVE 64u
+/* Where a job avoids so much of its pool that a draw meets one of the other slots only once in so many times, it draws
+ * from these alone. */
+#define FEW_LEFT 4u
 /* How long a job may stand still after the loss of a worker before its reservations are doubted. */
 #define AUDIT_US (10 * US_PER_S)
 #define AUDIT_DOUBLINGS 10
@@ -127,10 +130,11 @@ static bool probes_everywhere(const struct dist_job *job, const struct draw *poo
            draw_members(pool) <= EVERYWHERE_WORKERS;
 }
 
-/* Whether no probe of the job may go to that worker, while others are there. */
-static bool probe_avoids(struct dist *d, const struct dist_job *job, uint32_t id)
+/* Whether no probe of the job may go to that worker, while others are there; starts: dist_starts_avoided() > 0. */
+static bool probe_avoids(const struct dist *d, const struct dist_job *job, uint32_t id, bool starts)
 {
-    return dist_starts_avoid(d, job, id) || !dist_end_times_fit(d, job, dist_node_find(d, id));
+    return (starts && owner_starts_avoid(&job->starts, (node_id_t){id})) ||
+           !dist_end_times_fit(d, job, dist_node_find(d, id));
 }
 
 /* Whether the worker may run out of work before a reservation of the job gets its turn elsewhere. */
@@ -155,12 +159,14 @@ static void draw_node(struct dist *d, struct dist_node *node)
 /* Draws each worker that has no reservation of the job yet. Returns their number. */
 static uint32_t draw_others(struct dist *d, const struct dist_job *job, const struct draw *pool)
 {
+    bool starts = dist_starts_avoided(d, job) > 0;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < draw_members(pool) && n < LIVE_MAX - job->live; i++) {
         struct dist_node *node = dist_node_find(d, pool->ids[i]);
 
-        if (node->drawn > 0 || !lacks_reservations(d, job, node) || probe_avoids(d, job, pool->ids[i]))
+        if (node->drawn > 0 || !lacks_reservations(d, job, node) ||
+            probe_avoids(d, job, pool->ids[i], starts))
             continue;
         draw_node(d, node);
         n++;
@@ -168,15 +174,40 @@ static uint32_t draw_others(struct dist *d, const struct dist_job *job, const st
     return n;
 }
 
+/* Draws the workers of n probes. The job avoids so many slots of the pool, and not all. The chances are the same if it
+ * draws from the others alone, or again when it meets one that it avoids. */
+static void draw_workers(struct dist *d, const struct dist_job *job, struct draw *pool, uint64_t n,
+                         uint32_t avoided)
+{
+    bool starts = avoided > 0 && dist_starts_avoided(d, job) > 0;
+    bool few = draw_total(pool) - avoided < draw_total(pool) / FEW_LEFT;
+    struct draw left, *from = few ? &left : pool;
+    uint32_t taken = 0;
+
+    draw_init(&left);
+    for (uint32_t i = 0; few && i < draw_members(pool); i++)
+        if (!probe_avoids(d, job, pool->ids[i], starts))
+            draw_add(&left, pool->ids[i], draw_weight(pool, pool->ids[i]));
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t id;
+
+        do
+            id = job->policy_flags & POLICY_DRAW_REPLACE ? draw_any(from, &d->rng)
+                                                         : draw_next(from, &d->rng, &taken);
+        while (avoided > 0 && !few && probe_avoids(d, job, id, starts));
+        draw_node(d, dist_node_find(d, id));
+    }
+    draw_free(&left);
+}
+
 void dist_probe_job(struct dist *d, struct dist_job *job, uint64_t n)
 {
     struct dist_pool *which = dist_probe_pool_of(d, job);
     uint32_t late = dist_end_times_short(d, job, &which->draw);
-    bool avoid = late > 0 || dist_starts_avoided(d, job) > 0; /* of `which` some are left, or total is 0 */
-    struct draw *pool = !avoid && turned_away(d, job) ? &reserved_pool(d, job)->draw : &which->draw;
+    uint32_t avoided = late + dist_starts_avoided(d, job); /* of `which` some are left, or total is 0 */
+    struct draw *pool = avoided == 0 && turned_away(d, job) ? &reserved_pool(d, job)->draw : &which->draw;
     uint32_t total = draw_total(pool) - late;
     bool everywhere = probes_everywhere(job, pool);
-    uint32_t taken = 0;
 
     if (n > PROBES_MAX)
         n = PROBES_MAX;
@@ -186,15 +217,7 @@ void dist_probe_job(struct dist *d, struct dist_job *job, uint64_t n)
         dist_probe_wait(job, WAIT_STARVED, &which->starved);
         return;
     }
-    for (uint64_t i = 0; i < n; i++) {
-        uint32_t id;
-
-        do
-            id = job->policy_flags & POLICY_DRAW_REPLACE ? draw_any(pool, &d->rng)
-                                                         : draw_next(pool, &d->rng, &taken);
-        while (avoid && probe_avoids(d, job, id));
-        draw_node(d, dist_node_find(d, id));
-    }
+    draw_workers(d, job, pool, n, avoided);
     if (everywhere)
         n += draw_others(d, job, pool);
     for (uint32_t i = 0; i < d->drawn_n; i++) {
@@ -230,7 +253,8 @@ void dist_probe_refill(struct dist *d, struct dist_job *job, struct dist_node *n
     const struct draw *pool = &dist_probe_pool_of(d, job)->draw;
 
     if (dist_job_launchable(job) > 0 && probes_everywhere(job, pool) && draw_weight(pool, n->m.node.v) > 0 &&
-        lacks_reservations(d, job, n) && job->live < LIVE_MAX && !probe_avoids(d, job, n->m.node.v))
+        lacks_reservations(d, job, n) && job->live < LIVE_MAX &&
+        !probe_avoids(d, job, n->m.node.v, dist_starts_avoided(d, job) > 0))
         send_to(d, job, n, 1);
 }
 
@@ -334,7 +358,7 @@ static void share_out(struct dist *d, struct dist_job *job, const struct draw *p
     uint64_t share = (want * slots + total - 1) / total;
     const struct dist_place *p = dist_place_find(d, job, n);
 
-    if (probe_avoids(d, job, n->m.node.v))
+    if (probe_avoids(d, job, n->m.node.v, dist_starts_avoided(d, job) > 0))
         return;
     if (p && p->live > 0) /* it was away only for a central that restarted, and has its share */
         return;

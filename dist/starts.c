@@ -7,7 +7,7 @@ uint32_t dist_starts_avoided(struct dist *d, const struct dist_job *job)
     const struct draw *pool = &dist_probe_pool_of(d, job)->draw;
     uint32_t slots = 0;
 
-    if (job->starts.unstartable)
+    if (job->starts.n == 0 || job->starts.unstartable)
         return 0;
     for (uint32_t i = 0; i < job->starts.n; i++) {
         const struct dist_node *n = dist_node_find(d, job->starts.v[i].node.v);

@@ -88,12 +88,47 @@ static void a_worker_that_has_less_time_than_thought_refuses(void **state)
     talk_end(t);
 }
 
+/* How often the dist has drawn since then. Each draw takes one random number, in rare cases more. */
+static uint32_t draws_since(struct rng then, const struct talk *t)
+{
+    uint32_t n = 0;
+
+    for (; memcmp(&then, &t->d.rng, sizeof then) != 0; n++) {
+        assert_true(n < 1000000);
+        rng_next(&then);
+    }
+    return n;
+}
+
+static void where_few_have_time_a_probe_costs_few_draws(void **state)
+{
+    struct talk *t = talk_joined("sparrow", 100);
+    struct rng then;
+
+    for (uint32_t i = 0; i < 100; i++)
+        ends_in(t, 101 + i, 5 * S);
+    worker_up(t, 201, 2, true);
+    worker_up(t, 202, 1, true);
+    then = t->d.rng;
+    submit(t, desc_for(300, 20 * S));
+    says(t, "- SUBMITTED job=3.1");
+    says(t, "201 PROBE job=3.1 estimate_us=20000000 count=400"); /* each round draws every slot once */
+    says(t, "202 PROBE job=3.1 estimate_us=20000000 count=200");
+    assert_in_range(draws_since(then, t), 600, 900);
+    then = t->d.rng;
+    submit(t, desc_for(300, 0)); /* and where all fit */
+    ignore(t);
+    assert_in_range(draws_since(then, t), 600, 900);
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probes_go_where_there_is_time),
         cmocka_unit_test(a_job_that_fits_nowhere_waits_for_a_worker_with_more_time),
         cmocka_unit_test(a_worker_that_has_less_time_than_thought_refuses),
+        cmocka_unit_test(where_few_have_time_a_probe_costs_few_draws),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
