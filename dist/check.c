@@ -240,6 +240,7 @@ static void check_nodes(const struct dist *d)
         CHECK(!n->vouched || (n->m.state == MEMBER_SUSPECT && n->stream));
         CHECK(n->stream || n->m.state != MEMBER_GONE);
         CHECK((n->ends_us != TIME_NEVER) == !list_empty(&n->ending));
+        CHECK(!n->end_doubtful || (n->ends_us != TIME_NEVER && d->ends_due_us != TIME_NEVER));
         CHECK(n->n_apps == 0 || n->m.state != MEMBER_GONE);
         CHECK(!n->served || (n->m.serves && draw_weight(&d->pool[POOL_ALL].draw, i) == 0));
         check_in_pools(n, d->pool);

@@ -58,7 +58,7 @@ void dist_init(struct dist *d, const struct dist_config *c, uint64_t seed)
     heap_init(&d->timers);
     dist_places_init(&d->places);
     d->heartbeat_at = TIME_NEVER;
-    d->audit_at = d->rewrite_at = d->settle_at = d->beat_at = TIME_NEVER;
+    d->audit_at = d->rewrite_at = d->settle_at = d->beat_at = d->ends_due_us = TIME_NEVER;
     d->doubt_us = -1;
 }
 
@@ -177,6 +177,7 @@ int64_t dist_next_timeout(const struct dist *d)
                            d->rewrite_at,
                            d->settle_at,
                            d->beat_at,
+                           d->ends_due_us,
                            dist_retries_due_us(d),
                            first ? first->key : TIME_NEVER};
     int64_t at = d->heartbeat_at;
@@ -207,6 +208,8 @@ static void dist_on_timer(struct dist *d, const struct msg *m)
         dist_settle_look(d);
     if (d->beat_at <= d->now_us)
         dist_nodes_beat(d);
+    if (d->ends_due_us <= d->now_us)
+        dist_end_times_settle(d);
     if (d->heartbeat_at <= d->now_us)
         put_heartbeat(d);
 }

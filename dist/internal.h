@@ -337,7 +337,8 @@ void dist_probe_forget(struct dist *d, struct dist_job *job);
 void dist_probe_timer(struct dist *d, struct dist_job *job);
 /* From now on worker n can be drawn from p. */
 void dist_probe_pool_grew(struct dist *d, struct dist_pool *p, struct dist_node *n);
-void dist_probe_starved(struct dist *d, struct dist_pool *p); /* jobs that found no worker there look again */
+/* Jobs that found no worker there look again, if they fit at n, which is in p. O(such jobs). */
+void dist_probe_starved(struct dist *d, struct dist_pool *p, const struct dist_node *n);
 /* A worker was lost, perhaps with the news that reservations had moved there. */
 void dist_probe_doubt(struct dist *d);
 void dist_probe_audit(struct dist *d);
@@ -384,8 +385,10 @@ void dist_job_free_results(struct dist_job *job);
 bool dist_end_times_fit(const struct dist *d, const struct dist_job *job, const struct dist_node *n);
 /* Slots of the pool's workers where it would not. O(workers that have an end). */
 uint32_t dist_end_times_short(const struct dist *d, const struct dist_job *job, const struct draw *pool);
-void dist_end_times_forget(struct dist *d,
-                           struct dist_node *n); /* it has no end, unless central says so again */
+void dist_end_times_forget(struct dist *d, struct dist_node *n);
+/* Central will say again which workers have an end: what it does not repeat is forgotten later, by settle(). */
+void dist_end_times_doubt(struct dist *d);
+void dist_end_times_settle(struct dist *d);
 void dist_on_ends(struct dist *d, const struct msg *in);
 
 /* ---- served.c: workers that run one user's commands alone ---- */

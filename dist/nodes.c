@@ -318,7 +318,8 @@ static void unlist(struct dist *d, struct dist_node *n, bool lost)
     n->vouched = false;
     dist_node_update_pools(d, n);
     dist_node_forget_apps(d, n);
-    dist_end_times_forget(d, n);
+    if (lost)
+        dist_end_times_forget(d, n);
     dist_node_set_user(d, n);
     if (lost || !n->stream)
         lose_all(d, n, LOSS_ALL);
@@ -334,12 +335,11 @@ void dist_on_members(struct dist *d, const struct msg *in)
     struct dist_node *n;
     uint32_t known = 0;
 
-    for (uint32_t i = 0; i < d->nodes_n;
-         i++) /* central's next messages say what they serve, and when they end */
-        if ((n = dist_node_find(d, i))) {
+    /* Central's next messages say when they end, and what they serve. */
+    dist_end_times_doubt(d);
+    for (uint32_t i = 0; i < d->nodes_n; i++)
+        if ((n = dist_node_find(d, i)))
             dist_node_forget_apps(d, n);
-            dist_end_times_forget(d, n);
-        }
     for (uint32_t i = 0; i < list->n; i++) {
         uint32_t id = list->v[i].node.v;
 

@@ -387,7 +387,7 @@ static void probe_starved(struct dist *d, struct dist_job *job)
         dist_probe_job(d, job, dist_job_launchable(job));
 }
 
-void dist_probe_starved(struct dist *d, struct dist_pool *p)
+void dist_probe_starved(struct dist *d, struct dist_pool *p, const struct dist_node *n)
 {
     struct list starved;
 
@@ -399,6 +399,10 @@ void dist_probe_starved(struct dist *d, struct dist_pool *p)
     list_foreach(&starved, node, nxt) {
         struct dist_job *job = container_of(node, struct dist_job, in_wait);
 
+        if (!dist_end_times_fit(d, job, n)) {
+            dist_probe_wait(job, WAIT_STARVED, &p->starved);
+            continue;
+        }
         dist_probe_wait(job, WAIT_NOT, NULL);
         probe_starved(d, job);
     }
@@ -408,7 +412,7 @@ void dist_probe_pool_grew(struct dist *d, struct dist_pool *p, struct dist_node 
 {
     list_foreach(&p->crowded, node, nxt)
         share_out(d, container_of(node, struct dist_job, in_wait), &p->draw, n);
-    dist_probe_starved(d, p);
+    dist_probe_starved(d, p, n);
 }
 
 /* Removes the jobs from a list of pool `which` that are drawn for from another pool now. */

@@ -333,6 +333,7 @@ struct dist_job {
  *
  *   live = sum of its places' live
  *   it has places => it is in dist.awaited, or has a stream without beats
+ *   end_doubtful => it has an end, and ends_due_us is not TIME_NEVER
  *   vouched => suspect, and it has a stream;  central does not list it => it has a stream, and serves nothing
  * we know of */
 #define NODE_CHUNK 128u
@@ -358,6 +359,7 @@ struct dist_node {
     bool knows_beats : 1;       /* its stream is spoken in a version with BEAT */
     bool vouched : 1;           /* central suspects it, and it has answered this dist since */
     bool reported : 1;          /* it has said what it holds: HELD_END came on this stream */
+    bool end_doubtful : 1;      /* central has not said its end since its last whole list */
 };
 
 /* A record that waits for the journal, or that must be put out again. */
@@ -504,6 +506,7 @@ struct dist {
     struct dist_node **nodes;          /* by id, in chunks of NODE_CHUNK: dist_node_find() */
     uint32_t nodes_n;                  /* ids below have a place in a chunk, or could have one */
     struct list ending;                /* workers that have an end */
+    int64_t ends_due_us;               /* when to forget ends that are in doubt; TIME_NEVER: none is */
     struct list awaited;               /* nodes to look at when beat_at has come */
     int64_t beat_at;                   /* TIME_NEVER: nothing is awaited */
     struct dist_node **drawn;          /* nodes drawn in one round of probing */

@@ -122,6 +122,61 @@ static void where_few_have_time_a_probe_costs_few_draws(void **state)
     talk_end(t);
 }
 
+/* A central that has begun anew lists so many workers, from 101 on. */
+static void central_restarts(struct talk *t, uint32_t workers)
+{
+    struct members *list = members_new(workers);
+
+    for (uint32_t i = 0; i < workers; i++)
+        list->v[i] = (struct member){.node = {101 + i},
+                                     .slots = 1,
+                                     .role = ROLE_WORKER,
+                                     .state = MEMBER_UP,
+                                     .general = 1,
+                                     .addr = blob_str("a"),
+                                     .name = blob_str("w")};
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    central_joins(t);
+    HEAR(t, CENTRAL, MEMBERS, members, .list = list);
+    members_drop(list);
+}
+
+static void ends_hold_until_central_has_said_them_again(void **state)
+{
+    struct talk *t = talk_joined("sparrow", 3);
+
+    for (uint32_t i = 0; i < 3; i++)
+        ends_in(t, 101 + i, 5 * S);
+    submit(t, desc_for(1, 20 * S));
+    says(t, "- SUBMITTED job=3.1");
+    central_restarts(t, 2);
+    silent(t); /* 103 is not there yet, nor are the ends */
+    worker_member(t, 103, 1, MEMBER_UP, true);
+    silent(t);
+    ends_in(t, 103, 5 * S);
+    ends_in(t, 101, 5 * S);
+    ends_in(t, 102, 30 * S);
+    says(t, "102 PROBE job=3.1 estimate_us=20000000 count=2");
+    talk_end(t);
+}
+
+static void ends_that_central_does_not_say_again_are_forgotten_together(void **state)
+{
+    struct talk *t = talk_joined("sparrow", 3);
+
+    for (uint32_t i = 0; i < 3; i++)
+        ends_in(t, 101 + i, 5 * S);
+    submit(t, desc_for(1, 20 * S));
+    says(t, "- SUBMITTED job=3.1");
+    central_restarts(t, 3);
+    ends_in(t, 101, 5 * S);
+    silent(t);
+    wait_timer(t, 5 * S);
+    says(t, "102 PROBE job=3.1 estimate_us=20000000 count=1");
+    says(t, "103 PROBE job=3.1 estimate_us=20000000 count=1");
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +184,8 @@ int main(void)
         cmocka_unit_test(a_job_that_fits_nowhere_waits_for_a_worker_with_more_time),
         cmocka_unit_test(a_worker_that_has_less_time_than_thought_refuses),
         cmocka_unit_test(where_few_have_time_a_probe_costs_few_draws),
+        cmocka_unit_test(ends_hold_until_central_has_said_them_again),
+        cmocka_unit_test(ends_that_central_does_not_say_again_are_forgotten_together),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
