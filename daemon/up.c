@@ -29,8 +29,10 @@
 /* One worker per slot is the paper's model: partition and stealing work on one machine as well. Beyond so
  * many slots, workers get several each. */
 #define UP_WORKERS_MAX 256u
-/* Job numbers that a process which is killed may have given out. */
+/* Job numbers that a process which is killed may have given out since it noted them, and after how many it notes them
+ * anew. */
 #define NUMBERS_AHEAD 1000000u
+#define NUMBERS_STEP 1000u
 
 struct up {
     struct process process;
@@ -40,6 +42,7 @@ struct up {
     struct retention_thread *retention;
     int numbers_fd; /* PROCESS_NUMBERS in up.output_dir, locked until the process ends; -1: there is none */
     uint64_t first_seq;
+    uint64_t noted_seq; /* the next job's number when they were noted last */
     bool ready;
 };
 
@@ -99,20 +102,6 @@ static void up_stop(void *arg, bool now)
     process_exit(&u->process, 0);
 }
 
-static void after_turn(void *arg)
-{
-    struct up *u = arg;
-    if (!u->ready && embedded_is_up(u->cluster)) {
-        char note[API_NOTE_BYTES];
-        u->ready = true;
-        process_ready(&u->process);
-        if (api_partition_note(embedded_central(u->cluster), note, sizeof note))
-            log_info("%s", note);
-    }
-    if (embedded_broken(u->cluster))
-        process_exit(&u->process, PROCESS_FAILED);
-}
-
 /* Makes the socket's directory, and writes "unix:PATH" of the socket to addr. */
 static int socket_address(const struct config *c, char *addr, size_t size)
 {
@@ -156,8 +145,15 @@ static void note_numbers(const struct up *u, uint64_t next)
                  u->process.config.up.output_dir, strerror(errno));
 }
 
+/* A process that is killed cannot say how many it gave out, so it notes many ahead. */
+static void note_ahead(struct up *u, uint64_t next)
+{
+    u->noted_seq = next;
+    note_numbers(u, next + NUMBERS_AHEAD);
+}
+
 /* Job numbers go on after those of earlier processes: nobody who still asks for one of their jobs is to get another,
- * and no output is written over. A process that is killed cannot say how many it gave out, so it notes many ahead. */
+ * and no output is written over. */
 static void read_numbers(struct up *u)
 {
     char text[32] = "";
@@ -170,7 +166,7 @@ static void read_numbers(struct up *u)
     u->first_seq = after_all_dirs(u->process.config.up.output_dir);
     if (noted > u->first_seq)
         u->first_seq = noted;
-    note_numbers(u, u->first_seq + NUMBERS_AHEAD);
+    note_ahead(u, u->first_seq);
 }
 
 /* Opens the file of job numbers, and locks it: two processes with one directory would give their jobs the same numbers.
@@ -297,6 +293,22 @@ static int up_start(struct up *u, const char *addr)
     u->retention = retention_start(&(struct retention){
         .dir = c->up.output_dir, .keep_us = c->up.output_keep, .max_bytes = c->up.output_max});
     return process_metrics(p, c->up.metrics_listen, fill_metrics, u);
+}
+
+static void after_turn(void *arg)
+{
+    struct up *u = arg;
+    if (u->numbers_fd >= 0 && embedded_next_seq(u->cluster) - u->noted_seq >= NUMBERS_STEP)
+        note_ahead(u, embedded_next_seq(u->cluster));
+    if (!u->ready && embedded_is_up(u->cluster)) {
+        char note[API_NOTE_BYTES];
+        u->ready = true;
+        process_ready(&u->process);
+        if (api_partition_note(embedded_central(u->cluster), note, sizeof note))
+            log_info("%s", note);
+    }
+    if (embedded_broken(u->cluster))
+        process_exit(&u->process, PROCESS_FAILED);
 }
 
 int up_main(int argc, char **argv)

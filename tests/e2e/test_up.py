@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 
+from grpctest import Caller, pb
 from hawktest import BOUND, HAWK, Daemon, run_hawk, run_tests, user_environment, wait_for
 
 
@@ -271,6 +272,32 @@ def test_numbers_are_not_given_out_again():
         up.ready()
         up.stop()
         assert ".numbers cannot be opened" in up.text(), up.text()
+
+
+def test_numbers_are_noted_on_the_way():
+    """A process that is killed leaves the next one numbers beyond all that it gave out, however many these are."""
+    with tempfile.TemporaryDirectory() as d:
+        env = user_environment(d)
+        up = Daemon("up", "--slots", "1", "--output-dir", f"{d}/out", env=env)
+        caller = Caller(up.ready())
+
+        def ahead():
+            with open(f"{d}/out/.numbers", encoding="ascii") as f:
+                return int(f.read()) - last
+
+        last = 1
+        at_first = ahead()
+        for _ in range(2500):
+            job = caller("Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=1, kind=pb.PAYLOAD_TIMER, argv=[b"600s"])),
+                         pb.SubmitReply).job
+        last = int(job.split(".")[1])
+        wait_for(f"numbers far beyond {last}", lambda: ahead() >= at_first - 1000)
+        up.kill()
+        up = Daemon("up", "--slots", "1", "--output-dir", f"{d}/out", env=env)
+        up.ready()
+        job = run_hawk(env, "submit", "--", "true").stdout
+        up.stop()
+        assert int(job.split(".")[1]) >= last + at_first - 1000, (job, last, at_first)
 
 
 def test_cat_shows_output_alone_and_once():
