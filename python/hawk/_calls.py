@@ -1,7 +1,7 @@
 """Calls and results as bytes: pickled, signed, and in a file when they are large. Both sides of a call use it.
 
-A packet is 16 bytes of signature and a part: a kind and a body. Only who has the executor's key can make a packet, so
-nobody else's bytes are ever unpickled. Large bodies lie in a file, and the part has the file's name and digest. A call's
+A packet is 16 bytes of signature and a part: a kind and a body. Only who has the executor's key can make one, so nobody
+else's bytes are ever unpickled. Large bodies lie in a file, and the part has the file's name and digest. A call's
 body is two parts: the function, which many calls may share, and its arguments.
 """
 import hashlib

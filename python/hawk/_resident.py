@@ -85,7 +85,8 @@ class Process:
     def run(self):
         for number, handler, _ in self._handlers():
             signal.signal(number, handler)
-        os.register_at_fork(before=self._hold_signals, after_in_parent=self._let_signals_come, after_in_child=self._let_go)
+        os.register_at_fork(before=self._hold_signals, after_in_parent=self._let_signals_come,
+                            after_in_child=self._let_go)
         threading.Thread(target=self._read, daemon=True).start()
         while True:
             task = self.tasks.get()

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The Python package hawk at its ends: of executors, from wherever they are asked for, and of the processes of calls."""
+"""The Python package hawk at its ends: of executors, wherever they are asked for, and of the processes of calls."""
 # timeout: 300
 import concurrent.futures
 import os
