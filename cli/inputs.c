@@ -158,8 +158,8 @@ char *inputs_file(const char *command, const char *flag, const char *path, size_
     return t.data;
 }
 
-/* Takes what is there of a list that comes by and by, once that is anything. If it stands before a line that is refused,
- * the next lines_take() says so again. */
+/* Takes what is there of a list that comes by and by, once that is anything. If it stands before a line that is
+ * refused, the next lines_take() says so again. */
 static int take_first(struct lines *l, struct task_args *values)
 {
     int exit_code = 0;

@@ -8,9 +8,9 @@
 #include <stddef.h>
 
 /* Makes one in $TMPDIR, or in /tmp if that is no absolute path, and removes those of this user and machine that were
- * left there. If the file system knows no locks, it makes one without a lock, and removes none. Writes the absolute path
- * to path, and returns the descriptor that holds the lock: keep it open. On failure returns HAWK_EIO; errno says why,
- * and path what could not be made. */
+ * left there. If the file system knows no locks, it makes one without a lock, and removes none. Writes the absolute
+ * path to path, and returns the descriptor that holds the lock: keep it open. On failure returns HAWK_EIO; errno says
+ * why, and path what could not be made. */
 HAWK_MUST_USE int output_dir_make(char *path, size_t size, int *fd);
 
 /* Removes what tasks' output it holds, and itself; anything else is left where it is. Closes fd. */
