@@ -182,13 +182,16 @@ static bool is_of(const struct group *g, const struct api_job *j)
     return strcmp(g->name, j->name) == 0 && strcmp(g->user, j->user) == 0 && g->class == j->class;
 }
 
+/* Whether the history counts the job. */
+static bool is_counted(const struct api_job *j) { return job_state_final(j->state) && j->response_us >= 0; }
+
 static void fill_table(const struct api_list_jobs_reply *reply, bool usage, struct text_table *t,
                        json_t *list)
 {
     struct group g = {0};
     for (uint32_t i = 0; i < reply->jobs_n; i++) {
         const struct api_job *j = &reply->jobs[i];
-        if (!job_state_final(j->state) || j->response_us < 0)
+        if (!is_counted(j))
             continue;
         if (g.jobs && !is_of(&g, j)) {
             put_group(t, list, &g, usage);
@@ -198,6 +201,19 @@ static void fill_table(const struct api_list_jobs_reply *reply, bool usage, stru
     }
     if (g.jobs)
         put_group(t, list, &g, usage);
+}
+
+/* The jobs are sorted by name. */
+static void print_names(const struct api_list_jobs_reply *reply)
+{
+    const char *last = ""; /* a job without a name has none to print */
+    for (uint32_t i = 0; i < reply->jobs_n; i++) {
+        if (!is_counted(&reply->jobs[i]))
+            continue;
+        if (strcmp(reply->jobs[i].name, last) != 0)
+            printf("%s\n", CLEAN(reply->jobs[i].name));
+        last = reply->jobs[i].name;
+    }
 }
 
 static void print_table(struct session *s, struct api_list_jobs_reply *reply, bool usage)
@@ -212,6 +228,8 @@ static void print_table(struct session *s, struct api_list_jobs_reply *reply, bo
     if (s->mode == OUTPUT_JSON)
         document_print(json_pack("{s:O}", "names", list));
     json_decref(list);
+    if (s->mode == OUTPUT_QUIET)
+        print_names(reply);
     if (s->mode == OUTPUT_TABLE)
         table_print(&t, "no ended jobs");
     else

@@ -371,6 +371,14 @@ def test_json_and_quiet_as_documented():
                 [f"{more} more task{'s' * (more > 1)}: see --tasks, --skip and --failed"] if more else []), (flags, shown)
         assert hawk("job", "-q", job).stdout == f"{job}\n"
         assert hawk("job", "-q", "99.1", check=3).stdout == ""
+        for name in ("two", "one", "two"):
+            hawk("submit", "--wait", "--name", name, "--", "true")
+        other = hawk("submit", "--name", "three", "--", "sleep", "600").stdout.strip()
+        names = hawk("history", "-q").stdout.splitlines()
+        assert names == ["one", "sh -c exit $((HAWK_TASK_INDEX % 2))", "two"], names
+        for command in ("hold", "release", "cancel"):  # whoever calls them has the id
+            assert hawk(command, "-q", other).stdout == ""
+        assert hawk("stats", "-q").stdout == ""
 
 
 def test_refusals_name_the_remedy():
