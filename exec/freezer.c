@@ -17,7 +17,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stdnoreturn.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -267,15 +269,42 @@ static bool stands_still(const struct freezer *f, const struct frozen_task *t)
     return false;
 }
 
+/* Waits to be frozen. It executes nothing, and so must let go of this process's files itself: of locks, too, which the
+ * next process wants when this one has been killed. A child that version 1 has frozen does not die with it. */
+static noreturn void be_probed(pid_t owner)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != owner)
+        _exit(0);
+    close_range(0, ~0u, 0);
+    for (;;)
+        pause();
+}
+
+/* Makes a child that has let go of all files. -1: it cannot be made. */
+static pid_t make_probed(void)
+{
+    pid_t owner = getpid(), pid;
+    int fds[2];
+    char none;
+
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return -1;
+    pid = fork();
+    if (pid == 0)
+        be_probed(owner);
+    close(fds[1]);
+    while (pid > 0 && read(fds[0], &none, 1) < 0 && errno == EINTR)
+        ;
+    close(fds[0]);
+    return pid;
+}
+
 /* Tries the method: freezes a child and thaws it again. */
 static bool works(struct freezer *f)
 {
-    struct frozen_task t = {.number = 0};
+    struct frozen_task t = {.number = 0, .leader = make_probed()};
 
-    t.leader = fork();
-    if (t.leader == 0)
-        for (;;)
-            pause();
     if (t.leader < 0)
         return false;
     bool ok = freezer_freeze(f, &t) == 0 && stands_still(f, &t);

@@ -1,7 +1,9 @@
 /* exec/: the spawner while its agent is gone, back, another one, or never back. */
+#include "exec/procs.h"
 #include "exec/spawner_socket.h"
 #include "tests/lib/exec_fixture.h"
 
+#include <sys/prctl.h>
 #include <sys/socket.h>
 
 #define WAITS "echo up; while test ! -e go; do sleep 0.01; done; exit 3"
@@ -380,6 +382,55 @@ static void test_one_agent_at_a_time(void **state)
     assert_exited(run_one(f, 0, SHELL("exit 0"), NULL), 0);
 }
 
+static void kill_at_its_first_child(pid_t agent)
+{
+    int64_t deadline = now_us() + BOUND_US;
+    struct pids children = {0};
+
+    while (children.n == 0 && now_us() < deadline)
+        pids_add_children(&children, agent);
+    kill(agent, SIGKILL);
+    assert_int_equal(waitpid(agent, NULL, 0), agent);
+    assert_true(children.n > 0);
+    pids_free(&children);
+}
+
+/* Its first child is the one by which it tries a freezer, where this machine has any. */
+static void test_an_agent_that_is_killed_as_it_starts_keeps_nobody_out(void **state)
+{
+    struct fixture *f = *state;
+    int64_t deadline = now_us() + BOUND_US;
+    pid_t child;
+    int err;
+
+    f->config.freezer = EXEC_FREEZER_AUTO;
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    for (int i = 0; i < 10; i++) {
+        pid_t agent = fork();
+
+        assert_true(agent >= 0);
+        if (agent == 0) {
+            if (exec_start(&f->e, &f->config))
+                _exit(1);
+            for (;;)
+                pause();
+        }
+        kill_at_its_first_child(agent);
+        while ((err = exec_start(&f->e, &f->config)) == HAWK_EEXISTS && now_us() < deadline)
+            poll(NULL, 0, 5); /* its child is about to see that it is alone */
+        assert_int_equal(err, 0);
+        exec_stop(f->e);
+        f->e = NULL;
+    }
+    while ((child = waitpid(-1, NULL, WNOHANG)) >= 0) { /* whatever it left is ours */
+        assert_true(now_us() < deadline);
+        if (child == 0)
+            poll(NULL, 0, 5);
+    }
+    assert_int_equal(errno, ECHILD);
+    prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
+}
+
 static void test_only_this_user_may_connect(void **state)
 {
     struct fixture *f = *state;
@@ -554,6 +605,7 @@ int main(void)
         TEST(test_nothing_is_left_after_the_grace),
         TEST(test_the_lease_ends_what_is_centrals),
         TEST(test_one_agent_at_a_time),
+        TEST(test_an_agent_that_is_killed_as_it_starts_keeps_nobody_out),
         TEST(test_only_this_user_may_connect),
         TEST(test_a_stranger_is_refused),
         TEST(test_a_listener_that_takes_nobody_is_not_waited_for),
