@@ -108,6 +108,8 @@ void pauses_take(struct spawner *s, struct record *rec)
     struct run *r;
 
     HASH_FIND(by_run, s->by_run, &run, sizeof run, r);
+    if (s->fd < 0)
+        return; /* its agent is gone, and nobody would resume it */
     if (rec->bad || !r || r->leader_gone || r->pause == PAUSE_FREEZING)
         return; /* its end is the answer, or an answer is on its way */
     if (r->pause == PAUSE_FROZEN)

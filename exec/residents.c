@@ -26,6 +26,8 @@ void residents_take(struct spawner *s, struct record *rec)
     struct run *r, *x;
 
     HASH_FIND(by_run, s->by_run, &run, sizeof run, r);
+    if (s->fd < 0)
+        return; /* its agent is gone, with which residents end */
     if (rec->bad || !r || r->leader_gone || r->reason != OUTCOME_NONE)
         return; /* its own end is under way, and is reported as any other */
     pause_end(s, r);

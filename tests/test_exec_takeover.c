@@ -286,6 +286,70 @@ static void test_a_kill_keeps_its_reason(void **state)
     close(fifo);
 }
 
+static void wait_until_stopped(pid_t pid)
+{
+    int64_t deadline = now_us() + BOUND_US;
+    struct proc p = {0};
+
+    while (procs_look(pid, &p) && !p.stopped) {
+        assert_true(now_us() < deadline);
+        poll(NULL, 0, 2);
+    }
+    assert_true(p.stopped);
+}
+
+/* The spawner finds both at once: the last words of its agent, and that this is gone. They come behind more starts than
+ * it makes in one turn, whose reports tell it. */
+static void leave_with(struct fixture *f, void (*say)(struct fixture *f))
+{
+    struct job_desc *waits = shell_in(f, WAITS), *quick = COMMAND("true");
+    struct proc task;
+
+    f->config.freezer = EXEC_FREEZER_SIGNAL;
+    start(f);
+    ask(f, 0, waits, NULL);
+    pump_until(f, &f->v[0].started);
+    assert_true(procs_look(f->v[0].pid, &task));
+    kill(task.parent, SIGSTOP);
+    wait_until_stopped(task.parent);
+    for (uint32_t run = 1; run <= 9; run++)
+        ask(f, run, quick, NULL);
+    say(f);
+    assert_int_equal(exec_flush(f->e), 0);
+    leave(f);
+    kill(task.parent, SIGCONT);
+    job_desc_drop(waits);
+    job_desc_drop(quick);
+}
+
+static void say_pause(struct fixture *f) { assert_int_equal(exec_pause(f->e, 0, 0), 0); }
+static void say_reside(struct fixture *f) { assert_int_equal(exec_reside(f->e, 0), f->v[0].pid); }
+
+/* The next agent does not know of them. */
+static void check_last_words_are_not_heard(struct fixture *f, void (*say)(struct fixture *f))
+{
+    struct list_of_held l;
+
+    leave_with(f, say);
+    come_back(f, &l);
+    assert_non_null(held(&l, 0));
+    assert_int_equal(held(&l, 0)->outcome, OUTCOME_NONE);
+    write_file(f, "go", "", 0644);
+    pump_until(f, &f->v[0].exited);
+    assert_int_equal(f->v[0].outcome, OUTCOME_EXITED);
+    assert_int_equal(f->v[0].code, 3);
+}
+
+static void test_a_pause_that_a_dead_agent_wanted_is_none(void **state)
+{
+    check_last_words_are_not_heard(*state, say_pause);
+}
+
+static void test_a_dead_agent_leaves_no_resident(void **state)
+{
+    check_last_words_are_not_heard(*state, say_reside);
+}
+
 static void test_an_idle_spawner_is_replaced_and_its_name_stays(void **state)
 {
     struct fixture *f = *state;
@@ -601,6 +665,8 @@ int main(void)
         TEST(test_what_was_forgotten_is_not_handed_over),
         TEST(test_an_end_while_nobody_is_there_is_kept),
         TEST(test_a_kill_keeps_its_reason),
+        TEST(test_a_pause_that_a_dead_agent_wanted_is_none),
+        TEST(test_a_dead_agent_leaves_no_resident),
         TEST(test_an_idle_spawner_is_replaced_and_its_name_stays),
         TEST(test_nothing_is_left_after_the_grace),
         TEST(test_the_lease_ends_what_is_centrals),
