@@ -459,7 +459,6 @@ static int open_one(struct launcher *l, struct spec *s, const struct task *t, en
 static int open_files(struct launcher *l, struct spec *s, const struct task *t, struct plan *p,
                       struct launched *out)
 {
-    char input[32];
     int err = open_one(l, s, t, OUTPUT_STDOUT, out->out_path, &p->out, out);
 
     if (err)
@@ -474,8 +473,7 @@ static int open_files(struct launcher *l, struct spec *s, const struct task *t, 
     p->in = l->null_fd;
     if (!s->d->input)
         return 0;
-    snprintf(input, sizeof input, "/proc/self/fd/%d", s->input);
-    p->in = open(input, O_RDONLY | O_CLOEXEC);
+    p->in = spec_open_input(s);
     return p->in >= 0 ? 0
                       : cannot(out, LAUNCH_NOT_HERE, "cannot open the standard input: %s", strerror(errno));
 }

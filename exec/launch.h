@@ -25,7 +25,7 @@ enum launch_code { LAUNCH_CANNOT = 126, LAUNCH_NO_PROGRAM = 127, LAUNCH_NOT_HERE
 struct spec {
     UT_hash_handle hh;
     uint32_t id;
-    int input; /* a sealed memfd that every task reads as stdin, or -1 */
+    int input; /* a sealed memfd that every task reads as stdin; -1: none has been made yet */
     struct job_desc *d;
     const struct signed_reader *reader; /* NULL: the agent's word counts */
     struct signed_spec *as_signed;      /* of the reader; NULL: the job is `refused` */
@@ -41,6 +41,9 @@ struct spec {
  * agent says. NULL: malformed. */
 struct spec *spec_new(struct record *r, const struct signed_reader *reader);
 void spec_free(struct spec *s);
+/* Opens the job's input, which no task can change, anew: each task has a position of its own. The first task makes the
+ * file in memory, or the next one if it could not. -1 with errno. */
+int spec_open_input(struct spec *s);
 
 struct launcher {
     struct exec_config config;      /* its texts are borrowed */

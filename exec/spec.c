@@ -2,7 +2,6 @@
  * tasks. */
 #include "exec/launch.h"
 
-#include "base/log.h"
 #include "base/mem.h"
 #include "exec/output.h"
 
@@ -160,7 +159,6 @@ static void make_environment(struct spec *s)
 
 /* ---- Input ---- */
 
-/* A file in memory that no task can change. Each task opens it anew, and so has its own position. */
 static int make_input(const struct blob *input)
 {
     int fd = memfd_create("hawk-stdin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -172,7 +170,10 @@ static int make_input(const struct blob *input)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
+            int err = errno;
+
             close(fd);
+            errno = err;
             return -1;
         }
         done += (size_t)n;
@@ -180,6 +181,18 @@ static int make_input(const struct blob *input)
     if (fd >= 0)
         fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
     return fd;
+}
+
+int spec_open_input(struct spec *s)
+{
+    char path[32];
+
+    if (s->input < 0)
+        s->input = make_input(s->d->input);
+    if (s->input < 0)
+        return -1;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", s->input);
+    return open(path, O_RDONLY | O_CLOEXEC);
 }
 
 /* Replaces what the agent says by what the user signed. */
@@ -214,10 +227,6 @@ struct spec *spec_new(struct record *r, const struct signed_reader *reader)
     blob_drop(signature);
     if (s->refused)
         return s;
-    d = s->d;
-    s->input = d->input ? make_input(d->input) : -1;
-    if (d->input && s->input < 0)
-        log_warn("spawner: no memory file for a job's standard input: %s", strerror(errno));
     make_environment(s);
     command_prepare(s);
     return s;

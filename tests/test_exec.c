@@ -1,5 +1,8 @@
 /* exec/: commands as real processes: how they are started, and what comes out. */
+#include "exec/procs.h"
 #include "tests/lib/exec_fixture.h"
+
+#include <sys/resource.h>
 
 /* ---- Exits, output, environment ---- */
 
@@ -268,6 +271,44 @@ static void test_standard_input(void **state)
     assert_exited(run_one(f, 2, COMMAND("cat"), NULL), 0); /* none: the end at once */
     assert_output(f, 2, "");
     job_desc_drop(d);
+}
+
+#define POLLED 4 /* descriptors that the spawner polls; Linux refuses to poll more than the limit */
+
+/* The spawner, this process's only child, gets no descriptor from `limit` on. 0: as many as this process. */
+static void limit_descriptors(rlim_t limit)
+{
+    struct pids children = {0};
+    struct rlimit files;
+
+    pids_add_children(&children, getpid());
+    assert_int_equal(children.n, 1);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    if (limit)
+        files.rlim_cur = limit;
+    assert_int_equal(prlimit(children.v[0], RLIMIT_NOFILE, &files, NULL), 0);
+    pids_free(&children);
+}
+
+static void test_an_input_that_lacked_a_descriptor_is_there_for_the_next_task(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = COMMAND("cat");
+    const struct result *r;
+    uint32_t run = 0;
+
+    d->input = blob_str("words");
+    start(f);
+    assert_exited(run_one(f, run, COMMAND("true"), NULL), 0); /* the spawner has all that it needs itself */
+    do { /* until there are enough for the output files */
+        limit_descriptors(POLLED + run++);
+        r = run_one(f, run, job_desc_ref(d), NULL);
+        assert_int_equal(r->code, HAWK_ECANNOT_START);
+        assert_non_null(strstr(r->why, "Too many open files"));
+    } while (!strstr(r->why, "standard input"));
+    limit_descriptors(0);
+    assert_exited(run_one(f, ++run, d, NULL), 0);
+    assert_output(f, run, "words");
 }
 
 static void test_nothing_leaks_into_tasks(void **state)
@@ -603,6 +644,7 @@ int main(void)
         TEST(test_environment_and_directory),
         TEST(test_inherited_environment_hides_the_token),
         TEST(test_standard_input),
+        TEST(test_an_input_that_lacked_a_descriptor_is_there_for_the_next_task),
         TEST(test_nothing_leaks_into_tasks),
         TEST(test_programs_that_do_not_exist_or_run),
         TEST(test_programs_are_looked_up_from_the_jobs_directory),
