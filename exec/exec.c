@@ -7,6 +7,8 @@
 #include "base/units.h"
 #include "exec/freezer.h"
 #include "exec/limits.h"
+#include "exec/note.h"
+#include "exec/procs.h"
 #include "exec/record.h"
 #include "exec/sent.h"
 #include "exec/spawner.h"
@@ -19,6 +21,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,6 +30,7 @@
 #include <uthash.h>
 
 #define STOP_SLACK_US (5 * US_PER_S)
+#define NOTE "spawner"
 
 struct command {
     UT_hash_handle hh;
@@ -117,6 +121,37 @@ static int fork_spawner(struct exec *e)
     return 0;
 }
 
+/* Ends whatever a spawner ran that is gone. A task that version 1 has frozen does not die before it is thawed. */
+static void end_runs_of(pid_t spawner)
+{
+    freezer_leftovers(spawner);
+    limits_leftovers(spawner);
+    strays_end_of(spawner);
+}
+
+/* The spawner of earlier agents was killed, and they were, too: nobody has watched its tasks since, nor their lease. If
+ * a process has its number by now, the tasks with that number may be its own. */
+static void end_unwatched_runs(const char *state_dir)
+{
+    char text[NOTE_MAX];
+    pid_t pid = note_read(state_dir, NOTE, text) ? (pid_t)strtol(text, NULL, 10) : 0;
+    struct proc p;
+
+    if (pid > 1 && (!procs_look(pid, &p) || p.dead))
+        end_runs_of(pid);
+}
+
+static void note_spawner(const struct exec *e)
+{
+    char text[NOTE_MAX];
+
+    snprintf(text, sizeof text, "%d", (int)e->spawner);
+    if (note_write(e->config.state_dir, NOTE, text))
+        log_warn("%s/" NOTE
+                 ": %s: if this process and its spawner are killed, the next one does not end their tasks",
+                 e->config.state_dir, strerror(errno));
+}
+
 /* Takes over the spawner that an earlier agent left, if it holds anything. Otherwise a new one, of this
  * version and with this environment, replaces it and keeps its incarnation. */
 static int find_spawner(struct exec *e)
@@ -126,6 +161,8 @@ static int find_spawner(struct exec *e)
 
     if (err >= 0)
         err = takeover_begin(t, &e->config);
+    if (!err && t->fd < 0)
+        end_unwatched_runs(e->config.state_dir);
     if (err || t->fd < 0)
         return err;
     e->config.incarnation = t->incarnation;
@@ -175,6 +212,8 @@ int exec_start(struct exec **out, const struct exec_config *c)
         exec_free(e);
         return err;
     }
+    if (c->state_dir)
+        note_spawner(e);
     *out = e;
     return 0;
 }
@@ -431,16 +470,13 @@ static int take_records(struct exec *e, exec_event_fn fn, void *arg)
     return got;
 }
 
-/* Kills all that the dead spawner ran, and thaws it: a task that version 1 has frozen does not die before. */
+/* Kills all that the dead spawner ran. */
 static void kill_runs(const struct exec *e)
 {
     for (const struct command *c = e->commands; c; c = c->hh.next)
         if (c->pid > 0)
             kill(-c->pid, SIGKILL);
-    if (e->freezer > EXEC_FREEZER_SIGNAL)
-        freezer_leftovers(e->spawner);
-    limits_leftovers(e->spawner);
-    strays_end_of(e->spawner);
+    end_runs_of(e->spawner);
 }
 
 /* Reports all commands as lost: no process watches their groups or learns their results any more. */

@@ -538,6 +538,33 @@ static void test_tasks_do_not_outlive_a_dead_agent_for_long(void **state)
     close(fifo);
 }
 
+/* The agent does not hear of its spawner's end any more. */
+static void test_what_an_agent_and_its_spawner_leave_ends_when_the_next_one_starts(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("setsid sleep 1000 & " FAMILY);
+    char path[300];
+    int fifo = make_fifo(f, path, sizeof path);
+    pid_t spawner;
+
+    f->config.state_dir = f->dir;
+    set_blob(&d->stdout_pattern, path);
+    start(f);
+    ask(f, 0, d, NULL);
+    job_desc_drop(d);
+    pump_until(f, &f->v[0].started);
+    wait_for_line(fifo, "up\n");
+    spawner = parent_of(f->v[0].pid);
+    kill(spawner, SIGKILL);
+    assert_int_equal(waitpid(spawner, NULL, 0), spawner);
+    exec_leave(f->e);
+    f->v[0].outcome = OUTCOME_LOST; /* nobody tells */
+    start(f);
+    wait_for_hang_up(fifo);
+    assert_exited(run_one(f, 1, COMMAND("true"), NULL), 0);
+    close(fifo);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -561,6 +588,7 @@ int main(void)
         TEST(test_stop_kills_what_runs),
         TEST(test_death_of_the_spawner_is_noticed),
         TEST(test_the_death_of_the_spawner_ends_strays),
+        TEST(test_what_an_agent_and_its_spawner_leave_ends_when_the_next_one_starts),
         TEST(test_tasks_do_not_outlive_a_dead_agent_for_long),
     };
 
