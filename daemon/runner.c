@@ -360,7 +360,7 @@ static void end_run(struct runner *r, const struct msg_exec_kill *m)
     if (r->apps && apps_kill(r->apps, loop_now(r->loop), m->run, m->outcome, m->force))
         return;
     if (!r->users || !runners_kill(r->users, loop_now(r->loop), m->run, m->outcome, m->force))
-        exec_kill(r->exec, m->run, m->outcome, m->force);
+        exec_kill(r->exec, loop_now(r->loop), m->run, m->outcome, m->force);
 }
 
 static int begin_pause(struct runner *r, uint32_t run)

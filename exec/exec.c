@@ -19,17 +19,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <uthash.h>
 
 #define STOP_SLACK_US (5 * US_PER_S)
+#define SPAWNER_LATE_US (5 * US_PER_S)     /* a spawner may be so late with an end, on a loaded machine */
+#define SPAWNER_AGAIN_US (500 * US_PER_MS) /* until the second look at one that seems to stand still */
+#define STOOD_STILL_US US_PER_S /* a look that is so late says nothing of the spawner: we were stopped */
 #define NOTE "spawner"
 
 struct command {
@@ -37,6 +42,9 @@ struct command {
     uint32_t run;
     pid_t pid;              /* 0 until it started */
     struct sent_spec *spec; /* NULL: an earlier agent sent it */
+    int64_t due_us;         /* when its end must have been reported; TIME_NEVER: it may run on */
+    uint64_t heard_then;    /* exec.heard when the spawner was told so */
+    bool silent;            /* the spawner had done nothing since, at due_us */
 };
 
 struct exec {
@@ -49,6 +57,8 @@ struct exec {
     bool lost;                 /* writing to fd failed; exec_on_ready() has not reported it yet */
     struct takeover taken;     /* runs of an earlier agent that exec_take_over() has not reported yet */
     struct bytes in, out;
+    uint64_t heard; /* how often the spawner has said something */
+    int64_t due_us; /* the earliest due_us of the commands, or earlier */
     struct command *commands;
     struct sent sent;
     struct timers timers;
@@ -121,6 +131,16 @@ static int fork_spawner(struct exec *e)
     return 0;
 }
 
+static struct command *add_command(struct exec *e, uint32_t run)
+{
+    struct command *c = xcalloc(1, sizeof *c);
+
+    c->run = run;
+    c->due_us = TIME_NEVER;
+    HASH_ADD(hh, e->commands, run, sizeof c->run, c);
+    return c;
+}
+
 /* Ends whatever a spawner ran that is gone. A task that version 1 has frozen does not die before it is thawed. */
 static void end_runs_of(pid_t spawner)
 {
@@ -174,14 +194,8 @@ static int find_spawner(struct exec *e)
     e->spawner = t->spawner;
     e->in = t->in;
     for (uint32_t i = 0; i < t->n; i++) {
-        struct command *c;
-
-        if (t->v[i].m.exec_held.outcome != OUTCOME_NONE)
-            continue;
-        c = xcalloc(1, sizeof *c);
-        c->run = t->v[i].m.exec_held.run;
-        c->pid = t->v[i].pid;
-        HASH_ADD(hh, e->commands, run, sizeof c->run, c);
+        if (t->v[i].m.exec_held.outcome == OUTCOME_NONE)
+            add_command(e, t->v[i].m.exec_held.run)->pid = t->v[i].pid;
     }
     return 0;
 }
@@ -201,7 +215,7 @@ int exec_start(struct exec **out, const struct exec_config *c)
     e->config.output_dir = xstrdup(c->output_dir);
     e->config.state_dir = c->state_dir ? xstrdup(c->state_dir) : NULL;
     e->fd = e->lock_fd = e->taken.fd = -1;
-    e->taken.lease_us = TIME_NEVER;
+    e->taken.lease_us = e->due_us = TIME_NEVER;
     sent_init(&e->sent);
     timers_init(&e->timers);
     if (c->state_dir)
@@ -243,28 +257,18 @@ void exec_take_over(struct exec *e, exec_held_fn fn, void *arg)
 int exec_fd(const struct exec *e) { return e->fd; }
 bool exec_want_write(const struct exec *e) { return e->fd >= 0 && !e->lost && bytes_pending(&e->out) > 0; }
 uint32_t exec_running(const struct exec *e) { return HASH_COUNT(e->commands) + timers_running(&e->timers); }
-int64_t exec_next_timeout(const struct exec *e) { return timers_next(&e->timers); }
-
-void exec_on_timeout(struct exec *e, int64_t now_us, exec_event_fn fn, void *arg)
-{
-    timers_on_timeout(&e->timers, now_us, fn, arg);
-}
 
 /* ---- Requests ---- */
 
 static int run_command(struct exec *e, const struct msg_exec_start *m, const char *worker)
 {
     struct sent_spec *spec;
-    struct command *c;
     int err =
         e->fd < 0 || e->lost ? HAWK_EUNAVAILABLE : sent_run(&e->sent, &e->out, m, worker, 0, NULL, &spec);
 
     if (err)
         return err;
-    c = xcalloc(1, sizeof *c);
-    c->run = m->run;
-    c->spec = spec;
-    HASH_ADD(hh, e->commands, run, sizeof c->run, c);
+    add_command(e, m->run)->spec = spec;
     return 0;
 }
 
@@ -287,8 +291,27 @@ int exec_run(struct exec *e, int64_t now_us, const struct msg_exec_start *m, con
     }
 }
 
-void exec_kill(struct exec *e, uint32_t run, enum outcome outcome, bool force)
+static void tell_to_end(struct exec *e, const struct command *c, enum outcome outcome, bool force)
 {
+    size_t begun = record_begin(&e->out, RECORD_KILL);
+
+    put_u32(&e->out, c->run);
+    put_u32(&e->out, (uint32_t)outcome);
+    put_u32(&e->out, force);
+    record_end(&e->out, begun);
+}
+
+static void expect_end(struct exec *e, struct command *c, int64_t due_us)
+{
+    c->due_us = due_us;
+    c->heard_then = e->heard;
+    c->silent = false;
+    e->due_us = due_us < e->due_us ? due_us : e->due_us;
+}
+
+void exec_kill(struct exec *e, int64_t now_us, uint32_t run, enum outcome outcome, bool force)
+{
+    int64_t due_us = now_us + (force ? 0 : e->config.kill_grace_us) + SPAWNER_LATE_US;
     struct command *c;
 
     if (timers_kill(&e->timers, run, outcome))
@@ -296,11 +319,9 @@ void exec_kill(struct exec *e, uint32_t run, enum outcome outcome, bool force)
     HASH_FIND(hh, e->commands, &run, sizeof run, c);
     if (!c || e->fd < 0)
         return;
-    size_t begun = record_begin(&e->out, RECORD_KILL);
-    put_u32(&e->out, run);
-    put_u32(&e->out, (uint32_t)outcome);
-    put_u32(&e->out, force);
-    record_end(&e->out, begun);
+    tell_to_end(e, c, outcome, force);
+    if (due_us < c->due_us)
+        expect_end(e, c, due_us);
 }
 
 int exec_pause(struct exec *e, int64_t now_us, uint32_t run)
@@ -470,6 +491,69 @@ static int take_records(struct exec *e, exec_event_fn fn, void *arg)
     return got;
 }
 
+/* ---- A spawner that stands still ---- */
+
+/* Whether the spawner, since it was told to end c, has neither said anything nor read what we wrote. Otherwise it is c
+ * that hangs, and others need not die of that. */
+static bool is_silent(const struct exec *e, const struct command *c)
+{
+    int unread = 0;
+
+    return c->heard_then == e->heard &&
+           (bytes_pending(&e->out) > 0 || (ioctl(e->fd, SIOCOUTQ, &unread) == 0 && unread > 0));
+}
+
+/* Its children, too: one that it was about to start does not name its run yet, and could not be found later. The socket
+ * closes for exec_on_ready(), though the spawner may hang in the kernel. */
+static void kill_spawner(struct exec *e)
+{
+    struct pids children = {0};
+
+    log_error("the spawner (process %d) stands still, and ends no task: killing it", (int)e->spawner);
+    pids_add_children(&children, e->spawner);
+    kill(e->spawner, SIGKILL);
+    for (uint32_t i = 0; i < children.n; i++)
+        kill(children.v[i], SIGKILL);
+    pids_free(&children);
+    shutdown(e->fd, SHUT_RDWR);
+}
+
+static void look_for_ends(struct exec *e, int64_t now_us)
+{
+    bool late = now_us - e->due_us > STOOD_STILL_US;
+
+    e->due_us = TIME_NEVER;
+    for (struct command *c = e->commands; c; c = c->hh.next) {
+        if (c->due_us <= now_us && (late || !is_silent(e, c))) {
+            tell_to_end(e, c, OUTCOME_LOST, true); /* what it was told first stays its outcome */
+            expect_end(e, c, now_us + SPAWNER_LATE_US);
+        } else if (c->due_us <= now_us && !c->silent) {
+            c->silent = true;
+            c->due_us = now_us + SPAWNER_AGAIN_US;
+        } else if (c->due_us <= now_us) {
+            kill_spawner(e);
+            return;
+        }
+        e->due_us = c->due_us < e->due_us ? c->due_us : e->due_us;
+    }
+}
+
+int64_t exec_next_timeout(const struct exec *e)
+{
+    int64_t timers_us = timers_next(&e->timers);
+
+    return e->due_us < timers_us ? e->due_us : timers_us;
+}
+
+void exec_on_timeout(struct exec *e, int64_t now_us, exec_event_fn fn, void *arg)
+{
+    timers_on_timeout(&e->timers, now_us, fn, arg);
+    if (e->due_us <= now_us)
+        look_for_ends(e, now_us);
+}
+
+/* ---- Its end ---- */
+
 /* Kills all that the dead spawner ran. */
 static void kill_runs(const struct exec *e)
 {
@@ -487,6 +571,7 @@ static void lose_spawner(struct exec *e, exec_event_fn fn, void *arg)
     log_error("the spawner (process %d) is gone: what it ran is lost", (int)e->spawner);
     close(e->fd);
     e->fd = -1;
+    e->due_us = TIME_NEVER;
     bytes_free(&e->out);
     kill_runs(e);
     waitpid(e->spawner, NULL, WNOHANG);
@@ -514,6 +599,7 @@ int exec_on_ready(struct exec *e, exec_event_fn fn, void *arg)
         return HAWK_EUNAVAILABLE;
     do {
         got = bytes_receive(&e->in, e->fd);
+        e->heard += got > 0;
         err = take_records(e, fn, arg);
     } while (got > 0 && err == 0);
     if (got == 0 && err == 0)

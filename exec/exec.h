@@ -141,8 +141,10 @@ HAWK_MUST_USE int exec_run(struct exec *e, int64_t now_us, const struct msg_exec
 bool exec_may_run(const struct exec_config *c, const struct job_desc *d, char *why);
 
 /* Sends SIGTERM to the run's group, SIGKILL after the grace; force: SIGKILL at once. The run ends with that
- * outcome unless it has ended already. Ignores unknown runs: their end is under way. */
-void exec_kill(struct exec *e, uint32_t run, enum outcome outcome, bool force);
+ * outcome unless it has ended already. Ignores unknown runs: their end is under way. If the spawner, seconds after the
+ * run should have ended, has not even read this, it stands still: exec_on_timeout() kills it, and exec_on_ready() says
+ * that it is gone. */
+void exec_kill(struct exec *e, int64_t now_us, uint32_t run, enum outcome outcome, bool force);
 
 /* Freezes the run with all processes that it started. The first MSG_EXEC_PAUSED or MSG_EXEC_EXITED of the run
  * is the answer. HAWK_EBUSY: too little memory, the freeze was not confirmed in time, or the run is being
@@ -186,7 +188,7 @@ bool exec_want_write(const struct exec *e);
 
 /* When exec_on_timeout() must run (on the caller's clock), or TIME_NEVER. Ask after every exec_ call. */
 int64_t exec_next_timeout(const struct exec *e);
-/* Reports timer tasks that started or ended by now_us. */
+/* Reports timer tasks that started or ended by now_us. Kills a spawner that stands still. */
 void exec_on_timeout(struct exec *e, int64_t now_us, exec_event_fn fn, void *arg);
 
 /* Number of runs whose end has not been reported. */

@@ -577,9 +577,9 @@ static void test_refusals(void **state)
     ask(f, 1, d, NULL);
     assert_int_equal(exec_run(f->e, 0, &(struct msg_exec_start){.run = 2, .id = id, .desc = d}, NULL),
                      HAWK_ELIMIT);
-    exec_kill(f->e, 99, OUTCOME_CANCELLED, true); /* unknown: ignored */
-    exec_kill(f->e, 0, OUTCOME_CANCELLED, true);
-    exec_kill(f->e, 1, OUTCOME_CANCELLED, true);
+    exec_kill(f->e, 0, 99, OUTCOME_CANCELLED, true); /* unknown: ignored */
+    exec_kill(f->e, 0, 0, OUTCOME_CANCELLED, true);
+    exec_kill(f->e, 0, 1, OUTCOME_CANCELLED, true);
     pump_exits(f, 2);
     job_desc_drop(app);
     job_desc_drop(d);

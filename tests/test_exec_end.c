@@ -1,4 +1,5 @@
 /* exec/: how real processes end: kills, limits, strays, and the death of the spawner or of its agent. */
+#include "exec/procs.h"
 #include "tests/lib/exec_fixture.h"
 
 /* ---- What a task used ---- */
@@ -64,7 +65,7 @@ static void test_kill_ends_the_whole_group(void **state)
     job_desc_drop(d);
     pump_until(f, &f->v[0].started);
     wait_for_line(fifo, "up\n");
-    exec_kill(f->e, 0, OUTCOME_CANCELLED, false);
+    exec_kill(f->e, 0, 0, OUTCOME_CANCELLED, false);
     pump_until(f, &f->v[0].exited);
     assert_int_equal(f->v[0].outcome, OUTCOME_CANCELLED);
     assert_int_equal(f->v[0].code, SIGTERM);
@@ -86,8 +87,8 @@ static void test_kill_goes_on_to_sigkill_after_the_grace(void **state)
     job_desc_drop(d);
     pump_until(f, &f->v[0].started);
     wait_for_line(fifo, "up\n");
-    exec_kill(f->e, 0, OUTCOME_CANCELLED, false);
-    exec_kill(f->e, 0, OUTCOME_CANCELLED, false); /* again changes nothing */
+    exec_kill(f->e, 0, 0, OUTCOME_CANCELLED, false);
+    exec_kill(f->e, 0, 0, OUTCOME_CANCELLED, false); /* again changes nothing */
     pump_until(f, &f->v[0].exited);
     assert_int_equal(f->v[0].outcome, OUTCOME_CANCELLED);
     assert_int_equal(f->v[0].code, SIGKILL);
@@ -215,7 +216,7 @@ static void test_an_escaped_process_ends_with_a_killed_task(void **state)
     job_desc_drop(d);
     pump_until(f, &f->v[0].started);
     wait_for_line(fifo, "up\n");
-    exec_kill(f->e, 0, OUTCOME_CANCELLED, false);
+    exec_kill(f->e, 0, 0, OUTCOME_CANCELLED, false);
     pump_until(f, &f->v[0].exited);
     wait_for_hang_up(fifo);
     close(fifo);
@@ -498,6 +499,96 @@ static void test_death_of_the_spawner_is_noticed(void **state)
     job_desc_drop(d);
 }
 
+/* ---- A spawner that stands still ---- */
+
+/* A family and its spawner, which is stopped. */
+static pid_t start_and_stop_the_spawner(struct fixture *f, int *fifo)
+{
+    struct job_desc *d = SHELL(FAMILY);
+    int64_t deadline = now_us() + BOUND_US;
+    struct proc spawner = {0};
+    char path[300];
+
+    *fifo = make_fifo(f, path, sizeof path);
+    set_blob(&d->stdout_pattern, path);
+    start(f);
+    ask(f, 0, d, NULL);
+    job_desc_drop(d);
+    pump_until(f, &f->v[0].started);
+    wait_for_line(*fifo, "up\n");
+    kill(parent_of(f->v[0].pid), SIGSTOP);
+    while (!spawner.stopped) {
+        assert_true(procs_look(parent_of(f->v[0].pid), &spawner) && now_us() < deadline);
+        poll(NULL, 0, 2);
+    }
+    return spawner.pid;
+}
+
+static void test_a_spawner_that_stands_still_is_killed_with_its_tasks(void **state)
+{
+    struct fixture *f = *state;
+    int64_t at_us;
+    int fifo;
+
+    (void)start_and_stop_the_spawner(f, &fifo);
+    exec_kill(f->e, 7, 0, OUTCOME_CANCELLED, false);
+    assert_int_equal(exec_flush(f->e), 0);
+    assert_true(exec_next_timeout(f->e) > 7 + f->config.kill_grace_us);
+    while ((at_us = exec_next_timeout(f->e)) != TIME_NEVER)
+        exec_on_timeout(f->e, at_us, on_event, f);
+    assert_int_equal(exec_on_ready(f->e, on_event, f), HAWK_EUNAVAILABLE);
+    assert_true(f->v[0].exited);
+    wait_for_hang_up(fifo);
+    close(fifo);
+}
+
+static void test_an_agent_that_stood_still_blames_no_spawner(void **state)
+{
+    struct fixture *f = *state;
+    int64_t late_us;
+    int fifo;
+    pid_t spawner = start_and_stop_the_spawner(f, &fifo);
+
+    exec_kill(f->e, 0, 0, OUTCOME_CANCELLED, true);
+    assert_int_equal(exec_flush(f->e), 0);
+    for (int i = 0; i < 3; i++) {
+        late_us = exec_next_timeout(f->e) + 2 * US_PER_S;
+        exec_on_timeout(f->e, late_us, on_event, f);
+        assert_in_range(exec_next_timeout(f->e), late_us + US_PER_S, TIME_NEVER - 1);
+    }
+    kill(spawner, SIGCONT);
+    pump_until(f, &f->v[0].exited);
+    assert_int_equal(f->v[0].outcome, OUTCOME_CANCELLED);
+    wait_for_hang_up(fifo);
+    close(fifo);
+}
+
+/* It hears again what it was told, and has read that by the next look. */
+static void test_a_task_that_does_not_end_is_not_its_spawners_fault(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("trap '' TERM; echo up; while :; do sleep 1000; done");
+    char path[300];
+    int fifo = make_fifo(f, path, sizeof path);
+
+    set_blob(&d->stdout_pattern, path);
+    start(f);
+    ask(f, 0, d, NULL);
+    job_desc_drop(d);
+    pump_until(f, &f->v[0].started);
+    wait_for_line(fifo, "up\n");
+    exec_kill(f->e, 0, 0, OUTCOME_CANCELLED, false);
+    exec_check(f->e, NULL);
+    pump_until(f, &f->checked);
+    exec_on_timeout(f->e, exec_next_timeout(f->e), on_event, f);
+    pump_until(f, &f->v[0].exited);
+    assert_int_equal(f->v[0].outcome, OUTCOME_CANCELLED);
+    assert_int_equal(f->v[0].code, SIGKILL);
+    close(fifo);
+}
+
+/* ---- The agent's death ---- */
+
 /* In a process of its own: an agent that starts a family and then lives until it is killed. */
 static void be_an_agent(struct fixture *f, const char *fifo_path)
 {
@@ -588,6 +679,9 @@ int main(void)
         TEST(test_stop_kills_what_runs),
         TEST(test_death_of_the_spawner_is_noticed),
         TEST(test_the_death_of_the_spawner_ends_strays),
+        TEST(test_a_spawner_that_stands_still_is_killed_with_its_tasks),
+        TEST(test_an_agent_that_stood_still_blames_no_spawner),
+        TEST(test_a_task_that_does_not_end_is_not_its_spawners_fault),
         TEST(test_what_an_agent_and_its_spawner_leave_ends_when_the_next_one_starts),
         TEST(test_tasks_do_not_outlive_a_dead_agent_for_long),
     };

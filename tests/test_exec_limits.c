@@ -138,7 +138,7 @@ static void a_cancelled_task_is_not_out_of_memory(void **state)
     job_desc_drop(d);
     pump_until(f, &f->v[1].started);
     wait_for_line(fifo, "done\n"); /* a child of it was killed */
-    exec_kill(f->e, 1, OUTCOME_CANCELLED, true);
+    exec_kill(f->e, 0, 1, OUTCOME_CANCELLED, true);
     pump_until(f, &f->v[1].exited);
     assert_int_equal(f->v[1].outcome, OUTCOME_CANCELLED);
     close(fifo);

@@ -172,7 +172,7 @@ static void check_family(struct fixture *f, enum job_class class)
         assert_int_equal(exec_flush(f->e), 0);
         wait_for_all(f, then);
     }
-    exec_kill(f->e, 0, OUTCOME_CANCELLED, false);
+    exec_kill(f->e, 0, 0, OUTCOME_CANCELLED, false);
     pump_until(f, &f->v[0].exited);
     assert_int_equal(f->v[0].outcome, OUTCOME_CANCELLED);
     assert_true(f->v[0].run_us < now_us() - before);
@@ -231,7 +231,7 @@ static void test_a_cancelled_run_handles_its_signal(void **state)
     ask_class(f, 0, d, CLASS_LONG);
     wait_for_count(f, "up", 0);
     expect_pause(f, 0);
-    exec_kill(f->e, 0, OUTCOME_CANCELLED, false);
+    exec_kill(f->e, 0, 0, OUTCOME_CANCELLED, false);
     pump_until(f, &f->v[0].exited);
     assert_int_equal(f->v[0].outcome, OUTCOME_CANCELLED);
     assert_int_equal(f->v[0].code, 5);
@@ -250,7 +250,7 @@ static void test_a_killed_run_dies_though_it_is_frozen(void **state)
     wait_for_all(f, NULL);
     expect_pause(f, 0);
     expect_pause(f, 1);
-    exec_kill(f->e, 0, OUTCOME_CANCELLED, true);
+    exec_kill(f->e, 0, 0, OUTCOME_CANCELLED, true);
     pump_until(f, &f->v[0].exited);
     assert_int_equal(f->v[0].code, SIGKILL);
     kill(f->v[1].pid, SIGKILL); /* not by us */
@@ -445,7 +445,7 @@ static void expect_a_thaw_when_the_agent_dies(struct fixture *f, enum job_class 
     assert_int_equal(held, 1);
     f->v[0].outcome = UINT8_MAX;
     expect_pause(f, 0);
-    exec_kill(f->e, 0, OUTCOME_CANCELLED, false);
+    exec_kill(f->e, 0, 0, OUTCOME_CANCELLED, false);
     pump_until(f, &f->v[0].exited);
     wait_for_hang_up(fifo);
     wait_for_no_groups(spawner);

@@ -48,7 +48,7 @@ static void test_the_run_is_done_and_its_processes_stay(void **state)
     struct result *r = run_one(f, 0, SHELL("exit 3"), NULL);
     assert_exited(r, 3);
     assert_int_equal(kill(pid, 0), 0);
-    exec_kill(f->e, 0, OUTCOME_CANCELLED, true); /* of the number: it has no run */
+    exec_kill(f->e, 0, 0, OUTCOME_CANCELLED, true); /* of the number: it has no run */
     assert_int_equal(exec_flush(f->e), 0);
     assert_exited(run_one(f, 1, SHELL("exit 0"), NULL), 0);
     assert_int_equal(kill(pid, 0), 0);
@@ -94,7 +94,7 @@ static void test_who_is_gone_becomes_no_resident(void **state)
     ask(f, 1, sleeps, NULL);
     job_desc_drop(sleeps);
     pump_until(f, &f->v[1].started);
-    exec_kill(f->e, 1, OUTCOME_CANCELLED, true);
+    exec_kill(f->e, 0, 1, OUTCOME_CANCELLED, true);
     assert_true(exec_reside(f->e, 1) > 0); /* too late: it is being killed */
     pump_until(f, &f->v[1].exited);
     assert_int_equal(f->v[1].outcome, OUTCOME_CANCELLED);

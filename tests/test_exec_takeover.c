@@ -275,11 +275,11 @@ static void test_a_kill_keeps_its_reason(void **state)
     job_desc_drop(d);
     pump_until(f, &f->v[0].started);
     wait_for_line(fifo, "up\n");
-    exec_kill(f->e, 0, OUTCOME_LOST, false);
+    exec_kill(f->e, 0, 0, OUTCOME_LOST, false);
     leave(f);
     come_back(f, &l);
     assert_int_equal(held(&l, 0)->outcome, OUTCOME_NONE);
-    exec_kill(f->e, 0, OUTCOME_CANCELLED, true);
+    exec_kill(f->e, 0, 0, OUTCOME_CANCELLED, true);
     pump_until(f, &f->v[0].exited);
     assert_int_equal(f->v[0].outcome, OUTCOME_LOST);
     assert_int_equal(f->v[0].code, SIGKILL);

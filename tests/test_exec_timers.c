@@ -76,12 +76,12 @@ static void test_cancelled_timers(void **state)
     start(f);
     ask_timer(f, 0, 0, d, NULL);
     ask_timer(f, 0, 1, d, NULL);
-    exec_kill(f->e, 1, OUTCOME_CANCELLED, false); /* before it was reported as started */
+    exec_kill(f->e, 0, 1, OUTCOME_CANCELLED, false); /* before it was reported as started */
     exec_on_timeout(f->e, 10, on_event, f);
     assert_true(f->v[1].started && f->v[1].exited);
     assert_int_equal(f->v[1].outcome, OUTCOME_CANCELLED);
     assert_false(f->v[0].exited);
-    exec_kill(f->e, 0, OUTCOME_CANCELLED, false);
+    exec_kill(f->e, 0, 0, OUTCOME_CANCELLED, false);
     assert_int_equal(f->exits, 1);
     assert_true(exec_next_timeout(f->e) <= 10);
     exec_on_timeout(f->e, 500, on_event, f);
@@ -118,7 +118,7 @@ static void test_paused_timers(void **state)
     exec_resume(f->e, 5000000, 1);
     exec_resume(f->e, 5100000, 1); /* again changes nothing */
     assert_int_equal(exec_next_timeout(f->e), 5600000);
-    exec_kill(f->e, 2, OUTCOME_CANCELLED, false); /* paused: it ends all the same */
+    exec_kill(f->e, 0, 2, OUTCOME_CANCELLED, false); /* paused: it ends all the same */
     exec_on_timeout(f->e, 5200000, on_event, f);
     assert_int_equal(f->v[2].outcome, OUTCOME_CANCELLED);
     assert_int_equal(f->v[2].run_us, 0);

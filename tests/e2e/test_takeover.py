@@ -166,6 +166,25 @@ def test_a_stopped_agent_keeps_no_long_task_beyond_its_lease():
             c.workers[0].p.send_signal(signal.SIGCONT)
 
 
+def parent(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
+        return int(f.read().rsplit(")", 1)[1].split()[1])
+
+
+def test_a_stopped_spawner_keeps_no_task():
+    with Cluster(workers=1, slots=2, central=CENTRAL, worker=("--kill-grace", "100ms")) as c:
+        job = submit(c, "long", "--class", "long")
+        running(c, job)
+        pid = lines(c, "long")[0]
+        os.kill(parent(pid), signal.SIGSTOP)
+        c.hawk("cancel", job)
+        wait_for("its process to be gone", lambda: not alive(pid))
+        worker = c.workers.pop()
+        assert worker.wait() == 1 and "stands still" in worker.text(), worker.text()
+        c.start_worker("w1")
+        c.hawk("submit", "--wait", "--", "true")
+
+
 def test_one_agent_at_a_time():
     with Cluster(workers=1, central=CENTRAL) as c:
         w = c.start_worker("w1", wait=False)
