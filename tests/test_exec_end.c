@@ -620,8 +620,8 @@ static void test_tasks_do_not_outlive_a_dead_agent_for_long(void **state)
         be_an_agent(f, path);
     }
     wait_for_line(fifo, "up\n");
-    kill(agent, SIGKILL);
     killed = now_us();
+    kill(agent, SIGKILL);
     assert_int_equal(waitpid(agent, &status, 0), agent);
     assert_true(WIFSIGNALED(status));
     wait_for_hang_up(fifo);
