@@ -101,22 +101,19 @@ int sim_sweep_parse(struct sim_sweep *s, const char *text, char *why, size_t siz
 
 /* ---- The grid ---- */
 
-static bool same(const struct sim_sweep_point *p, int64_t cutoff_us, uint32_t share_ppm, uint32_t workers)
+static bool same(const struct sim_sweep_point *p, const struct sim_sweep_point *q)
 {
-    return p->cutoff_us == cutoff_us && p->share_ppm == share_ppm && p->workers == workers;
+    return p->cutoff_us == q->cutoff_us && p->share_ppm == q->share_ppm && p->share_auto == q->share_auto &&
+           p->workers == q->workers;
 }
 
-static void add_point(struct sim_sweep_result *r, int64_t cutoff_us, uint32_t share_ppm, uint32_t workers,
-                      bool base)
+static void add_point(struct sim_sweep_result *r, struct sim_sweep_point p)
 {
     for (uint32_t i = 0; i < r->n; i++)
-        if (same(&r->points[i], cutoff_us, share_ppm, workers))
+        if (same(&r->points[i], &p))
             return; /* the base, or a value that the axis has twice */
-    r->points[r->n++] = (struct sim_sweep_point){.cutoff_us = cutoff_us,
-                                                 .share_ppm = share_ppm,
-                                                 .workers = workers,
-                                                 .base = base,
-                                                 .err = HAWK_ETIMEOUT};
+    p.err = HAWK_ETIMEOUT;
+    r->points[r->n++] = p;
 }
 
 /* Makes the points, in memory that the child processes share: each run fills in its own point. */
@@ -139,13 +136,23 @@ static int make_points(const struct sim_config *base, const struct sim_sweep *s,
         return HAWK_ENOMEM;
     }
     for (uint32_t w = 0; w < workers_n; w++) {
-        uint32_t workers = s->workers_n ? s->workers[w] : base->workers;
+        struct sim_sweep_point point = {.cutoff_us = base->policy.cutoff_us,
+                                        .share_ppm = base->policy.short_share_ppm,
+                                        .share_auto = base->share_auto,
+                                        .workers = s->workers_n ? s->workers[w] : base->workers,
+                                        .base = true};
 
-        add_point(r, base->policy.cutoff_us, base->policy.short_share_ppm, workers, true);
+        add_point(r, point);
+        point.base = false;
+        point.share_auto = base->share_auto && !s->shares_n; /* each value of the axis is a fixed share */
         for (uint32_t p = 0; p < shares_n; p++)
-            for (uint32_t c = 0; c < cutoffs_n; c++)
-                add_point(r, s->cutoffs_n ? s->cutoffs_us[c] : base->policy.cutoff_us,
-                          s->shares_n ? s->shares_ppm[p] : base->policy.short_share_ppm, workers, false);
+            for (uint32_t c = 0; c < cutoffs_n; c++) {
+                if (s->cutoffs_n)
+                    point.cutoff_us = s->cutoffs_us[c];
+                if (s->shares_n)
+                    point.share_ppm = s->shares_ppm[p];
+                add_point(r, point);
+            }
     }
     return 0;
 }
@@ -194,6 +201,7 @@ static void run_point(const struct sim_config *base, const struct sim_sweep_inpu
     c.workers = p->workers;
     c.policy.cutoff_us = p->cutoff_us;
     c.policy.short_share_ppm = p->share_ppm;
+    c.share_auto = p->share_auto;
     c.class_cutoff_us = base->policy.cutoff_us;
     c.progress = on_progress;
     c.progress_arg = p;

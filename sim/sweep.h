@@ -26,8 +26,9 @@ HAWK_MUST_USE int sim_sweep_parse(struct sim_sweep *s, const char *text, char *w
 struct sim_sweep_point {
     int64_t cutoff_us;
     uint32_t share_ppm, workers;
-    bool base; /* the base of its cluster size */
-    int err;   /* one of HAWK_ERRORS; the figures are valid if 0 */
+    bool share_auto; /* the share follows the load; share_ppm is that of the settings, and unused */
+    bool base;       /* the base of its cluster size */
+    int err;         /* one of HAWK_ERRORS; the figures are valid if 0 */
     char why[160];
     uint64_t jobs_ended; /* as the run goes on */
     struct spread response_us[CLASS_COUNT];

@@ -35,9 +35,18 @@ const struct sim_sweep_point *sim_sweep_best(const struct sim_sweep_result *r, u
 /* The change in percent. */
 static double change_percent(double now, double before) { return before > 0 ? 100 * (now / before - 1) : 0; }
 
+static const char *share_text(const struct sim_sweep_point *p, char *buf, size_t size)
+{
+    snprintf(buf, size, "%.4g %%", p->share_ppm / 1e4);
+    return p->share_auto ? "auto" : buf;
+}
+
 static void print_point(FILE *f, const struct sim_sweep_point *p, const struct sim_sweep_point *base)
 {
-    fprintf(f, "%8u  %8.6g s  %6.4g %%", p->workers, (double)p->cutoff_us / 1e6, p->share_ppm / 1e4);
+    char share[16];
+
+    fprintf(f, "%8u  %8.6g s  %8s", p->workers, (double)p->cutoff_us / 1e6,
+            share_text(p, share, sizeof share));
     if (p->err) {
         fprintf(f, "  %s\n", p->why[0] ? p->why : hawk_strerror(p->err));
         return;
@@ -59,6 +68,7 @@ static void print_best(FILE *f, const struct sim_sweep_result *r, const struct s
                        bool name_size)
 {
     const struct sim_sweep_point *best = sim_sweep_best(r, base->workers);
+    char share[16];
 
     if (name_size)
         fprintf(f, "%u workers: ", base->workers);
@@ -66,8 +76,8 @@ static void print_best(FILE *f, const struct sim_sweep_result *r, const struct s
         fprintf(f, "the run without changes failed: nothing to compare with\n");
         return;
     }
-    fprintf(f, "%scutoff %.6g s, %.4g %% reserved", best == base ? "keep " : "",
-            (double)best->cutoff_us / 1e6, best->share_ppm / 1e4);
+    fprintf(f, "%scutoff %.6g s, %s reserved", best == base ? "keep " : "", (double)best->cutoff_us / 1e6,
+            share_text(best, share, sizeof share));
     if (best == base)
         fprintf(f, ": nothing in the grid is better for short jobs' p99 at 5 %% of long jobs' p90\n");
     else
@@ -106,9 +116,10 @@ json_t *sim_sweep_json(const struct sim_sweep_result *r)
 
     for (uint32_t i = 0; i < r->n; i++) {
         const struct sim_sweep_point *p = &r->points[i];
-        json_t *o = json_pack("{s:i, s:f, s:f, s:b, s:b}", "workers", (int)p->workers, "cutoff_s",
-                              (double)p->cutoff_us / 1e6, "short_partition", p->share_ppm / 1e6, "base",
-                              p->base, "best", p == sim_sweep_best(r, p->workers));
+        json_t *share = p->share_auto ? json_string("auto") : json_real(p->share_ppm / 1e6);
+        json_t *o = json_pack("{s:i, s:f, s:o, s:b, s:b}", "workers", (int)p->workers, "cutoff_s",
+                              (double)p->cutoff_us / 1e6, "short_partition", share, "base", p->base, "best",
+                              p == sim_sweep_best(r, p->workers));
 
         if (p->err) {
             json_object_set_new(o, "error", json_string(p->why[0] ? p->why : hawk_strerror(p->err)));

@@ -59,24 +59,53 @@ static void a_wrong_grid_is_told_what_was_expected(void **state)
 
 static const char mixed[] = "jobs 60\ngap 2s\nmean exponential\nshort 9 4 1s\nlong 1 12 60s\n";
 
-static struct sim_sweep_result run(const char *grid, uint32_t at_once, struct sim_config *c,
-                                   struct job_table *table)
+static struct sim_sweep_result run_from(struct sim_config *c, const char *grid, uint32_t at_once,
+                                        struct job_table *table)
 {
     struct sim_sweep s;
     struct sim_sweep_result r;
     struct sim_sweep_input input = {.table = table, .seed = 3};
     char why[256] = "";
 
-    sim_config_init(c);
-    c->workers = 40;
-    c->dists = 2;
-    c->policy.cutoff_us = 10 * US_PER_S;
-    c->policy.short_share_ppm = 100000;
     assert_int_equal(generate_table_parse(table, "mixed", mixed, why, sizeof why), 0);
     assert_int_equal(sim_sweep_parse(&s, grid, why, sizeof why), 0);
     if (sim_sweep_run(c, &s, &input, at_once, NULL, &r, why, sizeof why) != 0)
         fail_msg("%s", why);
     return r;
+}
+
+static struct sim_sweep_result run(const char *grid, uint32_t at_once, struct sim_config *c,
+                                   struct job_table *table)
+{
+    sim_config_init(c);
+    c->workers = 40;
+    c->dists = 2;
+    c->policy.cutoff_us = 10 * US_PER_S;
+    c->policy.short_share_ppm = 100000;
+    return run_from(c, grid, at_once, table);
+}
+
+/* The point's figures are those of one simulation with its settings. */
+static void expect_alone(const struct sim_sweep_point *p, struct sim_config c, const struct job_table *table)
+{
+    struct sim_result alone;
+    struct sim_workload w;
+    struct sim_source source;
+    char why[256] = "";
+
+    assert_int_equal(p->err, 0);
+    c.workers = p->workers;
+    c.policy.short_share_ppm = p->share_ppm;
+    c.share_auto = p->share_auto;
+    workload_draw(&w, table, 3, &source);
+    assert_int_equal(sim_run(&c, &source, &alone, why, sizeof why), 0);
+    for (int k = 0; k < CLASS_COUNT; k++) {
+        assert_int_equal(p->response_us[k].n, alone.classes[k].jobs);
+        assert_int_equal(p->response_us[k].p50, alone.classes[k].response_us.p50);
+        assert_int_equal(p->response_us[k].p99, alone.classes[k].response_us.p99);
+    }
+    sim_result_free(&alone);
+    workload_close(&w);
 }
 
 static void every_point_is_what_that_simulation_alone_says(void **state)
@@ -88,27 +117,44 @@ static void every_point_is_what_that_simulation_alone_says(void **state)
     assert_int_equal(r.n, 4); /* the bases are in the grid */
     assert_int_equal(r.jobs, 60);
     for (uint32_t i = 0; i < r.n; i++) {
-        struct sim_sweep_point *p = &r.points[i];
-        struct sim_result alone;
-        struct sim_workload w;
-        struct sim_source source;
-        char why[256] = "";
-
-        assert_int_equal(p->err, 0);
-        assert_int_equal(p->base, p->share_ppm == 100000);
-        assert_int_equal(p->workers, i < 2 ? 30 : 40);
-        c.workers = p->workers;
-        c.policy.short_share_ppm = p->share_ppm;
-        workload_draw(&w, &table, 3, &source);
-        assert_int_equal(sim_run(&c, &source, &alone, why, sizeof why), 0);
-        for (int k = 0; k < CLASS_COUNT; k++) {
-            assert_int_equal(p->response_us[k].n, alone.classes[k].jobs);
-            assert_int_equal(p->response_us[k].p50, alone.classes[k].response_us.p50);
-            assert_int_equal(p->response_us[k].p99, alone.classes[k].response_us.p99);
-        }
-        sim_result_free(&alone);
-        workload_close(&w);
+        assert_int_equal(r.points[i].base, r.points[i].share_ppm == 100000);
+        assert_int_equal(r.points[i].workers, i < 2 ? 30 : 40);
+        expect_alone(&r.points[i], c, &table);
     }
+    sim_sweep_free(&r);
+}
+
+static void a_share_in_the_grid_is_fixed_where_the_bases_follows_the_load(void **state)
+{
+    struct job_table table;
+    struct sim_config c;
+    struct sim_sweep_result r;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+
+    sim_config_init(&c);
+    c.workers = 40;
+    c.dists = 2;
+    c.policy.cutoff_us = 10 * US_PER_S;
+    c.policy.short_share_ppm = 0;
+    c.share_auto = true;
+    r = run_from(&c, "partition=0%,80%", 3, &table);
+    assert_int_equal(r.n, 3);
+    for (uint32_t i = 0; i < r.n; i++) {
+        assert_int_equal(r.points[i].share_auto, i == 0);
+        assert_int_equal(r.points[i].share_ppm, i == 2 ? 800000 : 0);
+        expect_alone(&r.points[i], c, &table);
+    }
+    assert_int_not_equal(r.points[0].response_us[CLASS_LONG].p50, r.points[2].response_us[CLASS_LONG].p50);
+    sim_sweep_print(f, &r);
+    fclose(f);
+    assert_non_null(strstr(text, "\n      40        10 s      auto  "));
+    assert_non_null(strstr(text, "\n      40        10 s      80 %  "));
+    free(text);
+    sim_sweep_free(&r);
+    r = run_from(&c, "cutoff=5s", 2, &table);
+    assert_true(r.points[1].share_auto);
     sim_sweep_free(&r);
 }
 
@@ -207,6 +253,7 @@ int main(void)
         cmocka_unit_test(a_grid_is_read),
         cmocka_unit_test(a_wrong_grid_is_told_what_was_expected),
         cmocka_unit_test(every_point_is_what_that_simulation_alone_says),
+        cmocka_unit_test(a_share_in_the_grid_is_fixed_where_the_bases_follows_the_load),
         cmocka_unit_test(classes_stay_the_bases_whatever_the_cutoff),
         cmocka_unit_test(a_trace_that_cannot_be_read_is_told_before_any_run),
         cmocka_unit_test(one_point_that_fails_does_not_hide_the_others),
