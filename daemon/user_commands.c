@@ -219,7 +219,8 @@ const struct command client_commands[] = {
             "\n"
             "examples:\n"
             "  hawk history\n"
-            "  hawk history --trace --out ours.tr && hawk sim --trace ours.tr --workers 20 --sweep "
+            "  hawk history --trace --out ours.tr\n"
+            "  hawk sim --trace ours.tr --workers 20 --slots 16 --policy harrier --cutoff 10s --sweep "
             "cutoff=5s,30s\n",
         .flags = history_flags,
         .common = common_flags,

@@ -60,7 +60,8 @@ HAWK_MUST_USE int sim_sweep_run(const struct sim_config *base, const struct sim_
 void sim_sweep_free(struct sim_sweep_result *r);
 
 /* Of the points of a cluster size that raise the p90 of long jobs by at most 5 %, the one with the lowest p99
- * of short jobs; the base itself if that is no improvement of at least 1 %. NULL if the base failed. */
+ * of short jobs; the base itself if that is no improvement of at least 1 %. NULL if the base failed, or has no job
+ * of one of the classes: then the figures to compare are 0. */
 const struct sim_sweep_point *sim_sweep_best(const struct sim_sweep_result *r, uint32_t workers);
 /* Prints a table, and a line per cluster size: "cutoff 90 s, 3 % reserved: short p99 -38 %, long p90 +1
  * %". */

@@ -20,7 +20,7 @@ const struct sim_sweep_point *sim_sweep_best(const struct sim_sweep_result *r, u
 {
     const struct sim_sweep_point *base = base_of(r, workers), *best = base;
 
-    if (!base || base->err)
+    if (!base || base->err || !base->response_us[CLASS_SHORT].n || !base->response_us[CLASS_LONG].n)
         return NULL;
     for (uint32_t i = 0; i < r->n; i++) {
         const struct sim_sweep_point *p = &r->points[i];
@@ -72,8 +72,14 @@ static void print_best(FILE *f, const struct sim_sweep_result *r, const struct s
 
     if (name_size)
         fprintf(f, "%u workers: ", base->workers);
-    if (!best) {
+    if (base->err) {
         fprintf(f, "the run without changes failed: nothing to compare with\n");
+        return;
+    }
+    if (!best) {
+        fprintf(f, "no job is %s at the base's cutoff of %.6g s: give another --cutoff\n",
+                class_text(base->response_us[CLASS_SHORT].n ? CLASS_LONG : CLASS_SHORT),
+                (double)base->cutoff_us / 1e6);
         return;
     }
     fprintf(f, "%scutoff %.6g s, %s reserved", best == base ? "keep " : "", (double)best->cutoff_us / 1e6,

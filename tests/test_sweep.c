@@ -217,8 +217,8 @@ static struct sim_sweep_point point(uint32_t workers, bool base, int64_t short_p
     struct sim_sweep_point p = {
         .workers = workers, .cutoff_us = 90 * US_PER_S, .share_ppm = 30000, .base = base};
 
-    p.response_us[CLASS_SHORT].p99 = short_p99 * US_PER_S;
-    p.response_us[CLASS_LONG].p90 = long_p90 * US_PER_S;
+    p.response_us[CLASS_SHORT] = (struct spread){.n = 9, .p99 = short_p99 * US_PER_S};
+    p.response_us[CLASS_LONG] = (struct spread){.n = 1, .p90 = long_p90 * US_PER_S};
     return p;
 }
 
@@ -247,6 +247,28 @@ static void what_is_recommended_helps_short_jobs_at_little_cost_to_long_ones(voi
     assert_ptr_equal(sim_sweep_best(&r, 10), &points[3]);
 }
 
+/* Otherwise whatever delays the other class's jobs, which the cutoff has put into this one, would be recommended. */
+static void nothing_is_recommended_where_a_class_has_no_job(void **state)
+{
+    for (int k = 0; k < CLASS_COUNT; k++) {
+        struct sim_sweep_point points[] = {point(10, true, 100, 100), point(10, false, 10, 100)};
+        struct sim_sweep_result r = {.points = points, .n = COUNT(points)};
+        char *text = NULL, wanted[128];
+        size_t size = 0;
+        FILE *f = open_memstream(&text, &size);
+
+        points[0].response_us[k] = points[1].response_us[k] = (struct spread){0};
+        assert_null(sim_sweep_best(&r, 10));
+        sim_sweep_print(f, &r);
+        fclose(f);
+        snprintf(wanted, sizeof wanted,
+                 "\n\nno job is %s at the base's cutoff of 90 s: give another --cutoff\n",
+                 class_text((enum job_class)k));
+        assert_non_null(strstr(text, wanted));
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +280,7 @@ int main(void)
         cmocka_unit_test(a_trace_that_cannot_be_read_is_told_before_any_run),
         cmocka_unit_test(one_point_that_fails_does_not_hide_the_others),
         cmocka_unit_test(what_is_recommended_helps_short_jobs_at_little_cost_to_long_ones),
+        cmocka_unit_test(nothing_is_recommended_where_a_class_has_no_job),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,8 +34,12 @@ def test_history_is_a_trace_that_sim_sweeps():
             assert len(j) == 3 + j[1] and min(j[3:]) >= 0.09 and abs(sum(j[3:]) / j[1] - j[2]) < 1e-4, j
         assert 0 <= jobs[0][0] < 1 and jobs[3][0] > jobs[0][0] + 0.3, jobs
         assert c.hawk("history", "--trace", "-n", "b").stdout.count("\n") == 1
-        swept = hawk("sim", "--trace", f"{d}/ours.tr", "--workers", "4", "--sweep", "cutoff=100ms,1s").stdout
-        assert "       0.1 s" in swept and "         1 s" in swept, swept
+        sweep = ["sim", "--trace", f"{d}/ours.tr", "--workers", "1", "--slots", "4", "--policy", "harrier", "--sweep",
+                 "cutoff=100ms,1s"]
+        swept = hawk(*sweep, "--cutoff", "200ms").stdout
+        assert "       0.1 s" in swept and "         1 s" in swept and "auto reserved: " in swept, swept
+        swept = hawk(*sweep).stdout
+        assert swept.endswith("\nno job is long at the base's cutoff of 90 s: give another --cutoff\n"), swept
         names = {(n["name"], n["class"]): n for n in c.json("history")["names"]}
         assert names["a", "short"]["jobs"] == 3 and names["a", "short"]["tasks"] == 12, names
         assert names["c", "short"]["failed"] == 1 and names["b", "long"]["mean_response_us"] >= 300000, names
