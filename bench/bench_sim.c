@@ -82,6 +82,7 @@ static int simulate(uint32_t workers, const char *trace, uint64_t tasks, struct 
     c.workers = workers;
     c.policy.cutoff_us = trace ? 1129532000 : 500 * US_PER_S;
     c.policy.short_share_ppm = 170000;
+    c.sample_us = 100 * US_PER_S; /* as earlier versions had it: their figures compare */
     rng_seed(&m.rng, 1);
     if (trace)
         err = workload_open(&w, trace, &source);

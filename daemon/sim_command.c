@@ -90,7 +90,7 @@ const struct flag sim_flags[] = {
     FLAG(BOOL, struct options, compat, "compat", 0, NULL, "the published simulator's assumptions"),
     FLAG(BOOL, struct options, check, "check", 0, NULL, "look at every invariant after every step (slow)"),
     FLAG_ABOVE_0(struct options, sample_us, "sample", 0, "TIME",
-                 "time between samples of utilization (100s)"),
+                 "time between samples of utilization (10ms, further apart in longer runs)"),
     FLAG_NUMBER(struct options, only_job, "only-job", 0, "N",
                 "print every message about the Nth job to standard error, in the daemons' trace format", 1,
                 UINT32_MAX),

@@ -21,7 +21,6 @@ void sim_config_init(struct sim_config *c)
         .delay_max_us = 500,
         .scheduler_cost_us = 10,
         .worker_cost_us = 10,
-        .sample_us = 100 * US_PER_S,
     };
     worker_config_init(&w);
     central_config_init(&central);

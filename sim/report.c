@@ -112,7 +112,7 @@ json_t *sim_report_json(const struct sim_config *c, const struct sim_result *r)
     part = json_object();
     set(part, "median", json_real(r->utilization_median));
     set(part, "median_until_end", json_real(r->utilization_median_all));
-    set(part, "every_s", json_real(seconds((double)c->sample_us)));
+    set(part, "every_s", json_real(seconds((double)r->sample_us)));
     set(part, "samples", samples_json(r));
     set(o, "utilization", part);
     part = json_object();

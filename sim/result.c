@@ -82,10 +82,10 @@ static uint32_t first_sample(const struct sim *s)
     uint64_t first_job = r->jobs_n / 100 + 1;
     int64_t from_us = 0;
 
-    for (uint32_t i = 0; i < r->jobs_n && s->config.sample_us > 0; i++)
+    for (uint32_t i = 0; i < r->jobs_n; i++)
         if (r->jobs[i].number == first_job)
             from_us = r->jobs[i].submit_us;
-    return s->config.sample_us > 0 ? (uint32_t)(from_us / s->config.sample_us) : 0;
+    return (uint32_t)(from_us / r->sample_us);
 }
 
 static void fill_utilization(struct sim *s)

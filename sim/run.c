@@ -345,6 +345,20 @@ void sim_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const s
 
 /* ---- The clock ---- */
 
+#define COMPAT_SAMPLE_US (100 * US_PER_S)
+
+/* Short runs have samples enough, and long ones not too many. */
+static void thin_samples(struct sim *s)
+{
+    struct sim_result *r = s->r;
+
+    for (uint32_t i = 0; i < r->utilization_n; i += 2)
+        r->utilization[i / 2] = r->utilization[i];
+    r->utilization_n = (r->utilization_n + 1) / 2;
+    s->running_samples_submitted = (s->running_samples_submitted + 1) / 2;
+    r->sample_us *= 2;
+}
+
 static int sample(struct sim *s)
 {
     struct sim_result *r = s->r;
@@ -357,7 +371,9 @@ static int sample(struct sim *s)
         (float)((double)s->ends.n / ((double)s->config.workers * s->config.slots));
     if (s->more)
         s->running_samples_submitted = r->utilization_n;
-    s->next_sample_us += s->config.sample_us;
+    if (r->utilization_n == SIM_SAMPLES_THINNED && !s->config.sample_us && !s->config.compat)
+        thin_samples(s);
+    s->next_sample_us = s->start_us + r->utilization_n * r->sample_us;
     return 0;
 }
 
@@ -442,10 +458,10 @@ int sim_run(const struct sim_config *c, const struct sim_source *source, struct 
         return err;
     sim_memory_expect((uint64_t)c->workers * (WORKER_BYTES + STREAM_BYTES * (uint64_t)c->dists));
     rng_seed(&s.rng, c->seed);
+    r->sample_us = c->sample_us ? c->sample_us : c->compat ? COMPAT_SAMPLE_US : SIM_SAMPLE_LEAST_US;
     s.next_sample_us = TIME_NEVER;
     sim_cluster_start(&s);
-    if (c->sample_us)
-        s.next_sample_us = s.start_us;
+    s.next_sample_us = s.start_us;
     err = read_job(&s);
     if (!err)
         err = run(&s);

@@ -9,6 +9,7 @@
 
 #include "base/spread.h"
 #include "base/trace.h"
+#include "base/units.h"
 #include "msg/types.h"
 #include "workload/source.h"
 
@@ -51,8 +52,10 @@ struct sim_config {
     /* The published simulator's world (docs/notebook/calibration.md): whole seconds; submissions of the same moment 10
      * ms apart; delays only where it has them. sim_compat_policy() gives its policy. */
     bool compat;
-    bool check;        /* check every role's invariants after every step: slow */
-    int64_t sample_us; /* time between samples of utilization; 0: no samples */
+    bool check; /* check every role's invariants after every step: slow */
+    /* Time between samples of utilization. 0: 100 s with compat, as the published simulator has it; otherwise
+     * SIM_SAMPLE_LEAST_US, doubled whenever there are SIM_SAMPLES_THINNED samples, of which every other one stays. */
+    int64_t sample_us;
 
     uint64_t trace_job; /* a job's number in the workload, from 1, whose messages go to trace_to; 0: none */
     FILE *trace_to;
@@ -62,11 +65,13 @@ struct sim_config {
 };
 #define SIM_WORKERS_MAX 200000u
 #define SIM_SAMPLES_MAX 10000000u /* samples of utilization in one run; more: HAWK_ELIMIT */
+#define SIM_SAMPLE_LEAST_US (10 * US_PER_MS)
+#define SIM_SAMPLES_THINNED 4096u
 #define SIM_DISTS_MAX 1000u
 #define SIM_TYPES 128 /* MSG_TYPE_COUNT or more */
 
 /* Policy "hawk"; 1 worker with 1 slot, 10 dists; 0.5 ms of delay; 10 us per message at schedulers and
- * workers; the stated means as estimates; a sample every 100 s. */
+ * workers; the stated means as estimates. */
 void sim_config_init(struct sim_config *c);
 /* Sets p's flags as the published simulator assumes them. */
 void sim_compat_policy(struct policy *p);
@@ -115,6 +120,7 @@ struct sim_result {
     double utilization_median;
     double utilization_median_all; /* the same, from the first submission to the last job's end */
     float *utilization;            /* all samples, sample_us apart */
+    int64_t sample_us;
     uint32_t utilization_n, utilization_cap;
     double cpu_s; /* of this thread */
 };

@@ -552,6 +552,36 @@ static void a_run_has_so_many_samples_at_most(void **state)
     free_jobs(&w);
 }
 
+static void short_runs_have_samples_and_long_ones_not_too_many(void **state)
+{
+    struct sim_config c = config("hawk", 1);
+    struct jobs w = {0};
+    struct sim_result r;
+
+    for (int64_t i = 0; i < 50; i++)
+        add_job(&w, i * S, 1, S, NULL);
+    r = simulate(&c, &w);
+    assert_true(r.utilization_median > 0.9);
+    assert_int_equal(r.sample_us, 20 * MS); /* 50 s in less than 4096 samples */
+    sim_result_free(&r);
+    add_job(&w, 40000 * S, 1, S, NULL);
+    r = simulate(&c, &w);
+    assert_true(r.utilization_median == 0);
+    assert_in_range(r.utilization_n, SIM_SAMPLES_THINNED / 2, SIM_SAMPLES_THINNED - 1);
+    assert_in_range(r.utilization_n * r.sample_us, r.end_us, r.end_us + r.sample_us);
+    sim_result_free(&r);
+    c.sample_us = 100 * S;
+    r = simulate(&c, &w);
+    assert_int_equal(r.sample_us, 100 * S);
+    sim_result_free(&r);
+    c.sample_us = 0;
+    c.compat = true;
+    r = simulate(&c, &w);
+    assert_int_equal(r.sample_us, 100 * S);
+    sim_result_free(&r);
+    free_jobs(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -574,6 +604,7 @@ int main(void)
         cmocka_unit_test(bad_settings_are_named),
         cmocka_unit_test(a_workload_that_breaks_off_is_an_error),
         cmocka_unit_test(a_run_has_so_many_samples_at_most),
+        cmocka_unit_test(short_runs_have_samples_and_long_ones_not_too_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
