@@ -398,7 +398,7 @@ static int run_workload(const struct options *o, const struct sim_config *c, con
     struct sim_source source;
     struct sim_workload w;
     char why[256] = "";
-    int err = 0;
+    int err = 0, exit_code = HAWK_EXIT_FAILED;
 
     if (o->workload)
         workload_draw(&w, table, o->seed, &source);
@@ -408,11 +408,13 @@ static int run_workload(const struct options *o, const struct sim_config *c, con
         err = (strcmp(o->policy, OMNISCIENT) == 0 ? sim_bound : sim_run)(c, &source, &r, why, sizeof why);
     if (err)
         say_error("sim", "%s", *workload_error(&w) ? workload_error(&w) : why);
+    else if (r.jobs_n == 0)
+        say_error("sim", "%s: holds no job", o->trace);
     else
-        err = report_result(o, c, &r);
+        exit_code = report_result(o, c, &r);
     workload_close(&w);
     sim_result_free(&r);
-    return err ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
+    return exit_code;
 }
 
 int sim_main(int argc, char **argv)

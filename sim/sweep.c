@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -171,14 +172,27 @@ static int count_jobs(const struct sim_sweep_input *input, uint64_t *jobs, char 
     struct sim_workload w;
     struct sim_source source;
     struct trace_job job;
-    int got = open_input(input, &w, &source);
+    struct stat st;
+    int got;
 
+    /* What a pipe holds would be gone after the first reading, and every run would be one of no jobs. */
+    if (input->trace && stat(input->trace, &st) == 0 && !S_ISREG(st.st_mode)) {
+        snprintf(why, size,
+                 "%s: no regular file: each run of a sweep reads the trace anew, so write it to one",
+                 input->trace);
+        return HAWK_EINVALID;
+    }
     *jobs = input->table ? input->table->jobs : 0;
+    got = open_input(input, &w, &source);
     if (!input->table && got == 0)
         while ((got = source.next(source.arg, &job)) > 0)
             ++*jobs;
     if (got < 0)
         snprintf(why, size, "%s", workload_error(&w));
+    else if (*jobs == 0) {
+        snprintf(why, size, "%s: holds no job", input->trace);
+        got = HAWK_EINVALID;
+    }
     workload_close(&w);
     return got;
 }

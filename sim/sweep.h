@@ -43,7 +43,7 @@ struct sim_sweep_result {
     uint64_t jobs; /* number of jobs in the workload */
 };
 
-/* The source of every run's jobs: a trace's path (not standard input), or a table and the seed of its
+/* The source of every run's jobs: a trace's path (a regular file), or a table and the seed of its
  * draws. */
 struct sim_sweep_input {
     const char *trace;

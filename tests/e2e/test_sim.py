@@ -1,0 +1,56 @@
+#!/usr/bin/python3
+"""hawk sim as its users meet it: what it cannot simulate, it says."""
+import os
+import subprocess
+import sys
+import tempfile
+
+from hawktest import BOUND, HAWK, run_tests
+
+TRACE = "0 2 1 1 1\n1 1 60 60\n"
+
+
+def own_trace(d, text=TRACE):
+    path = os.path.join(d, "own.tr")
+    with open(path, "w", encoding="ascii") as f:
+        f.write(text)
+    return path
+
+
+def sim(trace, *args, code=0):
+    r = subprocess.run([HAWK, "sim", "--workers", "4", "--cutoff", "10s", "--trace", trace, *args], capture_output=True,
+                       text=True, timeout=BOUND)
+    assert r.returncode == code, r
+    return r
+
+
+def refused(trace, *args):
+    r = sim(trace, *args, code=1)
+    assert r.stdout == "" and r.stderr.count("\n") == 1, r
+    return r.stderr
+
+
+def test_a_sweep_wants_a_trace_that_each_run_can_read():
+    with tempfile.TemporaryDirectory() as d:
+        trace = own_trace(d)
+        assert "keep cutoff 10 s" in sim(trace, "--sweep", "cutoff=20s").stdout
+        r = subprocess.run(["bash", "-c", '"$0" sim --workers 4 --trace <(cat "$1") --sweep cutoff=20s', HAWK, trace],
+                           capture_output=True, text=True, timeout=BOUND)
+        assert r.returncode == 1 and r.stdout == "", r
+        assert "no regular file: each run of a sweep reads the trace anew" in r.stderr, r.stderr
+        r = subprocess.run(["bash", "-c", '"$0" sim --workers 4 --cutoff 10s --trace <(cat "$1")', HAWK, trace],
+                           capture_output=True, text=True, timeout=BOUND)
+        assert "1 short and 1 long jobs" in r.stdout, r
+
+
+def test_a_trace_without_a_job_is_an_error():
+    with tempfile.TemporaryDirectory() as d:
+        empty = own_trace(d, "")
+        assert f"{empty}: holds no job" in refused(empty)
+        assert f"{empty}: holds no job" in refused(empty, "--sweep", "cutoff=20s")
+        assert "/dev/null: holds no job" in refused("/dev/null")
+        assert "/dev/null: holds no job" in refused("/dev/null", "--policy", "omniscient")
+
+
+if __name__ == "__main__":
+    run_tests(sys.modules[__name__])
