@@ -206,6 +206,13 @@ void replay_plan_classify(struct replay_plan *p, int64_t trace_cutoff_us)
     }
 }
 
+void replay_plan_judge_estimates(struct replay_plan *p, int64_t cutoff_us)
+{
+    p->misjudged = 0;
+    for (uint32_t i = 0; i < p->n; i++)
+        p->misjudged += p->jobs[i].class != (p->jobs[i].mean_us < cutoff_us ? CLASS_SHORT : CLASS_LONG);
+}
+
 /* Draws a gap of a Poisson process with mean 1. */
 static double exponential(struct rng *r)
 {

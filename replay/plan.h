@@ -38,6 +38,7 @@ struct replay_plan {
     bool classified;
     uint32_t long_jobs;   /* when classified */
     int64_t long_task_us; /* their task-seconds */
+    uint32_t misjudged;   /* jobs to which their estimates give the other class, once those are looked at */
     int64_t mean_gap_us;  /* time between arrivals: that of the Poisson process, or measured in the trace */
     int64_t last_arrival_us; /* the last job's at_us */
 };
@@ -51,6 +52,9 @@ void replay_plan_free(struct replay_plan *p);
 
 /* Gives each job its true class: compares the trace's mean with a cutoff in the trace's time (Hawk 3.3). */
 void replay_plan_classify(struct replay_plan *p, int64_t trace_cutoff_us);
+/* Counts the jobs that the cluster will take for the other class by mean_us and its cutoff: fewer tasks take longer,
+ * and the cap makes some shorter. */
+void replay_plan_judge_estimates(struct replay_plan *p, int64_t cutoff_us);
 /* Replaces the arrivals by a Poisson process that offers `load` (1.0: all of `slots`). The Hawk paper sets
  * the load by the mean inter-arrival time (4.1). The same seed draws the same gaps for every load, scaled. */
 void replay_plan_poisson(struct replay_plan *p, double load, uint32_t slots, uint64_t seed);

@@ -85,7 +85,7 @@ const char replay_details[] =
     "interrupted.\n"
     "\n"
     "examples:\n"
-    "  hawk replay google.tr --time-scale 1/1000 --max-tasks 33 --cutoff 1129.5s --timer\n"
+    "  hawk replay google.tr --time-scale 1/1000 --max-tasks 33 --cutoff 1129.5s --tag class --timer\n"
     "  hawk replay google.tr --time-scale 1/4000 --load 0.9 --policy sparrow --cutoff 1129.5s "
     "--output json\n"
     "  hawk replay google.tr --time-scale 1/1000 --load 0.9 --slots 100 --dry-run\n";
@@ -194,6 +194,13 @@ static int find_slots(struct replay *r)
     return HAWK_EXIT_OK;
 }
 
+static enum replay_tag tag_of(const char *text)
+{
+    if (text && strcmp(text, "class") == 0)
+        return REPLAY_TAG_CLASS;
+    return text && strcmp(text, "none") == 0 ? REPLAY_TAG_NONE : REPLAY_TAG_ESTIMATE;
+}
+
 /* Turns a cutoff in the trace's time into one of the cluster's, within the policy's range. */
 static int64_t cluster_cutoff(const struct replay *r)
 {
@@ -235,6 +242,8 @@ static void finish_plan(struct replay *r)
 
     if (cutoff_us > 0)
         replay_plan_classify(&r->plan, cutoff_us < (double)INT64_MAX ? (int64_t)cutoff_us : INT64_MAX);
+    if (cutoff_us > 0 && tag_of(r->o.tag) == REPLAY_TAG_ESTIMATE)
+        replay_plan_judge_estimates(&r->plan, r->o.cutoff_us > 0 ? cluster_cutoff(r) : r->policy.cutoff_us);
     if (r->load > 0)
         replay_plan_poisson(&r->plan, r->load, r->slots, r->o.seed);
     r->report.slots = r->slots;
@@ -288,13 +297,6 @@ static int take_counters(struct replay *r)
 }
 
 /* --- all of it ------------------------------------------------------------------------------------- */
-
-static enum replay_tag tag_of(const char *text)
-{
-    if (text && strcmp(text, "class") == 0)
-        return REPLAY_TAG_CLASS;
-    return text && strcmp(text, "none") == 0 ? REPLAY_TAG_NONE : REPLAY_TAG_ESTIMATE;
-}
 
 static int run_plan(struct replay *r)
 {

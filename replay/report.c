@@ -121,6 +121,9 @@ void replay_plan_print(FILE *f, const struct replay_plan *p, uint32_t slots)
     if (p->classified)
         fprintf(f, "%u of the jobs are long, with %.1f %% of the task time\n", p->long_jobs,
                 100 * part_of((double)p->long_task_us, (double)p->task_us));
+    if (p->misjudged)
+        fprintf(f, "%u of the jobs have the other class by their scaled means: --tag class tells their own\n",
+                p->misjudged);
     if (p->tasks_capped)
         fprintf(f, "the cap on durations shortens %zu tasks and takes away %.1f %% of the task time\n",
                 p->tasks_capped, 100 * (1 - part_of((double)p->task_us, (double)p->uncapped_us)));

@@ -150,6 +150,28 @@ static void the_true_class_is_by_the_trace_not_by_what_scaling_made_of_it(void *
     replay_plan_free(&p);
 }
 
+static void jobs_that_scaling_puts_into_the_other_class_are_told(void **state)
+{
+    const struct replay_scale s = {.time = 0.001, .max_tasks = 1};
+    struct replay_plan p;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+
+    /* The second job is short by its mean of 5 s; its one task that is left takes the time of four. */
+    read_text(&p, three_jobs, &s);
+    replay_plan_classify(&p, 10 * US_PER_S);
+    replay_plan_judge_estimates(&p, 10 * US_PER_MS);
+    assert_int_equal(p.misjudged, 1);
+    replay_plan_print(f, &p, 0);
+    fclose(f);
+    assert_non_null(strstr(text, "\n1 of the jobs have the other class by their scaled means: --tag class"));
+    free(text);
+    replay_plan_judge_estimates(&p, 21 * US_PER_MS);
+    assert_int_equal(p.misjudged, 0);
+    replay_plan_free(&p);
+}
+
 static void poisson_arrivals_offer_the_load(void **state)
 {
     enum { JOBS = 20000 };
@@ -369,6 +391,7 @@ int main(void)
         cmocka_unit_test(fewer_tasks_keep_the_task_seconds),
         cmocka_unit_test(the_cap_is_counted),
         cmocka_unit_test(the_true_class_is_by_the_trace_not_by_what_scaling_made_of_it),
+        cmocka_unit_test(jobs_that_scaling_puts_into_the_other_class_are_told),
         cmocka_unit_test(poisson_arrivals_offer_the_load),
         cmocka_unit_test(bad_traces_are_refused_by_name),
         cmocka_unit_test(numbers_people_write),

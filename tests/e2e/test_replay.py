@@ -182,5 +182,12 @@ def test_a_dry_run_needs_no_cluster():
     assert abs(plan["load"] - 0.5) < 0.01, plan
 
 
+def test_a_plan_tells_of_jobs_whose_class_its_scaling_changes():
+    command = [HAWK, "replay", "-", "--dry-run", "--slots", "10", "--cutoff", "100ms", "--max-tasks", "1", "--time-scale", "0.1"]
+    for tag, told in ((), True), (("--tag", "estimate"), True), (("--tag", "class"), False), (("--tag", "none"), False):
+        r = subprocess.run([*command, *tag], input=TRACE, capture_output=True, text=True, timeout=hawktest.BOUND)
+        assert r.returncode == 0 and ("1 of the jobs have the other class by their scaled means" in r.stdout) == told, (tag, r)
+
+
 if __name__ == "__main__":
     hawktest.run_tests(sys.modules[__name__])
