@@ -28,18 +28,15 @@ static void add_counts(struct replay_class *c, const struct replay_plan_job *p,
 /* Scratch space for the values of one class. */
 struct values {
     int64_t *response, *slowdown, *wait;
-    uint32_t jobs, tasks;
+    uint32_t jobs, slowed, tasks;
 };
 
 static void add_times(struct values *v, const struct replay_plan_job *p, const struct replay_job_result *j,
                       const int64_t *wait_us)
 {
-    /* A task that takes no time has no meaningful slowdown. */
-    int64_t ideal = p->max_us > 0 ? p->max_us : 1;
-
-    v->response[v->jobs] = j->response_us;
-    v->slowdown[v->jobs] = (int64_t)((double)j->response_us * 1000 / (double)ideal + 0.5);
-    v->jobs++;
+    v->response[v->jobs++] = j->response_us;
+    if (p->max_us > 0) /* what takes no time has no meaningful slowdown */
+        v->slowdown[v->slowed++] = (int64_t)((double)j->response_us * 1000 / (double)p->max_us + 0.5);
     for (uint32_t i = 0; i < p->tasks; i++)
         if (wait_us[p->first + i] >= 0)
             v->wait[v->tasks++] = wait_us[p->first + i];
@@ -49,7 +46,7 @@ static void fill_class(struct replay_class *c, int class, const struct replay_pl
                        const struct replay_result *r, struct values *v)
 {
     *c = (struct replay_class){0};
-    v->jobs = v->tasks = 0;
+    v->jobs = v->slowed = v->tasks = 0;
     for (uint32_t i = 0; i < p->n; i++) {
         const struct replay_plan_job *pj = &p->jobs[i];
         const struct replay_job_result *j = &r->jobs[i];
@@ -61,7 +58,7 @@ static void fill_class(struct replay_class *c, int class, const struct replay_pl
             add_times(v, pj, j, r->wait_us);
     }
     c->response_us = spread_of(v->response, v->jobs);
-    c->slowdown = spread_of(v->slowdown, v->jobs);
+    c->slowdown = spread_of(v->slowdown, v->slowed);
     c->wait_us = spread_of(v->wait, v->tasks);
 }
 

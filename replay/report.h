@@ -13,7 +13,8 @@ struct replay_class {
     uint32_t jobs, tasks;      /* submitted */
     struct spread response_us; /* submission to the last task's end, per job */
     struct spread wait_us;     /* queueing: submission to start, per task */
-    /* In thousandths: response time over the longest task, which is the response time on an empty cluster. */
+    /* In thousandths, of jobs whose longest task takes time: response time over that task, which is the response time
+     * on an empty cluster. */
     struct spread slowdown;
     uint32_t stolen;   /* tasks that ran through a stolen reservation */
     uint32_t mistaken; /* jobs to which the cluster gave the other class */

@@ -32,7 +32,8 @@ static void print_classes(FILE *f, const struct sim_result *r)
             print_spread(f, "", "as long", &c->taken_us[CLASS_LONG]);
         }
         print_spread(f, "", "queueing", &c->wait_us);
-        print_slowdown(f, "", &c->slowdown);
+        if (c->slowdown.n > 0)
+            print_slowdown(f, "", &c->slowdown);
     }
     fprintf(
         f, "(response: of jobs, submission to the last task's end; queueing: of tasks, submission to start;\n"

@@ -34,10 +34,9 @@ static void fill_class(struct sim_result *r, enum job_class class, int64_t *job_
     c->response_us = spread_of(job_values, n);
     n = 0;
     for (uint32_t i = 0; i < r->jobs_n; i++) {
-        /* A task that takes no time has no meaningful slowdown. */
-        int64_t alone_us = r->jobs[i].longest_us > 0 ? r->jobs[i].longest_us : 1;
+        int64_t alone_us = r->jobs[i].longest_us;
 
-        if (r->jobs[i].class == class)
+        if (r->jobs[i].class == class && alone_us > 0) /* what takes no time has no meaningful slowdown */
             job_values[n++] = (int64_t)((__int128)r->jobs[i].response_us * 1000 / alone_us);
     }
     c->slowdown = spread_of(job_values, n);

@@ -87,7 +87,8 @@ struct sim_class {
     struct spread response_us;           /* submission to the last task's end, per job */
     struct spread taken_us[CLASS_COUNT]; /* of them, of the jobs that the policy took for this class */
     struct spread wait_us;               /* queueing: submission to start, per task */
-    /* In thousandths: response over the longest task, which is the response on an empty cluster. */
+    /* In thousandths, of jobs whose longest task takes time: response over that task, which is the response on an
+     * empty cluster. */
     struct spread slowdown;
     uint32_t mistaken; /* jobs to which the policy gave the other class */
 };

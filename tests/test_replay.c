@@ -317,6 +317,24 @@ static void a_report_is_per_true_class(void **state)
     replay_plan_free(&p);
 }
 
+static void a_job_that_takes_no_time_has_no_slowdown(void **state)
+{
+    const struct replay_scale s = {.time = 1};
+    struct replay_plan p;
+    struct replay_result r;
+    struct replay_report report = {.slots = 0};
+
+    read_text(&p, "0 1 10 10\n1 1 0 0\n", &s);
+    replay_plan_classify(&p, 50 * US_PER_S);
+    fill_results(&r, &p);
+    replay_report_fill(&report, &p, &r, 10);
+    assert_int_equal(report.classes[CLASS_SHORT].response_us.n, 2);
+    assert_int_equal(report.classes[CLASS_SHORT].slowdown.n, 1);
+    assert_int_equal(report.classes[CLASS_SHORT].slowdown.max, 1100); /* 11 s instead of 10 s */
+    replay_result_free(&r);
+    replay_plan_free(&p);
+}
+
 static void whatever_is_missing_shows(void **state)
 {
     const struct replay_scale s = {.time = 1};
@@ -396,6 +414,7 @@ int main(void)
         cmocka_unit_test(bad_traces_are_refused_by_name),
         cmocka_unit_test(numbers_people_write),
         cmocka_unit_test(a_report_is_per_true_class),
+        cmocka_unit_test(a_job_that_takes_no_time_has_no_slowdown),
         cmocka_unit_test(whatever_is_missing_shows),
         cmocka_unit_test(json_holds_every_class),
     };

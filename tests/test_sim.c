@@ -313,6 +313,22 @@ static void short_jobs_do_not_wait_behind_long_ones(void **state)
     free_jobs(&w);
 }
 
+static void a_job_that_takes_no_time_has_no_slowdown(void **state)
+{
+    struct sim_config c = config("hawk", 1);
+    struct jobs w = {0};
+    struct sim_result r;
+
+    add_job(&w, 0, 1, 10 * S, NULL);
+    add_job(&w, 1 * S, 1, 0, NULL);
+    r = simulate(&c, &w);
+    assert_int_equal(r.classes[CLASS_SHORT].response_us.n, 2);
+    assert_int_equal(r.classes[CLASS_SHORT].slowdown.n, 1);
+    assert_in_range(r.classes[CLASS_SHORT].slowdown.max, 1000, 1001);
+    sim_result_free(&r);
+    free_jobs(&w);
+}
+
 /* ---- The same again ---- */
 
 static char *digest(const struct sim_config *c, struct jobs *w)
@@ -595,6 +611,7 @@ int main(void)
         cmocka_unit_test(estimates_may_be_wrong_or_missing),
         cmocka_unit_test(log_noise_errs_on_both_sides_alike),
         cmocka_unit_test(short_jobs_do_not_wait_behind_long_ones),
+        cmocka_unit_test(a_job_that_takes_no_time_has_no_slowdown),
         cmocka_unit_test(a_smaller_long_job_goes_first_within_the_stretch),
         cmocka_unit_test(the_bound_is_what_can_be_told_by_hand),
         cmocka_unit_test(no_policy_beats_the_bound),
