@@ -82,26 +82,32 @@ static int64_t serve_us(void *arg, uint32_t ep, int64_t now_us)
 
 #define SHARE_MIN_PPM 20000 /* as central.short_partition_min */
 
+void sim_central_config(const struct sim_config *c, struct central_config *to)
+{
+    central_config_init(to);
+    to->cluster = 1;
+    to->epoch = 1;
+    to->heartbeats = false;
+    to->members_bytes_s = 0;
+    to->nodes_max = c->workers + c->dists;
+    to->long_stretch = c->long_stretch;
+    to->finished_kept = FINISHED_KEPT;
+    to->policy = c->policy;
+    to->history.cutoff_fixed = true;
+    to->history.cutoff_us = c->policy.cutoff_us;
+    to->history.share_fixed = !c->share_auto;
+    if (to->history.share_fixed)
+        to->history.share_ppm = c->policy.short_share_ppm;
+    else
+        to->history.share_min_ppm = SHARE_MIN_PPM;
+}
+
 static void add_central(struct sim *s)
 {
     const struct bus_role r = {.fns = &central_functions};
     struct central_config c;
 
-    central_config_init(&c);
-    c.cluster = 1;
-    c.epoch = 1;
-    c.heartbeats = false;
-    c.members_bytes_s = 0;
-    c.long_stretch = s->config.long_stretch;
-    c.finished_kept = FINISHED_KEPT;
-    c.policy = s->config.policy;
-    c.history.cutoff_fixed = true;
-    c.history.cutoff_us = s->config.policy.cutoff_us;
-    c.history.share_fixed = !s->config.share_auto;
-    if (c.history.share_fixed)
-        c.history.share_ppm = s->config.policy.short_share_ppm;
-    else
-        c.history.share_min_ppm = SHARE_MIN_PPM;
+    sim_central_config(&s->config, &c);
     s->central = central_new(&c);
     (void)rng_next(&s->rng); /* central had a seed once: the seeds of published results keep their runs */
     s->central_ep = bus_add(s->bus, ROLE_CENTRAL);

@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "msg/msg.h"
 #include "sim/compare.h"
+#include "sim/internal.h"
 #include "sim/report.h"
 #include "sim/sim.h"
 
@@ -542,6 +543,17 @@ static void bad_settings_are_named(void **state)
     expect_error(&c, &(struct sim_source){next_job, &w}, HAWK_EINVALID, "workers");
 }
 
+static void the_largest_cluster_fits_into_central(void **state)
+{
+    struct sim_config c = config("hawk", SIM_WORKERS_MAX);
+    struct central_config central;
+
+    c.dists = SIM_DISTS_MAX;
+    sim_central_config(&c, &central);
+    assert_true(central.nodes_max >= SIM_WORKERS_MAX + SIM_DISTS_MAX);
+    assert_true(central.nodes_max <= NODE_ID_MAX);
+}
+
 static int broken(void *arg, struct trace_job *job) { return HAWK_EIO; }
 
 static void a_workload_that_breaks_off_is_an_error(void **state)
@@ -619,6 +631,7 @@ int main(void)
         cmocka_unit_test(a_run_is_compared_job_by_job),
         cmocka_unit_test(one_job_is_followed),
         cmocka_unit_test(bad_settings_are_named),
+        cmocka_unit_test(the_largest_cluster_fits_into_central),
         cmocka_unit_test(a_workload_that_breaks_off_is_an_error),
         cmocka_unit_test(a_run_has_so_many_samples_at_most),
         cmocka_unit_test(short_runs_have_samples_and_long_ones_not_too_many),
