@@ -90,6 +90,8 @@ void sim_central_config(const struct sim_config *c, struct central_config *to)
     to->heartbeats = false;
     to->members_bytes_s = 0;
     to->nodes_max = c->workers + c->dists;
+    to->long_tasks_max = to->long_jobs_max =
+        UINT32_MAX; /* as the dists': a workload is not refused in part */
     to->long_stretch = c->long_stretch;
     to->finished_kept = FINISHED_KEPT;
     to->policy = c->policy;

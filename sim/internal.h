@@ -109,7 +109,7 @@ void sim_run_kill(struct sim *s, uint32_t ep, uint32_t run, int64_t now_us);
 void sim_run_end_first(struct sim *s); /* ends the run whose end comes first; there must be one */
 
 /* cluster.c */
-/* Central's settings, with room for all nodes. */
+/* Central's settings, with room for all nodes and jobs. */
 void sim_central_config(const struct sim_config *c, struct central_config *to);
 void sim_cluster_start(struct sim *s); /* runs until every dist can reach every worker */
 void sim_cluster_free(struct sim *s);

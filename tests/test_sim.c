@@ -554,6 +554,16 @@ static void the_largest_cluster_fits_into_central(void **state)
     assert_true(central.nodes_max <= NODE_ID_MAX);
 }
 
+static void central_takes_as_many_long_jobs_as_dists_take_short_ones(void **state)
+{
+    struct sim_config c = config("hawk", 1);
+    struct central_config central;
+
+    sim_central_config(&c, &central);
+    assert_int_equal(central.long_jobs_max, UINT32_MAX);
+    assert_int_equal(central.long_tasks_max, UINT32_MAX);
+}
+
 static int broken(void *arg, struct trace_job *job) { return HAWK_EIO; }
 
 static void a_workload_that_breaks_off_is_an_error(void **state)
@@ -632,6 +642,7 @@ int main(void)
         cmocka_unit_test(one_job_is_followed),
         cmocka_unit_test(bad_settings_are_named),
         cmocka_unit_test(the_largest_cluster_fits_into_central),
+        cmocka_unit_test(central_takes_as_many_long_jobs_as_dists_take_short_ones),
         cmocka_unit_test(a_workload_that_breaks_off_is_an_error),
         cmocka_unit_test(a_run_has_so_many_samples_at_most),
         cmocka_unit_test(short_runs_have_samples_and_long_ones_not_too_many),
