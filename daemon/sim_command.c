@@ -58,7 +58,7 @@ const struct flag sim_flags[] = {
     FLAG(DURATION, struct options, worker_cost_us, "worker-cost", 0, "TIME",
          "time that a worker needs per message (10us)"),
     FLAG(TEXT, struct options, ratio, "probe-ratio", 0, "R", "probes per task (2)"),
-    FLAG_NUMBER(struct options, steal_cap, "steal-cap", 0, "N", "workers a thief asks per round (10)", 0,
+    FLAG_NUMBER(struct options, steal_cap, "steal-cap", 0, "N", "workers a thief asks per round (10)", 1,
                 1000),
     FLAG_NUMBER(struct options, short_first, "short-first", 0, "N",
                 "short tasks that may overtake the long one at the head of a worker's queue (0)", 0,
@@ -157,8 +157,8 @@ static int parse_milli(const char *text, const char *what, uint32_t *milli)
     char *end;
     double v = strtod(text, &end);
 
-    if (end == text || *end || !(v > 0 && v <= 1000))
-        return usage_error("sim: --%s: expected a number above 0 and at most 1000, not \"%s\"", what, text);
+    if (end == text || *end || !(v >= 0.001 && v <= 1000))
+        return usage_error("sim: --%s: expected a number from 0.001 to 1000, not \"%s\"", what, text);
     *milli = (uint32_t)(v * 1000 + 0.5);
     return 0;
 }

@@ -52,5 +52,15 @@ def test_a_trace_without_a_job_is_an_error():
         assert "/dev/null: holds no job" in refused("/dev/null", "--policy", "omniscient")
 
 
+def test_numbers_that_would_round_to_none_are_refused():
+    for args in (["--load", "0.0004", "--workload", "yahoo"], ["--pause-share", "0.0004", "--trace", "-"],
+                 ["--noise", "0.0004-1", "--trace", "-"], ["--steal-cap", "0", "--trace", "-"]):
+        r = subprocess.run([HAWK, "sim", "--workers", "4", "--jobs" if "--load" in args else "--seed", "1", *args], input=TRACE,
+                           capture_output=True, text=True, timeout=BOUND)
+        assert r.returncode == 2 and args[0] in r.stderr and r.stderr.count("\n") == 1 and r.stdout == "", (args, r)
+    with tempfile.TemporaryDirectory() as d:
+        assert "short" in sim(own_trace(d), "--noise", "0.001-1", "--pause-share", "0.001", "--steal-cap", "1").stdout
+
+
 if __name__ == "__main__":
     run_tests(sys.modules[__name__])
