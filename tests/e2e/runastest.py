@@ -49,6 +49,12 @@ def machine_program(dir, program="hawk"):
     return path
 
 
+def compile_helper(path, conf):
+    """hawk-run-as, with that path of its configuration. Not the one that `make` builds: other tests have that built anew."""
+    subprocess.run([*shlex.split(os.environ.get("CC", "gcc")), "-std=gnu11", "-D_GNU_SOURCE", f"-I{ROOT}", f'-DRUN_AS_CONF="{conf}"', "-o", path,
+                    f"{ROOT}/runas/hawk_run_as.c", f"{ROOT}/runas/config.c"], check=True)
+
+
 def install_helper(dir, hawk, *settings, callers="caller hawk"):
     """Returns its path; `hawk` is the program of users' runners."""
     conf, helper = f"{dir}/run-as.conf", f"{dir}/hawk-run-as"
@@ -56,8 +62,7 @@ def install_helper(dir, hawk, *settings, callers="caller hawk"):
         f.write("\n".join(["# for a test", f"hawk {hawk}", callers, *settings, ""]))
     os.chmod(conf, 0o644)
     if not os.path.exists(helper):
-        subprocess.run([*shlex.split(os.environ.get("CC", "gcc")), "-std=gnu11", "-D_GNU_SOURCE", f"-I{ROOT}", f'-DRUN_AS_CONF="{conf}"', "-o", helper,
-                        f"{ROOT}/runas/hawk_run_as.c", f"{ROOT}/runas/config.c"], check=True)
+        compile_helper(helper, conf)
         os.chown(helper, 0, HAWK_USER)
         os.chmod(helper, 0o4750)
     return helper

@@ -8,6 +8,7 @@ import sys
 import tempfile
 
 from hawktest import BOUND, HAWK, Daemon, run_tests, wait_for
+from runastest import compile_helper
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SECTION = open(f"{ROOT}/README.md", encoding="utf-8").read().split("\n## A cluster of several users\n")[1].split("\n## ")[0]
@@ -85,7 +86,7 @@ def run_them(d):
     os.chmod(f"{d}/bin/hawk", 0o755)
     # As `make install` leaves it where there is no group hawk: these workers are root's.
     os.makedirs(f"{d}/libexec")
-    shutil.copy(f"{os.path.dirname(HAWK)}/hawk-run-as", f"{d}/libexec/hawk-run-as")
+    compile_helper(f"{d}/libexec/hawk-run-as", "/etc/hawk/run-as.conf")
     os.chmod(f"{d}/libexec/hawk-run-as", 0o750)
     shutil.copy(f"{os.path.dirname(HAWK)}/hawk-runner", f"{d}/libexec/hawk-runner")
     os.chmod(f"{d}/libexec/hawk-runner", 0o755)
