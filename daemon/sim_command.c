@@ -147,9 +147,11 @@ const char sim_details[] =
     "jobs on every machine; --write-trace keeps them. hawk sim convert-google makes a trace of "
     "Google's.\n"
     "\n" SIM_FAULTS_DETAILS "\n"
-    "--compat reproduces the published simulator of the Hawk and Eagle papers: whole seconds, and its "
-    "policies'\n"
-    "assumptions, each of which is a flag of the policy (docs/notebook/calibration.md).\n";
+    "--compat reproduces, for policies hawk and sparrow, the published simulator of the Hawk and Eagle "
+    "papers: "
+    "whole\n"
+    "seconds, and its policies' assumptions, each of which is a flag of the policy "
+    "(docs/notebook/calibration.md).\n";
 
 /* "1.25" as 1250. */
 static int parse_milli(const char *text, const char *what, uint32_t *milli)

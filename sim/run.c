@@ -122,6 +122,8 @@ static struct job_desc *describe(struct sim *s, uint32_t place, int64_t mean_us)
 
     d->tasks = j->tasks;
     d->estimate_us = estimate_of(s, j, mean_us);
+    if (d->estimate_us == 0 && s->config.estimates != SIM_ESTIMATE_HISTORY && !s->config.compat)
+        d->estimate_us = 1; /* 0 would mean: none given; the published simulator's world has many such jobs */
     if (s->config.estimates == SIM_ESTIMATE_MEAN || s->config.estimates == SIM_ESTIMATE_EXACT)
         d->tag = s->next_job.tag; /* with NOISE and HISTORY the estimate alone must decide the class */
     if (s->config.tag_class)

@@ -524,6 +524,34 @@ static void one_job_is_followed(void **state)
     free(text);
 }
 
+/* Central would take a job without an estimate for one as long as the cutoff. */
+static void a_mean_of_0_is_an_estimate(void **state)
+{
+    static const struct {
+        uint8_t estimates;
+        const char *told;
+    } cases[] = {{SIM_ESTIMATE_MEAN, " estimate_us=1 "},
+                 {SIM_ESTIMATE_EXACT, " estimate_us=1 "},
+                 {SIM_ESTIMATE_NOISE, " estimate_us=1 "},
+                 {SIM_ESTIMATE_HISTORY, " estimate_us=20000000 "}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sim_config c = config("central", 4);
+        char *text = NULL;
+        size_t size = 0;
+
+        c.estimates = cases[i].estimates;
+        c.trace_job = 1;
+        c.trace_to = open_memstream(&text, &size);
+        assert_non_null(c.trace_to);
+        response_of_one(&c, 1, 0);
+        fclose(c.trace_to);
+        assert_non_null(strstr(text, "LONG_SUBMIT"));
+        assert_non_null(strstr(text, cases[i].told));
+        free(text);
+    }
+}
+
 static void expect_error(const struct sim_config *c, const struct sim_source *source, int err,
                          const char *word)
 {
@@ -640,6 +668,7 @@ int main(void)
         cmocka_unit_test(the_same_seed_gives_the_same_run),
         cmocka_unit_test(a_run_is_compared_job_by_job),
         cmocka_unit_test(one_job_is_followed),
+        cmocka_unit_test(a_mean_of_0_is_an_estimate),
         cmocka_unit_test(bad_settings_are_named),
         cmocka_unit_test(the_largest_cluster_fits_into_central),
         cmocka_unit_test(central_takes_as_many_long_jobs_as_dists_take_short_ones),
