@@ -327,16 +327,14 @@ static int write_jobs(const char *path, const struct sim_result *r)
     return HAWK_EXIT_FAILED;
 }
 
-static int report_result(const struct options *o, const struct sim_config *c, const struct sim_result *r)
+static int report_result(const struct options *o, const struct sim_config *c, const struct sim_result *r,
+                         const struct sim_others *others)
 {
     struct sim_comparison pairs;
-    char why[512];
     int err = 0;
 
-    if (o->against && sim_compare(r, o->against, &pairs, why, sizeof why) != 0) {
-        say_error("sim", "--against: %s", why);
-        return HAWK_EXIT_FAILED;
-    }
+    if (o->against)
+        sim_compare(r, others, &pairs);
     if (strcmp(o->output, "json") == 0) {
         json_t *json = sim_report_json(c, r);
 
@@ -399,9 +397,16 @@ static int run_workload(const struct options *o, const struct sim_config *c, con
     struct sim_result r = {0};
     struct sim_source source;
     struct sim_workload w;
-    char why[256] = "";
+    struct sim_others others = {0};
+    char why[512] = "";
     int err = 0, exit_code = HAWK_EXIT_FAILED;
 
+    if (o->against &&
+        sim_others_read(&others, o->against, why, sizeof why)) { /* before the run, which may be long */
+        say_error("sim", "--against: %s", why);
+        sim_others_free(&others);
+        return HAWK_EXIT_FAILED;
+    }
     if (o->workload)
         workload_draw(&w, table, o->seed, &source);
     else
@@ -413,7 +418,8 @@ static int run_workload(const struct options *o, const struct sim_config *c, con
     else if (r.jobs_n == 0)
         say_error("sim", "%s: holds no job", o->trace);
     else
-        exit_code = report_result(o, c, &r);
+        exit_code = report_result(o, c, &r, &others);
+    sim_others_free(&others);
     workload_close(&w);
     sim_result_free(&r);
     return exit_code;

@@ -10,17 +10,12 @@
 #define NUMBER_MAX 100000000u /* largest number of a job in a workload */
 #define EQUAL_US 1000
 
-struct other {
+struct sim_other_job {
     int64_t response_us;
     uint32_t tasks; /* 0: no such job */
 };
 
-struct others {
-    struct other *v;
-    uint64_t n; /* jobs of the other run have numbers below it */
-};
-
-static void put_job(struct others *o, uint64_t number, int64_t response_us, uint32_t tasks)
+static void put_job(struct sim_others *o, uint64_t number, int64_t response_us, uint32_t tasks)
 {
     if (number >= o->n) {
         uint64_t n = number + 1 + o->n;
@@ -29,7 +24,7 @@ static void put_job(struct others *o, uint64_t number, int64_t response_us, uint
         memset(o->v + o->n, 0, (n - o->n) * sizeof *o->v);
         o->n = n;
     }
-    o->v[number] = (struct other){response_us, tasks};
+    o->v[number] = (struct sim_other_job){response_us, tasks};
 }
 
 /* The field after the comma that ends `field`; NULL: it is the last one. */
@@ -41,7 +36,7 @@ static const char *next_field(const char *field)
 }
 
 /* Parses "number,class,believed,submit_s,response_s,longest_s,tasks". */
-static bool parse_line(struct others *o, const char *line)
+static bool parse_line(struct sim_others *o, const char *line)
 {
     const char *class = next_field(line), *submit = next_field(next_field(class)),
                *response = next_field(submit);
@@ -64,7 +59,7 @@ static bool parse_line(struct others *o, const char *line)
     return true;
 }
 
-static int read_others(struct others *o, const char *path, char *why, size_t size)
+int sim_others_read(struct sim_others *o, const char *path, char *why, size_t size)
 {
     FILE *f = fopen(path, "re");
     char *line = NULL;
@@ -72,6 +67,7 @@ static int read_others(struct others *o, const char *path, char *why, size_t siz
     uint64_t n = 0;
     int err = 0;
 
+    *o = (struct sim_others){0};
     if (!f) {
         snprintf(why, size, "%s: %s", path, strerror(errno));
         return HAWK_EIO;
@@ -91,7 +87,7 @@ static int read_others(struct others *o, const char *path, char *why, size_t siz
     return err;
 }
 
-static void compare_class(const struct sim_result *r, const struct others *o, enum job_class class,
+static void compare_class(const struct sim_result *r, const struct sim_others *o, enum job_class class,
                           struct sim_comparison *c, int64_t *job_ratios)
 {
     struct sim_pairs *p = &c->classes[class];
@@ -99,7 +95,7 @@ static void compare_class(const struct sim_result *r, const struct others *o, en
 
     for (uint32_t i = 0; i < r->jobs_n; i++) {
         const struct sim_job_result *j = &r->jobs[i];
-        const struct other *other = j->number < o->n ? &o->v[j->number] : NULL;
+        const struct sim_other_job *other = j->number < o->n ? &o->v[j->number] : NULL;
         int64_t diff_us;
 
         if (j->class != class)
@@ -122,29 +118,26 @@ static void compare_class(const struct sim_result *r, const struct others *o, en
     p->ratio_p99 = ratios.p99;
 }
 
-int sim_compare(const struct sim_result *r, const char *path, struct sim_comparison *c, char *why,
-                size_t size)
+void sim_others_free(struct sim_others *o)
 {
-    struct others o = {0};
-    int err = read_others(&o, path, why, size);
-    int64_t *job_ratios;
+    free(o->v);
+    *o = (struct sim_others){0};
+}
+
+void sim_compare(const struct sim_result *r, const struct sim_others *o, struct sim_comparison *c)
+{
+    int64_t *job_ratios = xmalloc((r->jobs_n + 1) * sizeof *job_ratios);
     uint32_t there = 0, both = 0;
 
     *c = (struct sim_comparison){0};
-    if (err)
-        goto out;
-    job_ratios = xmalloc((r->jobs_n + 1) * sizeof *job_ratios);
     for (int k = 0; k < CLASS_COUNT; k++) {
-        compare_class(r, &o, (enum job_class)k, c, job_ratios);
+        compare_class(r, o, (enum job_class)k, c, job_ratios);
         both += c->classes[k].jobs;
     }
     free(job_ratios);
-    for (uint64_t i = 0; i < o.n; i++)
-        there += o.v[i].tasks > 0;
+    for (uint64_t i = 0; i < o->n; i++)
+        there += o->v[i].tasks > 0;
     c->only_there = there - both;
-out:
-    free(o.v);
-    return err;
 }
 
 json_t *sim_comparison_json(const struct sim_comparison *c)

@@ -21,10 +21,18 @@ struct sim_comparison {
     uint32_t only_here, only_there;
 };
 
+/* The jobs of the other run. */
+struct sim_other_job;
+struct sim_others {
+    struct sim_other_job *v;
+    uint64_t n; /* jobs have numbers below it */
+};
+
 /* Reads the other run's jobs from a file of sim_report_jobs(). Returns 0, HAWK_EIO or HAWK_EINVALID; why says
- * where the error is. */
-HAWK_MUST_USE int sim_compare(const struct sim_result *r, const char *path, struct sim_comparison *c,
-                              char *why, size_t size);
+ * where the error is. The caller frees *o in any case. */
+HAWK_MUST_USE int sim_others_read(struct sim_others *o, const char *path, char *why, size_t size);
+void sim_others_free(struct sim_others *o);
+void sim_compare(const struct sim_result *r, const struct sim_others *o, struct sim_comparison *c);
 json_t *sim_comparison_json(const struct sim_comparison *c); /* returns a new reference */
 void sim_comparison_print(FILE *f, const struct sim_comparison *c);
 

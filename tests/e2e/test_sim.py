@@ -62,5 +62,20 @@ def test_numbers_that_would_round_to_none_are_refused():
         assert "short" in sim(own_trace(d), "--noise", "0.001-1", "--pause-share", "0.001", "--steal-cap", "1").stdout
 
 
+def test_what_a_run_is_compared_with_is_read_before_the_run():
+    r, w = os.pipe()  # a trace of which nothing comes: no run can begin
+    try:
+        done = subprocess.run([HAWK, "sim", "--workers", "4", "--trace", "-", "--against", "/no/such.csv"], stdin=r,
+                              capture_output=True, text=True, timeout=BOUND)
+        assert done.returncode == 1 and "--against: /no/such.csv: No such file" in done.stderr, done
+    finally:
+        os.close(r)
+        os.close(w)
+    with tempfile.TemporaryDirectory() as d:
+        trace = own_trace(d)
+        sim(trace, "--jobs-csv", f"{d}/a.csv")
+        assert "job by job, against the other run" in sim(trace, "--against", f"{d}/a.csv").stdout
+
+
 if __name__ == "__main__":
     run_tests(sys.modules[__name__])
