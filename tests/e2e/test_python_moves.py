@@ -2,10 +2,10 @@
 """The Python package hawk where jobs move between dists, or should not: dists are drained, full, killed, or only seem so."""
 # timeout: 300
 import ctypes
+import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 import pythontest as p
 from hawktest import BOUND, run_tests, wait_for
@@ -72,11 +72,20 @@ def test_a_program_that_is_busy_keeps_its_dist():
         call, other = [ex.submit(p.mark_and_wait, f"{d}/started{i}", f"{d}/go{i}") for i in range(2)]
         p.wait_for_file(f"{d}/started0")
         p.wait_for_file(f"{d}/started1")
-        address, over = ex._session.address, threading.Event()
-        other.add_done_callback(lambda future: (time.sleep(3), over.set()))
+        session, beats, over = ex._session, [], threading.Event()
+        address, take = session.address, session._take
+        session._take = lambda event: (beats.append(event.beat_us), take(event))
+
+        def stay(future):
+            began = len(beats)
+            wait_for("many more beats than a dist may miss", lambda: len(beats) - began >= 10 * (hawk._session.BEATS_MISSED + 1))
+            over.set()
+        other.add_done_callback(stay)
         p.mark(f"{d}/go1")
         assert over.wait(BOUND)
-        ctypes.PyDLL(None).sleep(2)
+        # Nothing of this program runs until that command, which is longer than a dist may be silent, has ended.
+        with subprocess.Popen(["sleep", "2"], stdout=subprocess.PIPE) as command:
+            assert ctypes.PyDLL(None).read(command.stdout.fileno(), ctypes.create_string_buffer(1), 1) == 0
         # What has begun to move by now has moved when this one ends.
         assert ex.submit(p.square, 2).result(BOUND) == 4
         p.mark(f"{d}/go0")
