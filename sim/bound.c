@@ -78,14 +78,15 @@ struct bound {
     struct sim_result *r;
     struct machine machines[CLASS_COUNT];
     int64_t slots, first_submit_us;
-    bool means; /* times in units fit into 63 bits */
+    __int128 work_us; /* of all jobs */
+    bool means;       /* times in units fit into 63 bits */
 };
 
 static void add_job(struct bound *b, const struct trace_job *t)
 {
     struct sim_result *r = b->r;
     struct sim_job_result j = {.number = r->jobs_n + 1, .submit_us = t->submit_us, .tasks = t->tasks};
-    int64_t work_us = 0, alone_us;
+    __int128 work_us = 0, alone_us;
     struct machine *m;
 
     for (uint32_t i = 0; i < t->tasks; i++) {
@@ -97,13 +98,17 @@ static void add_job(struct bound *b, const struct trace_job *t)
     if (r->jobs_n == 0)
         b->first_submit_us = t->submit_us;
     j.submit_us -= b->first_submit_us;
+    b->work_us += work_us;
     alone_us = work_us / b->slots;
-    j.response_us = alone_us > j.longest_us ? alone_us : j.longest_us;
+    if (alone_us > INT64_MAX - j.submit_us) /* less is still a bound */
+        alone_us = INT64_MAX - j.submit_us;
+    j.response_us = alone_us > j.longest_us ? (int64_t)alone_us : j.longest_us;
     j.class = j.believed = sim_true_class(b->config, t);
     m = &b->machines[j.class];
-    b->means = b->means && j.submit_us < INT64_MAX / 4 / b->slots;
+    b->means = b->means && j.submit_us < INT64_MAX / 4 / b->slots && b->work_us < INT64_MAX / 4;
     vec_grow(m->jobs, m->n, m->cap);
-    m->jobs[m->n++] = (struct work){.at = b->means ? j.submit_us * b->slots : 0, .units = work_us};
+    m->jobs[m->n++] =
+        (struct work){.at = b->means ? j.submit_us * b->slots : 0, .units = b->means ? (int64_t)work_us : 0};
     vec_grow(r->jobs, r->jobs_n, r->jobs_cap);
     r->jobs[r->jobs_n++] = j;
     r->classes[j.class].jobs++;

@@ -3,6 +3,8 @@
 #include "base/check.h"
 #include "sim/internal.h"
 
+#define END_US_MAX (INT64_C(1) << 62) /* of a task: times after it must fit into 63 bits, too */
+
 static uint32_t places(const struct sim *s) { return s->config.slots + sim_paused_max(&s->config); }
 
 static struct run *run_in_place(const struct sim *s, uint32_t ep, uint32_t run)
@@ -20,6 +22,11 @@ void sim_run_start(struct sim *s, uint32_t ep, uint32_t run, int64_t now_us, int
 {
     struct run *r = run_in_place(s, ep, run);
 
+    if (run_us > END_US_MAX - now_us) {
+        sim_error(s, HAWK_ELIMIT,
+                  "the jobs take more than 146,000 years: simulate more workers, or fewer jobs");
+        return;
+    }
     *r = (struct run){.end = {.key = now_us + run_us, .seq = s->started++}, .run = run, .run_us = run_us};
     go_on(s, r);
 }

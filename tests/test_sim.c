@@ -403,8 +403,7 @@ static void the_bound_is_what_can_be_told_by_hand(void **state)
     assert_int_equal(r.jobs[1].response_us, 1 * S);
     assert_true(r.classes[CLASS_SHORT].response_us.mean == 2.0 * S);
     sim_result_free(&r);
-    /* And a third that comes when half a second of the long one is left: it waits, 0.5 s and 1.5 s, or is
-     * waited for. */
+    /* A third that comes when half a second of the long one is left: it waits, 0.5 s and 1.5 s, or is waited for. */
     add_job(&w, 5 * S / 2, 1, 1 * S, NULL);
     r = bound(&c, &w);
     assert_true(r.classes[CLASS_SHORT].response_us.mean == (1.0 + 3.0 + 1.5) * S / 3);
@@ -415,6 +414,16 @@ static void the_bound_is_what_can_be_told_by_hand(void **state)
     add_job(&w, 0, 4, 3 * S, NULL);
     r = bound(&c, &w);
     assert_int_equal(r.jobs[0].response_us, 6 * S);
+    sim_result_free(&r);
+    /* The work of all jobs does not fit into 63 bits, and then that of the last. */
+    for (int i = 1; i <= 12; i++)
+        add_job(&w, 0, 1000, LIMIT_TIME_US, NULL);
+    r = bound(&c, &w);
+    assert_true(r.classes[CLASS_LONG].response_us.mean == 500.0 * LIMIT_TIME_US);
+    sim_result_free(&r);
+    add_job(&w, 0, 30000, LIMIT_TIME_US, NULL);
+    r = bound(&c, &w);
+    assert_true(r.jobs[13].response_us > 10000 * LIMIT_TIME_US && r.end_us >= r.jobs[13].response_us);
     sim_result_free(&r);
     free_jobs(&w);
 }
@@ -598,11 +607,16 @@ static void central_takes_as_many_long_jobs_as_dists_take_short_ones(void **stat
 
 static int broken(void *arg, struct trace_job *job) { return HAWK_EIO; }
 
-static void a_workload_that_breaks_off_is_an_error(void **state)
+static void a_workload_that_breaks_off_or_never_ends_is_an_error(void **state)
 {
     struct sim_config c = config("hawk", 4);
+    struct jobs w = {0};
 
     expect_error(&c, &(struct sim_source){broken, NULL}, HAWK_EIO, "workload");
+    add_job(&w, 0, 30000, LIMIT_TIME_US, NULL);
+    c.check = false;
+    expect_error(&c, &(struct sim_source){next_job, &w}, HAWK_ELIMIT, "146,000 years");
+    free_jobs(&w);
 }
 
 static void a_run_has_so_many_samples_at_most(void **state)
@@ -676,7 +690,7 @@ int main(void)
         cmocka_unit_test(bad_settings_are_named),
         cmocka_unit_test(the_largest_cluster_fits_into_central),
         cmocka_unit_test(central_takes_as_many_long_jobs_as_dists_take_short_ones),
-        cmocka_unit_test(a_workload_that_breaks_off_is_an_error),
+        cmocka_unit_test(a_workload_that_breaks_off_or_never_ends_is_an_error),
         cmocka_unit_test(a_run_has_so_many_samples_at_most),
         cmocka_unit_test(short_runs_have_samples_and_long_ones_not_too_many),
     };
