@@ -157,8 +157,9 @@ static void take_task(struct job *j, const struct api_task *t)
     struct replay_result *r = j->run->result;
     size_t at = j->plan->first + t->task;
 
-    if (t->task >= j->plan->tasks || !task_state_final((enum task_state)t->state) || r->run_us[at] != -1)
+    if (t->task >= j->plan->tasks || !task_state_final((enum task_state)t->state) || j->run->told[at])
         return;
+    j->run->told[at] = true;
     r->wait_us[at] = t->wait_us;
     r->run_us[at] = t->run_us;
     j->result->reported++;

@@ -44,6 +44,7 @@ struct run {
     const struct replay_run_options *options;
     struct replay_result *result;
     struct job *jobs;
+    bool *told; /* by task of the plan: its end was reported */
     struct target *targets;
     struct beat_streams beat_streams;
     uint32_t targets_n, submitted;

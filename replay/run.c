@@ -177,6 +177,7 @@ static void run_init(struct run *r)
     r->result->run_us = xmalloc(p->tasks * sizeof *r->result->run_us);
     memset(r->result->wait_us, -1, p->tasks * sizeof *r->result->wait_us);
     memset(r->result->run_us, -1, p->tasks * sizeof *r->result->run_us);
+    r->told = xcalloc(p->tasks, sizeof *r->told);
     for (uint32_t i = 0; i < p->n; i++) {
         r->jobs[i] = (struct job){
             .run = r, .plan = &p->jobs[i], .result = &r->result->jobs[i], .broken_us = TIME_NEVER};
@@ -204,6 +205,7 @@ static void run_end(struct run *r)
     if (r->terminal && !r->options->quiet)
         fputs("\r\033[K", stderr);
     free(r->jobs);
+    free(r->told);
 }
 
 int replay_run(struct client *client, const struct replay_plan *p, const struct replay_run_options *o,

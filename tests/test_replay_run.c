@@ -30,6 +30,7 @@ struct script {
     bool take_back;      /* … until its client brings it back */
     uint32_t hide_task;  /* leave the last task of job n out */
     uint32_t page;       /* tasks per reply; 0: as asked for */
+    bool twice;          /* tasks were cancelled before they started, and each is told twice */
     bool hold;           /* jobs end only when they are cancelled */
     bool interrupt;      /* Ctrl-C once the first job is watched */
 };
@@ -222,13 +223,23 @@ static void on_get_job(void *arg, struct rpc_call *c, const uint8_t *data, size_
         return;
     describe(f, &reply.job, number);
     end = j->desc->tasks - (number == f->script.hide_task);
-    for (uint32_t t = request.first_task; t < end && (!f->script.page || reply.tasks_n < f->script.page); t++)
+    for (uint32_t t = request.first_task; t < end && (!f->script.page || reply.tasks_n < f->script.page);
+         t++) {
+        bool cancelled = j->cancelled || f->script.twice;
+
         tasks[reply.tasks_n++] = (struct api_task){.task = t,
-                                                   .state = j->cancelled ? TASK_CANCELLED : TASK_DONE,
+                                                   .state = cancelled ? TASK_CANCELLED : TASK_DONE,
                                                    .attempt = t == 2 ? 2 : 1,
-                                                   .wait_us = 1000 * t,
-                                                   .run_us = j->cancelled ? 0 : 7,
+                                                   .wait_us = f->script.twice ? -1 : INT64_C(1000) * t,
+                                                   .run_us = f->script.twice ? -1
+                                                             : cancelled     ? 0
+                                                                             : 7,
                                                    .stolen = t == 1};
+        if (f->script.twice) {
+            tasks[reply.tasks_n] = tasks[reply.tasks_n - 1];
+            reply.tasks_n++;
+        }
+    }
     reply.tasks = tasks;
     answer(c, API_GET_JOB, &reply);
 }
@@ -480,6 +491,18 @@ static void a_task_nobody_reports_is_noticed(void **state)
     end(&r);
 }
 
+static void a_task_that_is_told_twice_counts_once(void **state)
+{
+    const struct script script = {.twice = true};
+    struct replay r;
+
+    replay(&r, &script, &plain);
+    assert_int_equal(r.result.ends[REPLAY_ENDED], 3);
+    for (uint32_t i = 0; i < r.plan.n; i++)
+        assert_int_equal(r.result.jobs[i].reported, r.plan.jobs[i].tasks);
+    end(&r);
+}
+
 static void an_interruption_cancels_what_was_submitted(void **state)
 {
     const struct script script = {.hold = true, .interrupt = true};
@@ -521,6 +544,7 @@ int main(void)
         cmocka_unit_test(a_job_its_dist_forgot_is_lost),
         cmocka_unit_test(a_job_that_its_dist_forgot_is_brought_back),
         cmocka_unit_test(a_task_nobody_reports_is_noticed),
+        cmocka_unit_test(a_task_that_is_told_twice_counts_once),
         cmocka_unit_test(an_interruption_cancels_what_was_submitted),
         cmocka_unit_test(a_cluster_without_a_dist_is_an_error),
     };
