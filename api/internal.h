@@ -24,7 +24,6 @@ struct api_waiting {
 
 struct api_watch;
 struct api_user;
-struct api_tail;
 struct session_job;
 
 struct api {

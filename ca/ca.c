@@ -318,7 +318,6 @@ void ca_root_free(struct ca_root *r)
 }
 
 X509 *ca_root_certificate(const struct ca_root *r) { return r->pair.certificate; }
-EVP_PKEY *ca_root_key(const struct ca_root *r) { return r->pair.key; }
 
 int ca_make_pair(const struct ca_root *r, const struct identity *who, int64_t life_us, char **certificate,
                  char **key)

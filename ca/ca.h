@@ -51,7 +51,6 @@ struct ca_root;
 HAWK_MUST_USE int ca_root_open(struct ca_root **out, const char *dir, enum role role, char *why, size_t size);
 void ca_root_free(struct ca_root *r); /* NULL is fine */
 X509 *ca_root_certificate(const struct ca_root *r);
-EVP_PKEY *ca_root_key(const struct ca_root *r);
 /* Makes a key, and a certificate for it. The texts (PEM) are the caller's to free, the key's after OPENSSL_cleanse.
  * HAWK_EINVALID: no certificate can carry the name. */
 HAWK_MUST_USE int ca_make_pair(const struct ca_root *r, const struct identity *who, int64_t life_us,

@@ -348,7 +348,6 @@ void template_free(struct template *t)
 }
 
 uint32_t template_count(const struct template *t) { return t->words; }
-bool template_has_places(const struct template *t) { return t->places > 0; }
 const char *template_reader(const struct template *t) { return t->reader; }
 
 /* ---- Filling it ---- */

@@ -73,8 +73,6 @@ struct template *template_command(uint32_t argc, const char *const *argv, uint32
 struct template *template_words(uint32_t n, const char *const *words, uint32_t columns);
 void template_free(struct template *t); /* NULL is fine */
 
-/* Whether a place stands in it. */
-bool template_has_places(const struct template *t);
 /* The program that will read a value as code of its own where a place stands: "ssh", "eval", "python3 -c". NULL:
  * none. */
 const char *template_reader(const struct template *t);
