@@ -220,8 +220,8 @@ static void print_table(struct session *s, struct api_list_jobs_reply *reply, bo
 {
     struct text_table t = {0};
     json_t *list = json_array();
-    table_columns(&t, "NAME", "?USER", "CLASS", ">JOBS", ">FAILED", "?>CANCELLED", ">TASKS", ">MEAN-RESPONSE",
-                  usage ? ">CPU" : NULL, ">PEAK-MEM", NULL);
+    table_columns(&t, "NAME", "?USER", "?CLASS", ">JOBS", ">FAILED", "?>CANCELLED", "?>TASKS",
+                  ">MEAN-RESPONSE", usage ? ">CPU" : NULL, ">PEAK-MEM", NULL);
     if (reply->jobs_n)
         qsort(reply->jobs, reply->jobs_n, sizeof *reply->jobs, by_name);
     fill_table(reply, usage, &t, list);

@@ -155,7 +155,18 @@ static void leave_out(const struct text_table *t, int *width, int room)
             width[c]--;
 }
 
-/* Narrows the widest text, column by column, then leaves out spare columns from the right. */
+/* Leaves out the last spare column, or where none is left the last of all. false: only the first is there. */
+static bool leave_out_last(const struct text_table *t, int *width)
+{
+    uint32_t last = 0;
+    for (uint32_t c = 1; c < t->columns; c++)
+        if (width[c] && (t->column[c].spare || !t->column[last].spare))
+            last = c;
+    width[last] = last ? 0 : width[0];
+    return last > 0;
+}
+
+/* Narrows the widest text, column by column, then leaves columns out from the right, spare ones first. */
 static void fit(const struct text_table *t, int *width)
 {
     int room = line_width();
@@ -167,17 +178,9 @@ static void fit(const struct text_table *t, int *width)
                 (widest == t->columns || width[c] > width[widest]))
                 widest = c;
         texts = widest < t->columns;
-        if (texts) {
+        if (texts)
             width[widest]--;
-            continue;
-        }
-        for (uint32_t c = t->columns; c-- > 0;)
-            if (t->column[c].spare && width[c]) {
-                width[c] = 0;
-                texts = true;
-                break;
-            }
-        if (!texts)
+        else if (!(texts = leave_out_last(t, width)))
             return;
     }
 }

@@ -27,7 +27,7 @@ struct text_table {
  *   !  never cut, since people paste it back: a job's id
  *   .  prose: cut at its end
  *   :  cut before other texts, as prose is, but in the middle: a task's input
- *   ?  left out where the terminal is too narrow, the last such column first
+ *   ?  left out where the terminal is too narrow, the last such column first; others after them, but never the first
  *   -  left out before that, rather than that a text but prose is cut */
 void table_columns(struct text_table *t, ...) __attribute__((sentinel));
 /* Adds the next cell, from left to right and row by row, with its text tamed. */

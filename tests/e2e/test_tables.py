@@ -45,15 +45,17 @@ def test_tables_fit():
             run_hawk(env, "submit", "--wait", "--name", "short", "--", "true")
             whole = run_hawk(env, "jobs").stdout
             assert "quarterly-repor...ion-2026-final " in whole and "WAITING" in whole  # no terminal: nothing is cut for its width
-            for columns in (80, 60):
-                for args in (["jobs"], ["job", "1.1"], ["nodes"], ["stats"], ["policy"], ["explain", "last"]):
+            for columns in (80, 60, 40):
+                for args in (["jobs"], ["job", "1.1"], ["nodes"], ["stats"], ["policy"],
+                             ["explain", "last"], ["history"], ["history", "--usage"]):
                     table = [line for line in shown(env, columns, *args).splitlines()
-                             if line.split() and (line.split()[0].isupper() or args[0] in ("jobs", "nodes"))]
+                             if line.split() and (line.split()[0].isupper() or args[0] in ("jobs", "nodes", "history"))]
                     assert table and max(map(len, table)) <= columns, (columns, args, table)
                 assert max(map(len, on_a_terminal(env, columns, "jobs").splitlines())) <= columns
             narrow = shown(env, 60, "jobs")
             assert "1.1 " in narrow and "1.2 " in narrow and "quart...inal " in narrow, narrow
             assert "TASKS" in narrow and "FAILED" in narrow and "CLASS" not in narrow, narrow
+            assert shown(env, 60, "history", "--usage").split()[:6] == "NAME JOBS FAILED MEAN-RESPONSE CPU PEAK-MEM".split()
             # A name that was cut can be pasted back.
             for columns in (80, 60):
                 cut = [line for line in shown(env, columns, "jobs").splitlines() if line.startswith("1.1 ")][0].split()[1]
