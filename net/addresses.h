@@ -35,6 +35,7 @@
 struct address_load {
     uint32_t calls;
     uint32_t lasting; /* of them those that last until the client ends them */
+    size_t unread;    /* bytes of replies to them that have not left */
 };
 
 struct address {

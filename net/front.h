@@ -128,5 +128,8 @@ void front_unref(struct front_conn *c);
 struct address_load front_load(const struct front_conn *c);
 void front_call_began(struct front_conn *c, bool lasting);
 void front_call_ended(struct front_conn *c, bool lasting);
+/* So many bytes of a reply to a call that is under way wait to leave, or wait no more. */
+void front_reply_waits(struct front_conn *c, size_t bytes);
+void front_reply_left(struct front_conn *c, size_t bytes);
 
 #endif

@@ -33,6 +33,19 @@ void front_call_ended(struct front_conn *c, bool lasting)
         front_tick_on(c->front); /* which forgets it */
 }
 
+void front_reply_waits(struct front_conn *c, size_t bytes)
+{
+    addresses_get(&c->front->addresses, c->net)->load.unread += bytes;
+}
+
+void front_reply_left(struct front_conn *c, size_t bytes)
+{
+    struct address *a = addresses_find(&c->front->addresses, c->net);
+
+    CHECK(a && a->load.unread >= bytes);
+    a->load.unread -= bytes;
+}
+
 void front_failed(struct front_conn *c, const char *what)
 {
     struct front *f = c->front;

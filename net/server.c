@@ -272,11 +272,8 @@ static bool calls_full(const struct server *s, const struct front_conn *c, const
 {
     if (s->calls.n >= s->max_calls)
         snprintf(text, size, "this daemon has %u calls under way, its limit; try again later", s->max_calls);
-    else if (server_calls_full(&s->calls))
-        snprintf(text, size,
-                 "clients of this daemon have not read %zu MiB of replies, its limit; read them, or try "
-                 "again later",
-                 s->calls.bytes_max >> 20);
+    else if (server_replies_full(&s->calls, c, text, size))
+        return true;
     else if (c && c->calls >= s->max_per_connection)
         snprintf(text, size, "this connection has %u calls under way, its limit; try again later",
                  s->max_per_connection);

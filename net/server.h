@@ -26,9 +26,11 @@
 /* The answer of a stopping server to calls that reached no handler. */
 #define SERVER_STOPPING_TEXT "this daemon is shutting down, and the call was not accepted: ask another one"
 #define RPC_QUEUE_BYTES (4u << 20) /* replies of one streaming call that wait for the client */
-/* Replies of all calls together, unless configured. Beyond this the server refuses new calls; beyond half
+/* Replies of all calls together, unless configured. Beyond this the server refuses calls of addresses that have left
+ * more than a SERVER_REPLY_SHARE-th of it unread: who reads his replies is answered, whoever else does not. Beyond half
  * of it, a stream has one message under way. */
 #define SERVER_REPLY_BYTES (256u << 20)
+#define SERVER_REPLY_SHARE 64u
 
 struct server;
 struct links;

@@ -55,12 +55,42 @@ struct rpc_call {
     struct log_kind *refused_lines; /* NULL: its line has no limit */
 };
 
+/* ---- Replies that clients have not read ---- */
+
+static void wait_to_leave(struct rpc_call *c, size_t bytes)
+{
+    c->server->bytes += bytes;
+    if (c->conn)
+        front_reply_waits(c->conn, bytes);
+}
+
+static void wait_no_more(struct rpc_call *c, size_t bytes)
+{
+    c->server->bytes -= bytes;
+    if (c->conn && bytes > 0)
+        front_reply_left(c->conn, bytes);
+}
+
+bool server_replies_full(const struct server_calls *s, const struct front_conn *conn, char *text, size_t size)
+{
+    const size_t theirs = conn ? front_load(conn).unread : s->bytes;
+
+    if (s->bytes <= s->bytes_max || theirs <= s->bytes_max / SERVER_REPLY_SHARE)
+        return false;
+    snprintf(text, size,
+             "clients of this daemon have not read %zu MiB of replies, its limit, those of your address %zu "
+             "MiB of "
+             "them; read them, or try again later",
+             s->bytes_max >> 20, theirs >> 20);
+    return true;
+}
+
 static void drop_queue(struct rpc_call *c)
 {
     while (c->queue_first < c->queue_n)
         grpc_byte_buffer_destroy(c->queue[c->queue_first++]);
     c->queue_first = c->queue_n = 0;
-    c->server->bytes -= c->queue_bytes;
+    wait_no_more(c, c->queue_bytes);
     c->queue_bytes = 0;
 }
 
@@ -166,7 +196,7 @@ static void drop_sent(struct rpc_call *c)
     if (c->sent)
         grpc_byte_buffer_destroy(c->sent);
     c->sent = NULL;
-    c->server->bytes -= c->sent_bytes;
+    wait_no_more(c, c->sent_bytes);
     c->sent_bytes = 0;
 }
 
@@ -254,7 +284,7 @@ static void push_message(struct rpc_call *c, const void *data, size_t len)
     vec_grow(c->queue, c->queue_n, c->queue_cap);
     c->queue[c->queue_n++] = net_message(data, len);
     c->queue_bytes += len;
-    c->server->bytes += len;
+    wait_to_leave(c, len);
 }
 
 void rpc_audit(struct rpc_call *c, const char *fmt, ...)
@@ -384,6 +414,7 @@ static void on_request(void *arg, bool ok)
 {
     struct rpc_call *c = arg;
     grpc_byte_buffer *request = c->request;
+    char text[STATUS_TEXT];
     struct net_bytes b;
 
     c->request = NULL;
@@ -396,6 +427,9 @@ static void on_request(void *arg, bool ok)
         rpc_finish(c);
     } else if (c->server->stopping) {
         rpc_fail(c, GRPC_STATUS_UNAVAILABLE, SERVER_STOPPING_TEXT);
+    } else if (server_replies_full(c->server, c->conn, text, sizeof text)) {
+        rpc_fail(c, GRPC_STATUS_RESOURCE_EXHAUSTED, "%s",
+                 text); /* many calls may have come before it was so */
     } else if (net_bytes_get(&b, request) != 0) {
         rpc_fail(c, GRPC_STATUS_INVALID_ARGUMENT, "the request cannot be read");
     } else {

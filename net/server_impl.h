@@ -37,7 +37,10 @@ struct server_calls {
 static inline void server_hold(struct server_calls *s) { s->held++; }
 static inline void server_let_go(struct server_calls *s) { s->released = --s->held == 0; }
 
-static inline bool server_calls_full(const struct server_calls *s) { return s->bytes > s->bytes_max; }
+/* Whether clients have left too many replies unread for one more, and those of the connection's address more than a
+ * little of them; and what to tell the caller then. */
+bool server_replies_full(const struct server_calls *s, const struct front_conn *conn, char *text,
+                         size_t size);
 
 /* What carries a call: exactly one of the two. */
 struct server_wire {

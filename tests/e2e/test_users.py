@@ -2,12 +2,14 @@
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
 
 import grpc
 
+import floodtest
 from grpctest import pb, refused
 from hawktest import BOUND, HAWK, Cluster, Daemon, dropped, run_tests, wait_for
 from linktest import Link
@@ -453,6 +455,59 @@ def test_one_user_cannot_take_all_connections():
         c.as_user(ANN, "submit", "--wait", "--", "true")
         for s in held:
             s.close()
+
+
+class Unread:
+    """A connection that takes no byte of any reply. It opens many calls before it sends the first request."""
+    CALLS = 250
+
+    def __init__(self, s, method, request):
+        body = b"\0" + struct.pack(">I", len(request)) + request
+        headers = [floodtest.first_block(method)] + [floodtest.NEXT_BLOCK] * (self.CALLS - 1)
+        self.s, self.buffer = s, b""
+        s.settimeout(BOUND)
+        s.sendall(floodtest.PREFACE + floodtest.frame(floodtest.SETTINGS, 0, 0, struct.pack(">HI", 4, 0)) +
+                  b"".join(floodtest.frame(floodtest.HEADERS, floodtest.END_HEADERS, 2 * i + 1, h)
+                           for i, h in enumerate(headers)))
+        self.requests = [floodtest.frame(floodtest.DATA, floodtest.END_STREAM, 2 * i + 1, body) for i in range(self.CALLS)]
+
+    def ask(self, n):
+        """Sends n requests, and waits until each is answered. How many were refused."""
+        now, self.requests = self.requests[:n], self.requests[n:]
+        self.s.sendall(b"".join(now))
+        flags = []
+        while len(flags) < n:
+            while len(self.buffer) < 9 or len(self.buffer) < 9 + int.from_bytes(self.buffer[:3], "big"):
+                data = self.s.recv(1 << 16)
+                assert data, "cut off"
+                self.buffer += data
+            if self.buffer[3] == floodtest.HEADERS:  # of an answer that would have a message, these are not the last
+                flags.append(self.buffer[4])
+            self.buffer = self.buffer[9 + int.from_bytes(self.buffer[:3], "big"):]
+        return sum(x & floodtest.END_STREAM for x in flags)
+
+
+def test_who_reads_no_replies_holds_up_himself_alone():
+    """Beyond 256 MiB of replies that nobody has read, who has left them is refused, also calls that he began before."""
+    if not others_exist():
+        return
+    with UserCluster(workers=1) as c:
+        ann = caller_as(ANN, c.dist_addrs[0])
+        job = ann("Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=1, argv=[b"true", *[b"x" * 100000] * 9])),
+                  pb.SubmitReply).job
+        request = pb.GetJobRequest(job=job, spec=True).SerializeToString()
+        unread = [Unread(s, b"/hawk.v1.Hawk/GetJob", request)
+                  for s in connected_as(ANN, c.dist_addrs[0].removeprefix("unix:"), 3)]
+        for u in unread:
+            assert u.ask(1) == 0
+        refusals = sum(u.ask(Unread.CALLS - 1) for u in unread)
+        answered = len(unread) * Unread.CALLS - refusals
+        assert 256 << 20 < answered * 900000 < 260 << 20, answered
+        assert "have not read 256 MiB of replies" in c.as_user(ANN, "jobs", check=3).stderr
+        c.as_user(BOB, "submit", "--wait", "--", "true")
+        for u in unread:
+            u.s.close()
+        wait_for("ann to be served again", lambda: c.as_user(ANN, "jobs", check=None).returncode == 0)
 
 
 def test_who_connects_too_fast_waits_alone():
