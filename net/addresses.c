@@ -69,7 +69,7 @@ struct address *addresses_get(struct addresses *as, const uint8_t net[ADDRESS_NE
 
 bool address_is_idle(const struct address *a)
 {
-    return a->unproven_n + a->proven_n + a->waiting_n + a->load.calls == 0;
+    return a->unproven_n + a->proven_n + a->waiting_n + a->load.calls + a->load.unread == 0;
 }
 
 static int64_t later_of(int64_t a_us, int64_t b_us) { return a_us > b_us ? a_us : b_us; }

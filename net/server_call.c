@@ -77,11 +77,11 @@ bool server_replies_full(const struct server_calls *s, const struct front_conn *
 
     if (s->bytes <= s->bytes_max || theirs <= s->bytes_max / SERVER_REPLY_SHARE)
         return false;
-    snprintf(text, size,
-             "clients of this daemon have not read %zu MiB of replies, its limit, those of your address %zu "
-             "MiB of "
-             "them; read them, or try again later",
-             s->bytes_max >> 20, theirs >> 20);
+    snprintf(
+        text, size,
+        "clients of this daemon have not read %zu MiB of replies, its limit, and %zu MiB of them are your "
+        "address's; read them, or try again later",
+        s->bytes_max >> 20, theirs >> 20);
     return true;
 }
 
