@@ -44,6 +44,11 @@ void dist_places_drop(struct dist *d, struct dist_job *job);
 /* The job is unfinished from now on, or not any more. */
 void dist_user_add(struct dist *d, const struct job_desc *desc);
 void dist_user_remove(struct dist *d, const struct job_desc *desc);
+/* The job is finished from now on, or about to be freed. */
+void dist_user_ended(struct dist *d, struct dist_job *job);
+void dist_user_forgets(struct dist *d, struct dist_job *job);
+/* The finished job that makes room for the others; NULL: there is room. */
+struct dist_job *dist_users_excess(const struct dist *d);
 void dist_users_check(const struct dist *d);
 void dist_users_free(struct dist *d);
 
@@ -85,12 +90,13 @@ void dist_on_watch(struct dist *d, const struct msg *m);
 void dist_jobs_abandon(struct dist *d);
 int64_t dist_jobs_next_abandoned(const struct dist *d);
 /* The finished job is about to be freed. */
-void dist_job_finished_out(struct dist *d, const struct dist_job *job);
+void dist_job_finished_out(struct dist *d, struct dist_job *job);
 /* The journal has the job, or (err) does not. */
 void dist_job_journalled(struct dist *d, struct dist_job *job, int err);
 
 /* ---- times.c: finished jobs, and what is told of them ---- */
-void dist_jobs_trim(struct dist *d); /* forgets the oldest finished jobs beyond what is kept */
+/* Forgets finished jobs beyond what is kept: the oldest of the user who has most, as in base/crowd.h. */
+void dist_jobs_trim(struct dist *d);
 /* Reports the job to history, unless central has it as a whole, and so writes its history itself. */
 void dist_job_report(struct dist *d, const struct dist_job *job);
 void dist_reports_send(struct dist *d); /* sends finished jobs' reports that central has not got */

@@ -29,6 +29,7 @@ struct dist_job *dist_job_new(struct dist *d, struct job_desc *desc, job_id_t id
     job->first_epoch = job->own_epoch = EPOCH_FIRST;
     job->desc = job_desc_ref(desc);
     list_init(&job->in_state);
+    list_init(&job->in_ended);
     list_init(&job->in_all);
     list_init(&job->in_wait);
     list_init(&job->in_touched);
@@ -73,6 +74,7 @@ void dist_job_free(struct dist *d, struct dist_job *job)
         HASH_DELETE(hh_key, d->by_key, job);
     /* NOLINTEND(clang-analyzer-core.NullDereference) */
     list_remove(&job->in_state);
+    list_remove(&job->in_ended);
     list_remove(&job->in_all);
     list_remove(&job->in_wait);
     list_remove(&job->in_touched);
@@ -101,11 +103,12 @@ static void count_out(struct dist *d, const struct dist_job *job)
         d->tasks_in[i] -= job->in[i];
 }
 
-void dist_job_finished_out(struct dist *d, const struct dist_job *job)
+void dist_job_finished_out(struct dist *d, struct dist_job *job)
 {
     d->jobs_finished--;
     d->tasks_finished -= job->desc->tasks;
     d->bytes_finished -= dist_job_bytes(job);
+    dist_user_forgets(d, job);
 }
 
 /* ---- States ---- */
@@ -632,6 +635,7 @@ void dist_job_close(struct dist *d, struct dist_job *job, int64_t end_us)
     d->tasks_finished += job->desc->tasks;
     d->bytes_finished += dist_job_bytes(job);
     job->end_us = end_us;
+    dist_user_ended(d, job);
 }
 
 /* Not inline: most steps settle jobs that go on. */

@@ -221,6 +221,7 @@ struct dist_job {
     uint64_t change; /* token of its last RECORD_CHANGE; valid in HAND_RECORDING */
     UT_hash_handle hh_key;
     struct list in_state;        /* dist.jobs[] */
+    struct list in_ended;        /* those of its user that have ended */
     struct list in_all;          /* dist.accepted, once its client has the answer */
     struct list in_wait;         /* the list that `wait` names */
     struct list in_touched;      /* dist.touched: settled at the end of this step */
@@ -431,7 +432,7 @@ struct dist_config {
     uint32_t seq_block;            /* job numbers reserved at a time; 0: none, if there is only one life */
     uint32_t jobs_unfinished_max;  /* 100,000 */
     uint32_t tasks_unfinished_max; /* 10,000,000 */
-    uint32_t finished_kept;        /* finished jobs kept for clients: 10,000; the oldest is dropped */
+    uint32_t finished_kept;        /* finished jobs kept for clients: 10,000; see dist_jobs_trim() */
     int64_t finished_keep_us;      /* how long a finished job is kept; 0: as the other limits say */
     uint32_t finished_tasks_kept;  /* tasks of these jobs: 4,000,000 */
     uint64_t unfinished_bytes_max; /* descriptions of unfinished jobs: 1 GiB */
@@ -502,7 +503,7 @@ struct dist {
     struct dist_pool pool[POOL_COUNT]; /* of the workers that run everybody's commands */
     struct dist_app *apps;             /* uthash */
     struct dist_served *served;        /* uthash */
-    struct dist_user *users;           /* uthash: those with unfinished jobs */
+    struct dist_user *users;           /* uthash: those with jobs here */
     struct dist_node **nodes;          /* by id, in chunks of NODE_CHUNK: dist_node_find() */
     uint32_t nodes_n;                  /* ids below have a place in a chunk, or could have one */
     struct list ending;                /* workers that have an end */

@@ -12,14 +12,11 @@ int64_t dist_jobs_next_forgotten(const struct dist *d)
 
 void dist_jobs_trim(struct dist *d)
 {
-    /* The job that ended last stays, however large: its client is about to ask for it. */
-    while ((d->jobs_finished > 1 &&
-            (d->jobs_finished > d->cfg.finished_kept || d->tasks_finished > d->cfg.finished_tasks_kept ||
-             d->bytes_finished > d->cfg.finished_bytes_kept)) ||
-           dist_jobs_next_forgotten(d) <= d->now_us) {
-        struct dist_job *job = container_of(d->finished.next, struct dist_job, in_state);
+    struct dist_job *job;
 
-        CHECK(!list_empty(&d->finished));
+    while ((job = dist_jobs_next_forgotten(d) <= d->now_us
+                      ? container_of(d->finished.next, struct dist_job, in_state)
+                      : dist_users_excess(d))) {
         dist_journal_job_end(d, job);
         dist_job_finished_out(d, job);
         dist_job_free(d, job);

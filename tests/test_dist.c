@@ -607,6 +607,47 @@ static void test_finished_jobs_are_kept_up_to_limits(void **state)
     talk_end(t);
 }
 
+/* A job of that user's ends. */
+static void one_ends(struct talk *t, const char *user, uint64_t seq, uint32_t tasks)
+{
+    struct job_desc *desc = desc_new(tasks, "");
+
+    blob_drop(desc->user);
+    desc->user = blob_str(user);
+    submit(t, desc);
+    ignore(t);
+    HEAR(t, 0, CANCEL, cancel, .job = J(seq));
+    ignore(t);
+}
+
+static void test_who_has_most_finished_jobs_makes_room(void **state)
+{
+    struct talk *t = talk_new("hawk");
+
+    t->cfg.finished_kept = 4;
+    t->cfg.finished_tasks_kept = 20;
+    talk_begin(t);
+    central_joins(t);
+    one_ends(t, "bob", 1, 1);
+    one_ends(t, "eve", 2, 1);
+    for (uint64_t seq = 3; seq <= 9; seq++)
+        one_ends(t, "ann", seq, 1);
+    /* One that is too large by itself pushes nobody's out. */
+    one_ends(t, "zoe", 10, 30);
+    for (uint64_t seq = 1; seq <= 10; seq++)
+        assert_true(!!dist_find(&t->d, J(seq)) == (seq <= 2 || seq >= 9));
+    one_ends(t, "ann", 11, 1);
+    assert_null(dist_find(&t->d, J(10)));
+    assert_non_null(dist_find(&t->d, J(1)));
+    /* Of users with one each, who ended last stays. */
+    for (uint64_t seq = 12; seq <= 20; seq++) {
+        one_ends(t, (char[]){(char)('a' + seq), 0}, seq, 1);
+        assert_non_null(dist_find(&t->d, J(seq)));
+        assert_int_equal(t->d.jobs_finished, 4);
+    }
+    talk_end(t);
+}
+
 static void test_reports_wait_for_central(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
@@ -650,6 +691,7 @@ int main(void)
         cmocka_unit_test(test_says_why_not_started),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_finished_jobs_are_kept_up_to_limits),
+        cmocka_unit_test(test_who_has_most_finished_jobs_makes_room),
         cmocka_unit_test(test_reports_wait_for_central),
     };
 
