@@ -208,6 +208,8 @@ void config_init(struct config *c)
     set_default(c, "worker.state_dir", path, "default, for this user");
     state_dir_default(path, sizeof path, "out");
     set_default(c, "worker.output_dir", path, "default, for this user");
+    state_dir_default(path, sizeof path,
+                      "up"); /* not the worker's: their clusters give out the same jobs' ids */
     set_default(c, "up.output_dir", path, "default, for this user");
 }
 

@@ -251,6 +251,14 @@ def test_two_do_not_share_the_default_directory_of_output():
                 up.stop()
 
 
+def test_a_worker_of_a_cluster_has_another_default_directory_of_output():
+    """Both clusters have a job 1.1, whose outputs were one file."""
+    with tempfile.TemporaryDirectory() as d:
+        shown = run_hawk(user_environment(d), "config", "show").stdout
+        dirs = [line.split()[1] for line in shown.splitlines() if line.split()[:1] == ["output_dir:"]]
+        assert len(dirs) == 2 and dirs[0] != dirs[1], dirs
+
+
 def test_numbers_are_not_given_out_again():
     """Whoever asks for a job of an earlier `hawk up` does not get another one."""
     with tempfile.TemporaryDirectory() as d:
