@@ -99,8 +99,9 @@ struct replay {
     struct replay_report report;
     struct api_policy policy;
     struct api_get_stats_reply before;
-    double load; /* 0: the trace's times */
-    uint32_t slots;
+    double load;         /* 0: the trace's times */
+    uint32_t slots;      /* of the cluster; 0: none was asked */
+    uint32_t load_slots; /* for a load of 1: those given, else the cluster's */
 };
 
 static const char command_name[] = "replay";
@@ -186,7 +187,8 @@ static int find_slots(struct replay *r)
             strcmp(nodes.nodes[i].state, member_state_text(MEMBER_UP)) == 0)
             slots += nodes.nodes[i].slots;
     api_free(&api_list_nodes_reply_type, &nodes);
-    r->slots = r->o.slots ? r->o.slots : slots > UINT32_MAX ? UINT32_MAX : (uint32_t)slots;
+    r->slots = slots > UINT32_MAX ? UINT32_MAX : (uint32_t)slots;
+    r->load_slots = r->o.slots ? r->o.slots : r->slots;
     if (slots == 0) {
         say_error(command_name, "the cluster has no worker that is up (`hawk nodes` lists its nodes)");
         return HAWK_EXIT_UNREACHABLE;
@@ -245,8 +247,7 @@ static void finish_plan(struct replay *r)
     if (cutoff_us > 0 && tag_of(r->o.tag) == REPLAY_TAG_ESTIMATE)
         replay_plan_judge_estimates(&r->plan, r->o.cutoff_us > 0 ? cluster_cutoff(r) : r->policy.cutoff_us);
     if (r->load > 0)
-        replay_plan_poisson(&r->plan, r->load, r->slots, r->o.seed);
-    r->report.slots = r->slots;
+        replay_plan_poisson(&r->plan, r->load, r->load_slots, r->o.seed);
 }
 
 static int open_cluster(struct replay *r)
@@ -310,10 +311,10 @@ static int run_plan(struct replay *r)
     if (client_stats(r->s.client, &r->before))
         return session_failed(&r->s);
     if (r->s.mode == OUTPUT_TABLE)
-        replay_plan_print(stderr, &r->plan, r->slots);
+        replay_plan_print(stderr, &r->plan, r->load_slots);
     if (replay_run(r->s.client, &r->plan, &options, &r->result))
         return session_failed(&r->s);
-    replay_report_fill(&r->report, &r->plan, &r->result, r->slots);
+    replay_report_fill(&r->report, &r->plan, &r->result, r->load_slots, r->slots);
     r->report.policy = r->policy;
     return take_counters(r);
 }
@@ -338,9 +339,11 @@ static int dry_run(struct replay *r)
 {
     int exit_code = HAWK_EXIT_OK;
 
-    r->slots = r->o.slots;
-    if (!r->slots)
+    r->load_slots = r->o.slots;
+    if (!r->o.slots)
         exit_code = open_cluster(r);
+    if (!exit_code && !r->o.slots && client_policy(r->s.client, &r->policy))
+        exit_code = session_failed(&r->s);
     if (exit_code)
         return exit_code;
     finish_plan(r);
@@ -349,9 +352,9 @@ static int dry_run(struct replay *r)
         return HAWK_EXIT_FAILED;
     }
     if (r->o.common.output && strcmp(r->o.common.output, "json") == 0)
-        document_print(replay_plan_json(&r->plan, r->slots));
+        document_print(replay_plan_json(&r->plan, r->load_slots));
     else
-        replay_plan_print(stdout, &r->plan, r->slots);
+        replay_plan_print(stdout, &r->plan, r->load_slots);
     return HAWK_EXIT_OK;
 }
 

@@ -63,7 +63,7 @@ static void fill_class(struct replay_class *c, int class, const struct replay_pl
 }
 
 void replay_report_fill(struct replay_report *to, const struct replay_plan *p, const struct replay_result *r,
-                        uint32_t slots)
+                        uint32_t load_slots, uint32_t slots)
 {
     struct values v = {
         .response = xmalloc(p->n * sizeof(int64_t)),
@@ -89,7 +89,8 @@ void replay_report_fill(struct replay_report *to, const struct replay_plan *p, c
         if (r->run_us[i] > 0)
             busy_us += (double)r->run_us[i];
     to->slots = slots;
-    to->load = replay_plan_load(p, slots);
+    to->load_slots = load_slots;
+    to->load = replay_plan_load(p, load_slots);
     to->utilization = r->elapsed_us > 0 && slots ? busy_us / ((double)r->elapsed_us * slots) : 0;
     free(v.response);
     free(v.slowdown);
@@ -282,13 +283,16 @@ static json_t *class_json(const struct replay_class *c)
 json_t *replay_plan_json(const struct replay_plan *p, uint32_t slots)
 {
     json_t *j =
-        json_pack("{s:i, s:I, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:f}", "jobs", (int)p->n, "tasks",
-                  (json_int_t)p->tasks, "largest_job", (int)p->largest, "long_jobs", (int)p->long_jobs,
-                  "task_us", (json_int_t)p->task_us, "long_task_us", (json_int_t)p->long_task_us,
+        json_pack("{s:i, s:I, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:f}", "jobs", (int)p->n, "tasks",
+                  (json_int_t)p->tasks, "largest_job", (int)p->largest, "task_us", (json_int_t)p->task_us,
                   "uncapped_task_us", (json_int_t)p->uncapped_us, "tasks_capped", (json_int_t)p->tasks_capped,
                   "mean_gap_us", (json_int_t)p->mean_gap_us, "last_arrival_us",
                   (json_int_t)p->last_arrival_us, "slots", (int)slots, "load", replay_plan_load(p, slots));
     CHECK(j != NULL);
+    if (p->classified) {
+        json_object_set_new(j, "long_jobs", json_integer(p->long_jobs));
+        json_object_set_new(j, "long_task_us", json_integer(p->long_task_us));
+    }
     return j;
 }
 
@@ -322,7 +326,7 @@ json_t *replay_report_json(const struct replay_report *report, const struct repl
     for (int i = 0; i < COUNTER_COUNT; i++)
         json_object_set_new(counters, counter_names[i], json_integer((json_int_t)report->counters[i]));
     j = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:I, s:i, s:b, s:b}", "plan",
-                  replay_plan_json(p, report->slots), "classes", classes, "jobs", jobs_json(r), "tasks",
+                  replay_plan_json(p, report->load_slots), "classes", classes, "jobs", jobs_json(r), "tasks",
                   tasks_json(report), "submitted_late", times_json(&late), "counters", counters,
                   "utilization", report->utilization, "elapsed_us", (json_int_t)r->elapsed_us, "dists",
                   (int)r->dists, "interrupted", (int)r->interrupted, "counters_settled",

@@ -24,7 +24,7 @@ enum { REPLAY_ALL = CLASS_COUNT, REPLAY_CLASSES };
 
 struct replay_report {
     struct replay_class classes[REPLAY_CLASSES]; /* by enum job_class, then all */
-    uint32_t slots;                              /* of the cluster */
+    uint32_t load_slots, slots;                  /* for a load of 1; of the cluster */
     double load, utilization; /* load: offered by the plan; utilization: of the slots, over elapsed_us */
     uint64_t tasks_done, tasks_failed, tasks_cancelled, tasks_lost;
     uint64_t tasks_missing; /* of accepted jobs: tasks of which no node says how they ended */
@@ -35,9 +35,9 @@ struct replay_report {
     struct api_policy policy; /* in force; borrowed */
 };
 
-/* Fills in all that follows from plan and result. The caller sets counters, slots and policy. */
+/* Fills in all that follows from plan and result. The caller sets counters and policy. */
 void replay_report_fill(struct replay_report *to, const struct replay_plan *p, const struct replay_result *r,
-                        uint32_t slots);
+                        uint32_t load_slots, uint32_t slots);
 /* Whether every job was submitted and accepted, and every task of it was done. */
 bool replay_report_complete(const struct replay_report *report, const struct replay_plan *p,
                             const struct replay_result *r);

@@ -296,7 +296,7 @@ static void a_report_is_per_true_class(void **state)
     fill_results(&r, &p);
     r.jobs[1].believed = CLASS_LONG; /* the cluster's mistake does not move it */
     r.jobs[1].stolen = 3;
-    replay_report_fill(&report, &p, &r, 10);
+    replay_report_fill(&report, &p, &r, 10, 10);
 
     assert_int_equal(report.classes[CLASS_SHORT].jobs, 2);
     assert_int_equal(report.classes[CLASS_SHORT].tasks, 5);
@@ -317,6 +317,26 @@ static void a_report_is_per_true_class(void **state)
     replay_plan_free(&p);
 }
 
+static void slots_for_the_load_are_not_those_in_use(void **state)
+{
+    const struct replay_scale s = {.time = 1};
+    struct replay_plan p;
+    struct replay_result r;
+    struct replay_report report = {.policy = {.name = "hawk"}};
+    json_t *j;
+
+    read_text(&p, three_jobs, &s);
+    fill_results(&r, &p);
+    replay_report_fill(&report, &p, &r, 5, 10);
+    assert_true(report.load == replay_plan_load(&p, 5));
+    assert_true(report.utilization > 0.2219 && report.utilization < 0.2221); /* 222 s of 10 x 100 s */
+    j = replay_report_json(&report, &p, &r);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(j, "plan"), "slots")), 5);
+    json_decref(j);
+    replay_result_free(&r);
+    replay_plan_free(&p);
+}
+
 static void a_job_that_takes_no_time_has_no_slowdown(void **state)
 {
     const struct replay_scale s = {.time = 1};
@@ -327,7 +347,7 @@ static void a_job_that_takes_no_time_has_no_slowdown(void **state)
     read_text(&p, "0 1 10 10\n1 1 0 0\n", &s);
     replay_plan_classify(&p, 50 * US_PER_S);
     fill_results(&r, &p);
-    replay_report_fill(&report, &p, &r, 10);
+    replay_report_fill(&report, &p, &r, 10, 10);
     assert_int_equal(report.classes[CLASS_SHORT].response_us.n, 2);
     assert_int_equal(report.classes[CLASS_SHORT].slowdown.n, 1);
     assert_int_equal(report.classes[CLASS_SHORT].slowdown.max, 1100); /* 11 s instead of 10 s */
@@ -367,7 +387,7 @@ static void whatever_is_missing_shows(void **state)
             r.jobs[1] = (struct replay_job_result){.end = REPLAY_NOT_SUBMITTED};
             r.ends[REPLAY_ENDED]--;
         }
-        replay_report_fill(&report, &p, &r, 10);
+        replay_report_fill(&report, &p, &r, 10, 10);
         assert_false(replay_report_complete(&report, &p, &r));
         assert_int_equal(report.tasks_missing, what == 1 ? 1 : what == 3 ? 4 : 0);
         assert_int_equal(report.classes[CLASS_SHORT].jobs, what == 4 ? 1 : 2);
@@ -390,7 +410,7 @@ static void json_holds_every_class(void **state)
     read_text(&p, three_jobs, &s);
     replay_plan_classify(&p, 50 * US_PER_S);
     fill_results(&r, &p);
-    replay_report_fill(&report, &p, &r, 10);
+    replay_report_fill(&report, &p, &r, 10, 10);
     j = replay_report_json(&report, &p, &r);
     assert_int_equal(json_unpack(j, "{s:{s:{s:{s:I}}}}", "classes", "long", "response", "p90_us", &p90), 0);
     assert_int_equal(p90, 151 * US_PER_S);
@@ -414,6 +434,7 @@ int main(void)
         cmocka_unit_test(bad_traces_are_refused_by_name),
         cmocka_unit_test(numbers_people_write),
         cmocka_unit_test(a_report_is_per_true_class),
+        cmocka_unit_test(slots_for_the_load_are_not_those_in_use),
         cmocka_unit_test(a_job_that_takes_no_time_has_no_slowdown),
         cmocka_unit_test(whatever_is_missing_shows),
         cmocka_unit_test(json_holds_every_class),

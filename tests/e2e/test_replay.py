@@ -182,6 +182,24 @@ def test_a_dry_run_needs_no_cluster():
     assert abs(plan["load"] - 0.5) < 0.01, plan
 
 
+def test_a_dry_run_tells_of_classes_only_with_a_cutoff():
+    for output in ("json", "table"):
+        r = subprocess.run([HAWK, "replay", "-", "--dry-run", "--slots", "10", "--output", output], input=TRACE,
+                           capture_output=True, text=True, timeout=hawktest.BOUND,
+                           env={**os.environ, "HAWK_DIST": "127.0.0.1:1"})
+        assert r.returncode == 0 and "task" in r.stdout and "long" not in r.stdout, r
+    with Cluster(workers=1) as c:
+        c.hawk("policy", "set", "--cutoff", "1s")
+        plan = c.json("replay", write(c, TRACE), "--dry-run")
+        assert plan["long_jobs"] == 1, plan
+
+
+def test_given_slots_are_for_the_load_alone():
+    with Cluster(workers=2, slots=3) as c:
+        r = c.json("replay", write(c, "0 1 0.1 0.1\n"), "--slots", "1", "--load", "0.5", "--cutoff", "1s", "--timer")
+        assert r["plan"]["slots"] == 1 and 0 < r["utilization"] <= 1 / 6 + 0.01, r
+
+
 def test_a_plan_tells_of_jobs_whose_class_its_scaling_changes():
     command = [HAWK, "replay", "-", "--dry-run", "--slots", "10", "--cutoff", "100ms", "--max-tasks", "1", "--time-scale", "0.1"]
     for tag, told in ((), True), (("--tag", "estimate"), True), (("--tag", "class"), False), (("--tag", "none"), False):
