@@ -306,11 +306,7 @@ static int explain_job(void *arg, struct session *s, job_id_t job, json_t *list)
 
 int explain_main(int argc, char **argv)
 {
-    struct common_options o = {0};
     bool printed = false;
-    int first = flags_parse(argv[0], NULL, common_flags, false, argc, argv, &o);
-    if (first < 0)
-        return -first;
-    return session_each(argv[0], &o, argc - first, argv + first,
-                        &(struct each_job){.list = "jobs", .job = explain_job, .arg = &printed});
+    return session_command(argc, argv,
+                           &(struct each_job){.list = "jobs", .job = explain_job, .arg = &printed});
 }

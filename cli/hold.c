@@ -29,19 +29,17 @@ static int release_one(void *arg, struct session *s, job_id_t job, json_t *list)
     return hold_job(s, job, list, true);
 }
 
-static int hold_each(int argc, char **argv, const char *none,
-                     int (*one)(void *arg, struct session *s, job_id_t job, json_t *list))
+int hold_main(int argc, char **argv)
 {
-    struct common_options o = {0};
-    int first = flags_parse(argv[0], NULL, common_flags, false, argc, argv, &o);
-    if (first < 0)
-        return -first;
-    return session_each(argv[0], &o, argc - first, argv + first,
-                        &(struct each_job){.list = "jobs", .none = none, .job = one});
+    return session_command(argc, argv,
+                           &(struct each_job){.list = "jobs", .none = "nothing to hold", .job = hold_one});
 }
 
-int hold_main(int argc, char **argv) { return hold_each(argc, argv, "nothing to hold", hold_one); }
-int release_main(int argc, char **argv) { return hold_each(argc, argv, "nothing to release", release_one); }
+int release_main(int argc, char **argv)
+{
+    return session_command(
+        argc, argv, &(struct each_job){.list = "jobs", .none = "nothing to release", .job = release_one});
+}
 
 /* ---- resubmit ---- */
 

@@ -370,10 +370,6 @@ static int cancel_job(void *arg, struct session *s, job_id_t job, json_t *list)
 
 int cancel_main(int argc, char **argv)
 {
-    struct common_options o = {0};
-    int first = flags_parse(argv[0], NULL, common_flags, false, argc, argv, &o);
-    if (first < 0)
-        return -first;
-    return session_each(argv[0], &o, argc - first, argv + first,
-                        &(struct each_job){.list = "jobs", .none = "nothing to cancel", .job = cancel_job});
+    return session_command(
+        argc, argv, &(struct each_job){.list = "jobs", .none = "nothing to cancel", .job = cancel_job});
 }

@@ -101,6 +101,15 @@ int session_each(const char *command, const struct common_options *o, int argc, 
     return exit_code;
 }
 
+int session_command(int argc, char **argv, const struct each_job *each)
+{
+    struct common_options o = {0};
+    int first = flags_parse(argv[0], NULL, common_flags, false, argc, argv, &o);
+    if (first < 0)
+        return -first;
+    return session_each(argv[0], &o, argc - first, argv + first, each);
+}
+
 const char *user_name(void)
 {
     static char name[LIMIT_NAME_BYTES + 1];

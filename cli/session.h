@@ -54,6 +54,8 @@ struct each_job {
 /* session_select(), then each job, then the JSON document. Returns the first exit code that is not HAWK_EXIT_OK. */
 int session_each(const char *command, const struct common_options *o, int argc, char **argv,
                  const struct each_job *each);
+/* The whole of a command whose flags are the common ones. */
+int session_command(int argc, char **argv, const struct each_job *each);
 
 /* The user's name by the system's database, else the number; static. */
 const char *user_name(void);
