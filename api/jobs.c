@@ -23,18 +23,8 @@ static int resubmit_from(const struct api_resubmit *from, const struct job_desc 
     r->long_epoch = (uint16_t)at_most(from->long_epoch, UINT16_MAX);
     r->class = (uint8_t)from->class;
     r->why = (uint8_t)from->why;
-    for (uint32_t i = 0; i < from->ended_n; i++) {
-        const struct api_task *t = &from->ended[i];
-        r->v[i] = (struct resubmit_task){.task = t->task,
-                                         .state = (uint8_t)t->state,
-                                         .outcome = (uint8_t)t->outcome,
-                                         .code = t->code,
-                                         .attempt = (uint16_t)at_most(t->attempt, UINT16_MAX),
-                                         .worker = at_most(t->worker, NODE_ID_MAX),
-                                         .wait_us = t->wait_us,
-                                         .run_us = t->run_us,
-                                         .used = usage_of(t->cpu_us, t->mem_peak_bytes)};
-    }
+    for (uint32_t i = 0; i < from->ended_n; i++)
+        r->v[i] = api_task_ended(&from->ended[i]);
     int err = resubmit_check(r, desc, why, size);
     if (err) {
         resubmit_drop(r);

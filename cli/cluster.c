@@ -329,14 +329,6 @@ const struct flag policy_flags[] = {
     {0},
 };
 
-static bool has_flag(const struct api_policy *p, const char *name)
-{
-    for (uint32_t i = 0; i < p->flags_n; i++)
-        if (strcmp(p->flags[i], name) == 0)
-            return true;
-    return false;
-}
-
 static const struct {
     const char *name, *help;
     enum policy_scope scope;
@@ -353,7 +345,7 @@ static json_t *flag_table_json(const struct api_policy *p)
     for (size_t i = 0; i < sizeof flag_rows / sizeof flag_rows[0]; i++)
         json_array_append_new(rows,
                               json_pack("{s:s, s:b, s:o, s:s, s:s}", "flag", flag_rows[i].name, "on",
-                                        (int)has_flag(p, flag_rows[i].name), "from",
+                                        (int)api_policy_is_on(p, flag_rows[i].name), "from",
                                         json_text(api_policy_origin(p, flag_rows[i].name)), "applies_to",
                                         policy_scope_text(flag_rows[i].scope), "meaning", flag_rows[i].help));
     return rows;
@@ -431,7 +423,7 @@ static void print_policy(const struct api_policy *p)
     table_columns(&t, "!FLAG", "IS", "?FROM", "?APPLIES TO", ".MEANING", NULL);
     for (size_t i = 0; i < sizeof flag_rows / sizeof flag_rows[0]; i++) {
         table_cell(&t, "%s", flag_rows[i].name);
-        table_cell(&t, "%s", has_flag(p, flag_rows[i].name) ? "on" : "off");
+        table_cell(&t, "%s", api_policy_is_on(p, flag_rows[i].name) ? "on" : "off");
         table_cell(&t, "%s", CLEAN(api_policy_origin(p, flag_rows[i].name)));
         table_cell(&t, "%s", policy_scope_text(flag_rows[i].scope));
         table_cell(&t, "%s", flag_rows[i].help);

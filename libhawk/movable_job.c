@@ -43,15 +43,7 @@ bool movable_job_task(struct movable_job *j, const struct api_task *t)
     if (!task_state_final(t->state))
         return true;
     j->ended_n++;
-    j->ended[t->task] = (struct resubmit_task){.task = t->task,
-                                               .state = (uint8_t)t->state,
-                                               .outcome = (uint8_t)t->outcome,
-                                               .code = t->code,
-                                               .attempt = (uint16_t)t->attempt,
-                                               .worker = t->worker,
-                                               .wait_us = t->wait_us,
-                                               .run_us = t->run_us,
-                                               .used = usage_of(t->cpu_us, t->mem_peak_bytes)};
+    j->ended[t->task] = api_task_ended(t);
     return true;
 }
 

@@ -443,6 +443,9 @@ void api_job_from_view(struct api_job *to, const struct job_view *v);
 struct job_desc api_public_spec(const struct job_desc *d);
 /* Without its result. */
 void api_task_from_view(struct api_task *to, const struct task_view *v, const char *worker_name);
+/* The same as a client's word of how a task ended elsewhere. A number too large for its field becomes one that
+ * resubmit_check() refuses as well. */
+struct resubmit_task api_task_ended(const struct api_task *t);
 /* Every counter with its name; `to` has COUNTER_COUNT elements. */
 void api_counters_fill(struct api_counter *to, const uint64_t values[COUNTER_COUNT]);
 /* Describes p, with its flags as names: `flags` has 32 elements and must live as long as *to. */
@@ -451,6 +454,7 @@ void api_policy_from(struct api_policy *to, const struct policy *p, const char *
  * then flags. HAWK_EINVALID: why says what is wrong, and *out is not set. */
 HAWK_MUST_USE int api_policy_choice(struct policy_choice **out, const struct api_set_policy_request *r,
                                     char *why, size_t size);
+bool api_policy_is_on(const struct api_policy *p, const char *flag);
 /* Where the number or flag comes from; "" when the policy does not say. */
 const char *api_policy_origin(const struct api_policy *p, const char *key);
 /* Writes one line: the policy in force, and what of it an operator set. The text is terminated. */

@@ -87,6 +87,21 @@ void api_task_from_view(struct api_task *to, const struct task_view *v, const ch
     };
 }
 
+struct resubmit_task api_task_ended(const struct api_task *t)
+{
+    return (struct resubmit_task){
+        .task = t->task,
+        .state = (uint8_t)t->state,
+        .outcome = (uint8_t)t->outcome,
+        .code = t->code,
+        .attempt = (uint16_t)(t->attempt < UINT16_MAX ? t->attempt : UINT16_MAX),
+        .worker = t->worker < NODE_ID_MAX ? t->worker : NODE_ID_MAX,
+        .wait_us = t->wait_us,
+        .run_us = t->run_us,
+        .used = usage_of(t->cpu_us, t->mem_peak_bytes),
+    };
+}
+
 void api_counters_fill(struct api_counter *to, const uint64_t values[COUNTER_COUNT])
 {
     for (int i = 0; i < COUNTER_COUNT; i++)
@@ -202,7 +217,7 @@ static bool is_set(const struct api_policy *p, const char *key)
     return strcmp(api_policy_origin(p, key), policy_origin_text(POLICY_FROM_SET)) == 0;
 }
 
-static bool is_on(const struct api_policy *p, const char *flag)
+bool api_policy_is_on(const struct api_policy *p, const char *flag)
 {
     for (uint32_t i = 0; i < p->flags_n; i++)
         if (strcmp(p->flags[i], flag) == 0)
@@ -246,5 +261,5 @@ void api_policy_line(const struct api_policy *p, char *buf, size_t size)
     for (int bit = 0; bit < 32; bit++)
         if (policy_flag_keys[bit] && is_set(p, policy_flag_keys[bit]))
             line_add(buf, size, ", %s %s (set)", policy_flag_keys[bit],
-                     is_on(p, policy_flag_keys[bit]) ? "on" : "off");
+                     api_policy_is_on(p, policy_flag_keys[bit]) ? "on" : "off");
 }
