@@ -41,14 +41,6 @@ void cluster_after_draw(struct cluster *c, struct cluster_job *j, uint32_t dist)
 
 /* ---- The invariant ---- */
 
-static const struct cluster_job *job_of(const struct cluster *c, job_id_t id)
-{
-    for (uint32_t i = 0; i < c->jobs_n; i++)
-        if (job_eq(c->jobs[i]->id, id))
-            return c->jobs[i];
-    return NULL;
-}
-
 static bool went_well(const struct cluster_task *t) { return t->ends > 0 && t->code == 0; }
 
 /* It ran well, and its dist may still have counted it as lost: its end never came. */
@@ -75,7 +67,7 @@ void cluster_after_check(struct cluster *c, const struct cluster_job *j, uint32_
 {
     for (uint32_t i = 0; i < j->desc->after.n; i++) {
         const struct after *a = &j->desc->after.v[i];
-        const struct cluster_job *p = job_of(c, a->job);
+        const struct cluster_job *p = cluster_job_of(c, a->job);
         bool each = p && j->desc->tasks > 1 && p->desc->tasks == j->desc->tasks &&
                     !(j->desc->flags & JOB_AFTER_WHOLE);
 

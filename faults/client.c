@@ -6,8 +6,7 @@
 
 #include <stdio.h>
 
-/* The job of that id, whose client may not know the id yet; or NULL. */
-static struct cluster_job *job_of(struct cluster *c, job_id_t id)
+struct cluster_job *cluster_job_of(const struct cluster *c, job_id_t id)
 {
     for (uint32_t i = 0; i < c->jobs_n; i++)
         if (job_eq(c->jobs[i]->id, id))
@@ -34,7 +33,7 @@ static void draw_ancestors(struct cluster *c, struct cluster_job *j)
 
 static struct cluster_job *submitted_job(struct cluster *c, job_id_t id)
 {
-    struct cluster_job *j = job_of(c, id);
+    struct cluster_job *j = cluster_job_of(c, id);
 
     return j && j->submitted ? j : NULL;
 }
@@ -314,7 +313,9 @@ void cluster_on_task_event(struct cluster *c, uint32_t ep, const struct msg_task
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job));
 }
 
-void cluster_read_ends(struct cluster *c, uint32_t ep, struct cluster_job *j)
+/* Reads the ends of tasks that came before the job's client watched it, as `hawk wait` does: the dist's disk
+ * may be slower than a long job, or the job may be over at once. */
+static void cluster_read_ends(struct cluster *c, uint32_t ep, struct cluster_job *j)
 {
     const struct dist *d = &cluster_dist_of(c, ep)->d;
     const struct dist_job *found = dist_find(d, j->id);
@@ -446,7 +447,7 @@ static void on_watch(struct cluster *c, uint32_t ep, struct cluster_job *j)
 
 void cluster_on_claim(struct cluster *c, uint32_t ep, job_id_t job, uint16_t owner)
 {
-    struct cluster_job *j = job_of(c, job);
+    struct cluster_job *j = cluster_job_of(c, job);
 
     if (j && !j->away && c->dists[j->dist]->ep == ep && owner == j->epoch)
         j->claimed = true;
@@ -467,7 +468,7 @@ static bool is_claimed(const struct cluster *c, const struct cluster_job *j)
  * dist (MEMBER_SUSPECT). */
 void cluster_on_abandon(struct cluster *c, job_id_t job)
 {
-    struct cluster_job *j = job_of(c, job);
+    struct cluster_job *j = cluster_job_of(c, job);
     struct central_node n;
 
     if (j && !is_claimed(c, j) &&
@@ -485,7 +486,7 @@ void cluster_on_heard(struct cluster *c, struct cluster_dist *d)
 
 void cluster_on_watch(struct cluster *c, uint32_t ep, const struct msg_watch *m)
 {
-    struct cluster_job *j = job_of(c, m->job);
+    struct cluster_job *j = cluster_job_of(c, m->job);
 
     if (!j || c->dists[j->dist]->ep != ep)
         return;
@@ -499,7 +500,7 @@ void cluster_on_watch(struct cluster *c, uint32_t ep, const struct msg_watch *m)
  * connected to central, was heard lately, and joined long enough ago to have said what it has. */
 void cluster_on_job_abandoned(struct cluster *c, const struct msg_job_abandoned *m)
 {
-    struct cluster_job *j = job_of(c, m->job);
+    struct cluster_job *j = cluster_job_of(c, m->job);
     struct central_node n;
     const struct dist *d;
     struct job_view v;

@@ -37,6 +37,8 @@ void cluster_on_watch(struct cluster *c, uint32_t ep, const struct msg_watch *m)
 /* A dist tells central that it owns the job. */
 void cluster_on_claim(struct cluster *c, uint32_t ep, job_id_t job, uint16_t owner);
 /* A message of d reaches central. */
+/* The job of that id, whose client may not know the id yet; or NULL. */
+struct cluster_job *cluster_job_of(const struct cluster *c, job_id_t id);
 void cluster_on_heard(struct cluster *c, struct cluster_dist *d);
 void cluster_on_abandon(struct cluster *c, job_id_t job);
 /* The next time at which a client that is away asks a dist; TIME_NEVER: none is away. */
@@ -64,9 +66,6 @@ void cluster_expect_held(struct cluster *c, const struct cluster_dist *d, const 
 struct blob *cluster_result_of(const struct cluster *c, uint32_t job, uint32_t task);
 /* What every try of it uses. Nothing is known of what executors run. */
 struct usage cluster_usage_of(const struct cluster *c, uint32_t job, uint32_t task);
-/* Reads the ends of tasks that came before the job's client watched it, as `hawk wait` does: the dist's disk
- * may be slower than a long job, or the job may be over at once. */
-void cluster_read_ends(struct cluster *c, uint32_t ep, struct cluster_job *j);
 void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m);
 /* The next time at which a run ends, by itself or because its lease or its worker's grace is over: *run of
  * *w. TIME_NEVER: nothing runs. */
