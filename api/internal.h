@@ -87,8 +87,6 @@ void api_hide_from_others(const struct api *a, const struct rpc_call *c, struct 
 /* Whether the caller may see all of that user's job, and end it. If not, it has failed the call. user "": nobody knows
  * whose it is. */
 bool api_may_touch(struct rpc_call *c, job_id_t job, const char *user);
-/* A job of this dist's, or NULL after failing the call. */
-const struct dist_job *api_find_job(struct api *a, struct rpc_call *c, job_id_t id);
 /* The same, and NULL as well after failing the call because the job is another user's. */
 const struct dist_job *api_find_own_job(struct api *a, struct rpc_call *c, job_id_t id);
 void api_job_fill(const struct api *a, const struct dist_job *j, struct api_job *out);

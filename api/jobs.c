@@ -140,7 +140,8 @@ void api_submit(struct api *a, struct rpc_call *c, void *request)
     resubmit_drop(m.submit.resubmit);
 }
 
-const struct dist_job *api_find_job(struct api *a, struct rpc_call *c, job_id_t id)
+/* A job of this dist's, or NULL after failing the call. */
+static const struct dist_job *api_find_job(struct api *a, struct rpc_call *c, job_id_t id)
 {
     char text[JOB_ID_TEXT];
     const struct dist_job *j = dist_find(a->roles.dist, id);

@@ -36,7 +36,8 @@ struct listener {
 
 /* ---- Connections ---- */
 
-void front_tick_at(struct front *f, int64_t at_us)
+/* The front looks at its connections and addresses then; the first of several times counts. */
+static void front_tick_at(struct front *f, int64_t at_us)
 {
     if (!loop_timer_is_set(&f->tick) || f->tick_us > at_us)
         loop_timer_set(f->loop, &f->tick, f->tick_us = at_us);

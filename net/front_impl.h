@@ -42,8 +42,6 @@ struct front {
     bool is_dead;
 };
 
-/* The front looks at its connections and addresses then; the first of several times counts. */
-void front_tick_at(struct front *f, int64_t at_us);
 /* The same, soon. */
 void front_tick_on(struct front *f);
 /* Ends the connection at once. */

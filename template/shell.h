@@ -27,9 +27,6 @@ struct found {
 void shell_places(const char *text, uint32_t columns, void (*fn)(void *arg, const struct found *f),
                   void *arg);
 
-/* Whether a word names a shell whose `-c` is read: sh, /bin/bash, ... */
-bool shell_is_name(const char *word);
-
 /* Follows the words of a simple command, and finds those that a program among them reads as code. Zeros are the
  * beginning of a command. */
 struct reader;

@@ -40,7 +40,8 @@ static const struct reader readers[] = {
 
 static const char *base_name(const char *word) { return strrchr(word, '/') ? strrchr(word, '/') + 1 : word; }
 
-bool shell_is_name(const char *word)
+/* Whether a word names a shell whose `-c` is read: sh, /bin/bash, ... */
+static bool shell_is_name(const char *word)
 {
     static const char *const shells[] = {"sh", "bash", "rbash", "dash", "ash", "ksh", "mksh", "zsh"};
 
