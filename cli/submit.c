@@ -7,6 +7,10 @@
 #include "cli/spec.h"
 #include "cli/wait.h"
 
+#include "base/check.h"
+#include "libhawk/select.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,9 +28,8 @@ const struct flag submit_flags[] = {
     FLAG(BOOL, struct submit_options, spec.no_pause, "no-pause", 0, NULL,
          "never pause a task of a long job for a short one"),
     FLAG(LIST, struct submit_options, after, "after", 0, "ID[:ok|any|failed]",
-         "start when that job has ended so: ok (the default), all its tasks are done; any, it has ended; "
-         "failed, a "
-         "task of it failed. Give it once per job"),
+         "start when that job (last: your newest) has ended so: ok (the default), all its tasks are done; "
+         "any, it has ended; failed, a task of it failed. Give it once per job"),
     FLAG(BOOL, struct submit_options, after_whole, "after-whole", 0, NULL,
          "with --after: wait for whole jobs; else task by task where both have as many tasks"),
     FLAG(BOOL, struct submit_options, wait, "wait", 'w', NULL,
@@ -119,26 +122,70 @@ static int read_flags(int *argc, char ***argv, struct script *script, struct sub
     return script->first;
 }
 
-static int use_after(const char *command, const struct submit_options *o, struct job_desc *d)
+/* An empty list has ended well. */
+static bool after_nothing(const char *text)
 {
+    return strcmp(text, SELECT_NONE) == 0 || strcmp(text, SELECT_NONE ":ok") == 0 ||
+           strcmp(text, SELECT_NONE ":any") == 0;
+}
+
+static bool after_newest(const char *text)
+{
+    size_t len = strlen(SELECT_LAST);
+    return strncmp(text, SELECT_LAST, len) == 0 && (text[len] == '\0' || text[len] == ':');
+}
+
+/* Reads what --after says, with `newest` in the place of `last`, and adds it to d unless that is NULL. */
+static bool read_after(const char *text, job_id_t newest, struct job_desc *d)
+{
+    char with_id[AFTER_TEXT + JOB_ID_TEXT];
     struct after a;
+    if (after_newest(text)) {
+        int len = snprintf(with_id, sizeof with_id, "%s%s", JOB_TEXT(newest), text + strlen(SELECT_LAST));
+        if (len >= (int)sizeof with_id)
+            return false;
+        text = with_id;
+    }
+    if (!after_parse(text, strlen(text), &a))
+        return false;
+    if (d)
+        after_add(&d->after, text, strlen(text));
+    return true;
+}
+
+static int check_after(const char *command, const struct submit_options *o)
+{
     if (o->after_whole && o->after.n == 0)
         return usage_error("%s: --after-whole goes with --after", command);
     if (o->after.n > LIMIT_AFTER)
         return usage_error("%s: a job runs after %u jobs at most", command, LIMIT_AFTER);
     for (uint32_t i = 0; i < o->after.n; i++) {
         const char *text = o->after.v[i];
-        if (strcmp(text, SELECT_NONE) == 0 || strcmp(text, SELECT_NONE ":ok") == 0 ||
-            strcmp(text, SELECT_NONE ":any") == 0)
-            continue; /* an empty list has ended well */
-        if (!after_parse(text, strlen(text), &a))
+        if (!after_nothing(text) && !read_after(text, job_id_make((node_id_t){1}, 1), NULL))
             return usage_error(
-                "%s: --after takes a job's id, as 3.17, or 3.17:ok, 3.17:any, 3.17:failed, not '%s'", command,
-                text);
-        after_add(&d->after, text, strlen(text));
+                "%s: --after takes a job's id, as 3.17 or last, or 3.17:ok, 3.17:any, 3.17:failed, not '%s'",
+                command, text);
+    }
+    return 0;
+}
+
+/* What check_after() has checked: `last` needs a session. */
+static int use_after(struct session *s, const struct submit_options *o, struct job_desc *d)
+{
+    struct selection newest = {.last = true};
+    int err = 0;
+    for (uint32_t i = 0; !err && i < o->after.n; i++) {
+        const char *text = o->after.v[i];
+        if (after_nothing(text))
+            continue;
+        if (after_newest(text) && newest.n == 0)
+            err = selection_resolve(&newest, s->client, user_name());
+        if (!err)
+            CHECK(read_after(text, newest.n > 0 ? newest.jobs[0] : JOB_NONE, d));
     }
     d->flags |= o->after_whole ? JOB_AFTER_WHOLE : 0;
-    return 0;
+    selection_free(&newest);
+    return err ? session_failed(s) : HAWK_EXIT_OK;
 }
 
 /* A job of no tasks has succeeded before it begins. It has no id, but a word that all commands take for one. */
@@ -174,7 +221,7 @@ int submit_main(int argc, char **argv)
     if (!exit_code)
         exit_code = spec_build(argv[0], &o.spec, argc - first, argv + first, &d, NULL);
     if (!exit_code)
-        exit_code = use_after(argv[0], &o, d);
+        exit_code = check_after(argv[0], &o);
     if (!exit_code && o.results && (!o.wait || !o.spec.app))
         exit_code = usage_error("%s: --results goes with --app and --wait", argv[0]);
     if (!exit_code && o.for_us && !o.wait)
@@ -188,6 +235,8 @@ int submit_main(int argc, char **argv)
         d->flags |= JOB_DETACHED;
     if (!exit_code)
         exit_code = session_open(&s, argv[0], &o.common);
+    if (!exit_code)
+        exit_code = use_after(&s, &o, d);
     if (!exit_code)
         exit_code = submit_job(&s, &o, d);
 done:

@@ -33,7 +33,7 @@ static int part_parse(struct selection *s, char *part, char *why, size_t size)
 {
     char *dash = strchr(part, '-');
     job_id_t first, last;
-    if (strcmp(part, "last") == 0 || strcmp(part, "all") == 0) {
+    if (strcmp(part, SELECT_LAST) == 0 || strcmp(part, "all") == 0) {
         *(*part == 'l' ? &s->last : &s->all) = true;
         return 0;
     }

@@ -16,6 +16,7 @@ struct selection {
     bool last, all;
 };
 
+#define SELECT_LAST "last" /* the user's newest job */
 #define SELECT_NONE                                                                                          \
     "none" /* no job: what `hawk submit` prints for a list without inputs, so that scripts go on */
 

@@ -52,6 +52,20 @@ def test_scripts_go_on_after_an_empty_list():
         assert "--after takes a job's id" in c.hawk("submit", "--after", "none:failed", "--", "true", check=2).stderr
 
 
+def test_after_the_newest_job():
+    with Cluster(workers=1, slots=2) as c:
+        assert "no job of user" in c.hawk("submit", "--after", "last", "--", "true", check=3).stderr
+        first = c.submit("--", *gate(c, "first", "go"))
+        second = c.submit("--after", "last:any", "--", *gate(c, "second", "go"))
+        third = c.submit("--after", "last", "--after", first, "--", "true")
+        assert f"after     {first}:any" in c.hawk("job", second).stdout
+        assert f"after     {second} {first}" in c.hawk("job", third).stdout
+        for wrong in ("last:", "last:bad", "lasting", "last:any" + "y" * 100):
+            assert "--after takes a job's id" in c.hawk("submit", "--after", wrong, "--", "true", check=2).stderr
+        touch(c, "go")
+        c.hawk("wait", third)
+
+
 def test_one_after_another_and_the_dist_is_killed_meanwhile():
     with Cluster(workers=2, slots=2) as c:
         first = c.submit("--class", "short", "--", *gate(c, "first", "go"))
