@@ -113,14 +113,15 @@ struct dist_job *dist_users_excess(const struct dist *d)
 {
     const uint64_t there[] = {d->jobs_finished, d->tasks_finished, d->bytes_finished};
     const uint64_t max[] = {d->cfg.finished_kept, d->cfg.finished_tasks_kept, d->cfg.finished_bytes_kept};
-    const struct list *last = &container_of(d->finished.prev, struct dist_job, in_state)->in_ended;
     const struct dist_user *most = NULL, *lone = NULL; /* lone: the job that ended last is all that it has */
+    const struct list *last;
     int of = 0;
 
     while (of < ENDED && there[of] <= max[of])
         of++;
     if (of == ENDED)
         return NULL;
+    last = &container_of(d->finished.prev, struct dist_job, in_state)->in_ended;
     for (const struct dist_user *u = d->users; u; u = u->hh.next) {
         if (u->ended_jobs.next == last)
             lone = u;
