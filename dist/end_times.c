@@ -31,7 +31,7 @@ static void wake_pools(struct dist *d, const struct dist_node *n, struct dist_po
 {
     for (int p = 0; p < POOL_COUNT; p++)
         if (draw_weight(&pools[p].draw, n->m.node.v) > 0)
-            dist_probe_starved(d, &pools[p], n);
+            dist_probe_starved(d, pools, (enum pool)p, n);
 }
 
 /* It may have more time than before: jobs that found none look again. */

@@ -341,10 +341,12 @@ void dist_probe_wait(struct dist_job *job, enum probe_wait wait, struct list *l)
 void dist_probe_forget(struct dist *d, struct dist_job *job);
 /* The job's timer is due. */
 void dist_probe_timer(struct dist *d, struct dist_job *job);
-/* From now on worker n can be drawn from p. */
-void dist_probe_pool_grew(struct dist *d, struct dist_pool *p, struct dist_node *n);
-/* Jobs that found no worker there look again, if they fit at n, which is in p. O(such jobs). */
-void dist_probe_starved(struct dist *d, struct dist_pool *p, const struct dist_node *n);
+/* From now on worker n can be drawn from pools[which]. */
+void dist_probe_pool_grew(struct dist *d, struct dist_pool pools[POOL_COUNT], enum pool which,
+                          struct dist_node *n);
+/* Jobs that found no worker there look again, if they fit at n, which is in pools[which]. O(such jobs). */
+void dist_probe_starved(struct dist *d, struct dist_pool pools[POOL_COUNT], enum pool which,
+                        const struct dist_node *n);
 /* A worker was lost, perhaps with the news that reservations had moved there. */
 void dist_probe_doubt(struct dist *d);
 void dist_probe_audit(struct dist *d);

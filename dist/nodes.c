@@ -110,7 +110,7 @@ void dist_node_update(struct dist *d, struct dist_node *n, struct dist_pool pool
             continue;
         draw_add(draw, id, weight);
         if (before == 0)
-            dist_probe_pool_grew(d, &pools[p], n);
+            dist_probe_pool_grew(d, pools, (enum pool)p, n);
     }
 }
 

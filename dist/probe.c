@@ -387,10 +387,26 @@ static void probe_starved(struct dist *d, struct dist_job *job)
         dist_probe_job(d, job, dist_job_launchable(job));
 }
 
-void dist_probe_starved(struct dist *d, struct dist_pool *p, const struct dist_node *n)
+/* Removes the jobs from a list of pool `which` that are drawn for from another pool now. */
+static void leave_pool(struct dist *d, struct list *from, enum pool which)
 {
+    list_foreach(from, node, nxt) {
+        struct dist_job *job = container_of(node, struct dist_job, in_wait);
+
+        if (dist_probe_pool(d, job) != which)
+            dist_probe_again(d, job);
+    }
+}
+
+void dist_probe_starved(struct dist *d, struct dist_pool pools[POOL_COUNT], enum pool which,
+                        const struct dist_node *n)
+{
+    struct dist_pool *p = &pools[which];
     struct list starved;
 
+    /* Jobs that have lost the reserve wait there only while no general worker fits them. */
+    if (which == POOL_GENERAL)
+        leave_pool(d, &pools[POOL_RESERVED].starved, POOL_RESERVED);
     if (list_empty(&p->starved))
         return;
     /* The list gets another head, since a job that is probed for may join the crowded ones. */
@@ -408,22 +424,14 @@ void dist_probe_starved(struct dist *d, struct dist_pool *p, const struct dist_n
     }
 }
 
-void dist_probe_pool_grew(struct dist *d, struct dist_pool *p, struct dist_node *n)
+void dist_probe_pool_grew(struct dist *d, struct dist_pool pools[POOL_COUNT], enum pool which,
+                          struct dist_node *n)
 {
+    struct dist_pool *p = &pools[which];
+
     list_foreach(&p->crowded, node, nxt)
         share_out(d, container_of(node, struct dist_job, in_wait), &p->draw, n);
-    dist_probe_starved(d, p, n);
-}
-
-/* Removes the jobs from a list of pool `which` that are drawn for from another pool now. */
-static void leave_pool(struct dist *d, struct list *from, enum pool which)
-{
-    list_foreach(from, node, nxt) {
-        struct dist_job *job = container_of(node, struct dist_job, in_wait);
-
-        if (dist_probe_pool(d, job) != which)
-            dist_probe_again(d, job);
-    }
+    dist_probe_starved(d, pools, which, n);
 }
 
 static void leave_pools(struct dist *d, struct dist_pool pools[POOL_COUNT])

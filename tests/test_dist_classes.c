@@ -110,6 +110,34 @@ static void test_a_tagged_job_that_has_only_the_reserve(void **state)
     talk_end(t);
 }
 
+/* Without a reserved worker it waits, and a general one that comes then is probed. */
+static void test_a_tagged_job_whose_reserve_has_gone(void **state)
+{
+    struct talk *t = talk_joined("harrier", 0);
+    struct job_desc *desc = desc_new(2, "n");
+    struct policy p;
+
+    assert_int_equal(policy_preset("harrier", &p), 0);
+    p.flags |= POLICY_SHORT_RESERVED;
+    p.short_share_ppm = 170000;
+    HEAR(t, CENTRAL, POLICY, policy, .policy = p);
+    worker_up(t, 102, 1, false);
+    desc->tag = TAG_SHORT;
+    submit(t, desc);
+    ignore(t);
+    launched_by(t, 102, 1, "102 TASK_LAUNCH id=3.1/0@1.1");
+    t->now += 10 * US_PER_S;
+    HEAR(t, 102, TASK_OVERRUN, task_overrun, .id = try_of(1, 0, 1, 1), .run_us = 10 * US_PER_S);
+    ignore(t);
+    assert_true(job_view_of(t, 1).overstays);
+    HEAR(t, 102, PEER_LOST, peer_lost, 0);
+    ignore(t);
+    worker_up(t, 101, 1, true);
+    says(t, "101 PROBE job=3.1");
+    ignore(t);
+    talk_end(t);
+}
+
 /* 14: nothing of it starts while it is held. What its tasks show counts from the release on. */
 static void test_a_tagged_job_that_overstays_while_it_is_held(void **state)
 {
@@ -141,6 +169,7 @@ int main(void)
         cmocka_unit_test(test_history_is_its_users),
         cmocka_unit_test(test_a_tagged_job_that_outlives_the_cutoff),
         cmocka_unit_test(test_a_tagged_job_that_has_only_the_reserve),
+        cmocka_unit_test(test_a_tagged_job_whose_reserve_has_gone),
         cmocka_unit_test(test_a_tagged_job_that_overstays_while_it_is_held),
     };
 
