@@ -36,9 +36,9 @@ void cluster_on_job_abandoned(struct cluster *c, const struct msg_job_abandoned 
 void cluster_on_watch(struct cluster *c, uint32_t ep, const struct msg_watch *m);
 /* A dist tells central that it owns the job. */
 void cluster_on_claim(struct cluster *c, uint32_t ep, job_id_t job, uint16_t owner);
-/* A message of d reaches central. */
 /* The job of that id, whose client may not know the id yet; or NULL. */
 struct cluster_job *cluster_job_of(const struct cluster *c, job_id_t id);
+/* A message of d reaches central. */
 void cluster_on_heard(struct cluster *c, struct cluster_dist *d);
 void cluster_on_abandon(struct cluster *c, job_id_t job);
 /* The next time at which a client that is away asks a dist; TIME_NEVER: none is away. */
