@@ -89,10 +89,9 @@ static void test_a_tagged_job_that_outlives_the_cutoff(void **state)
     talk_end(t);
 }
 
-/* Where nobody but the reserve may run it, it stays there. */
-static void test_a_tagged_job_that_has_only_the_reserve(void **state)
+/* A job tagged short, of which a reserved worker, the only one, has had a task for longer than the cutoff. */
+static void overstays_in_the_reserve(struct talk *t)
 {
-    struct talk *t = talk_joined("harrier", 0);
     struct job_desc *desc = desc_new(2, "n");
 
     worker_up(t, 102, 1, false);
@@ -102,6 +101,14 @@ static void test_a_tagged_job_that_has_only_the_reserve(void **state)
     launched_by(t, 102, 1, "102 TASK_LAUNCH id=3.1/0@1.1");
     t->now += 10 * US_PER_S;
     HEAR(t, 102, TASK_OVERRUN, task_overrun, .id = try_of(1, 0, 1, 1), .run_us = 10 * US_PER_S);
+}
+
+/* Where nobody but the reserve may run it, it stays there. */
+static void test_a_tagged_job_that_has_only_the_reserve(void **state)
+{
+    struct talk *t = talk_joined("harrier", 0);
+
+    overstays_in_the_reserve(t);
     says(t, "102 PROBE_CANCEL job=3.1");
     says(t, "102 PROBE job=3.1 estimate_us=0 count=2 class=1");
     request(t, 102, 1, 2);
@@ -114,20 +121,13 @@ static void test_a_tagged_job_that_has_only_the_reserve(void **state)
 static void test_a_tagged_job_whose_reserve_has_gone(void **state)
 {
     struct talk *t = talk_joined("harrier", 0);
-    struct job_desc *desc = desc_new(2, "n");
     struct policy p;
 
     assert_int_equal(policy_preset("harrier", &p), 0);
     p.flags |= POLICY_SHORT_RESERVED;
     p.short_share_ppm = 170000;
     HEAR(t, CENTRAL, POLICY, policy, .policy = p);
-    worker_up(t, 102, 1, false);
-    desc->tag = TAG_SHORT;
-    submit(t, desc);
-    ignore(t);
-    launched_by(t, 102, 1, "102 TASK_LAUNCH id=3.1/0@1.1");
-    t->now += 10 * US_PER_S;
-    HEAR(t, 102, TASK_OVERRUN, task_overrun, .id = try_of(1, 0, 1, 1), .run_us = 10 * US_PER_S);
+    overstays_in_the_reserve(t);
     ignore(t);
     assert_true(job_view_of(t, 1).overstays);
     HEAR(t, 102, PEER_LOST, peer_lost, 0);
