@@ -440,7 +440,7 @@ help:
 	@echo "make fuzz [T=NAME] [SECONDS=60] hostile input from libFuzzer (tests/fuzz), each target so long"
 	@echo "make swarm [SECONDS=60] random clusters with random faults, invariants checked after every step"
 	@echo "make soak SECONDS=1800 [SEED=N]  real daemons in network namespaces, killed, stopped and cut off under load (root)"
-	@echo "make mutate [RENEW=1]  breaks the code on purpose, and shows which invariant of the swarm finds it"
+	@echo "make mutate [RENEW=1]  breaks the code on purpose, and shows which invariant or test finds it"
 	@echo "make proof [SHORT=1] [PART=NAME]  all proofs of this commit, to docs/proof.md: a day; SHORT=1: an hour. Continues where"
 	@echo "                       it stopped. Parts: seeds soak fuzz mutations benchmarks calibration prototype"
 	@echo "make calibrate         the simulator against the published one (docs/notebook/calibration.md)"

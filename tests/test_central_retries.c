@@ -175,6 +175,27 @@ static void a_later_try_that_fails_counts_too(void **state)
     end(&c);
 }
 
+/* Nor is that a reason for one copy more, while an earlier one runs. */
+static void a_later_try_that_fails_elsewhere_makes_no_copy(void **state)
+{
+    struct cluster c;
+
+    recover(&c, 0, (struct msg_journal_task){0});
+    c.w[0] = come_back(&c, "w0");
+    tell(&c.t, TASK_HELD, task_held, c.w[0], .id = try_of(1, 1, 0, 1), .run_us = 2 * S,
+         .state = TASK_RUNNING);
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    c.w[1] = come_back(&c, "w1");
+    finished(&c.t, c.w[1], try_of(1, 1, 0, 2), OUTCOME_EXITED, 3, 1 * S);
+    expect(&c.t, FINISH_ACK, finish_ack, c.w[1]);
+    expect_none(&c.t, JOURNAL_TASK, 0);
+    expect_none(&c.t, LONG_TASK, c.d);
+    tell(&c.t, HELD_END, held_end, c.w[1], 0);
+    finished(&c.t, c.w[0], try_of(1, 1, 0, 1), OUTCOME_EXITED, 0, 5 * S);
+    expect_task(&c, 0, TASK_DONE);
+    end(&c);
+}
+
 /* Its worker did not hear that central has the failure on record. */
 static void a_failure_on_record_counts_once(void **state)
 {
@@ -222,6 +243,7 @@ int main(void)
         cmocka_unit_test(many_that_wait_long_do_not_slow_down_those_that_wait_briefly),
         cmocka_unit_test(who_fails_elsewhere_does_not_count),
         cmocka_unit_test(a_later_try_that_fails_counts_too),
+        cmocka_unit_test(a_later_try_that_fails_elsewhere_makes_no_copy),
         cmocka_unit_test(a_failure_on_record_counts_once),
         cmocka_unit_test(a_try_that_has_failed_is_not_taken_up_again),
     };
