@@ -98,6 +98,8 @@ const char *caller_text(const struct caller *c, char buf[CALLER_TEXT])
                  scopes);
     else if (c->by == CALLER_CERTIFICATE)
         snprintf(buf, CALLER_TEXT, "%s (by certificate; scopes %s)", c->name, scopes);
+    else if (c->uid != CALLER_NO_UID)
+        snprintf(buf, CALLER_TEXT, "uid %u (by the loopback connection)", (unsigned)c->uid);
     else
         snprintf(buf, CALLER_TEXT, "an unknown user");
     return buf;

@@ -21,7 +21,8 @@ enum caller_by {
 
 struct caller {
     char name[LIMIT_NAME_BYTES + 1]; /* "": not known */
-    uint32_t uid;                    /* CALLER_NO_UID: not known, as by a certificate that says none */
+    uint32_t uid;                    /* CALLER_NO_UID: not known, as by a certificate that says none. With
+                                        CALLER_UNKNOWN, the loopback connection's: for the audit log alone */
     unsigned scopes;                 /* enum scope */
     enum caller_by by;
 };

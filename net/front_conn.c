@@ -97,11 +97,16 @@ const struct caller *front_caller(struct front_conn *c)
     if (c->caller_known)
         return &c->caller;
     c->caller_known = !who || identity_is_set(who);
-    c->caller =
-        !who ? (c->local_socket ? caller_of_uid(c->uid) : caller_unknown())
-             : (struct caller){.uid = identity_uid(who), .scopes = who->scopes, .by = CALLER_CERTIFICATE};
-    if (who)
+    if (who) {
+        c->caller =
+            (struct caller){.uid = identity_uid(who), .scopes = who->scopes, .by = CALLER_CERTIFICATE};
         snprintf(c->caller.name, sizeof c->caller.name, "%s", who->name);
+    } else if (c->local_socket) {
+        c->caller = caller_of_uid(c->uid);
+    } else {
+        c->caller = caller_unknown();
+        c->caller.uid = c->uid;
+    }
     return &c->caller;
 }
 

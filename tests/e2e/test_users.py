@@ -156,6 +156,7 @@ def test_plain_loopback_is_its_daemons_users_alone():
             at = start("dist", "d", "--name", "anns", "--central", central, "--listen", "127.0.0.1:0")
             for uid in (ANN, 0):
                 as_user(uid, "submit", "--dist", at, "--wait", "--", "true")
+                assert f"audit: uid {uid} (by the loopback connection), from 127.0.0.1" in own[-1].text(), own[-1].text()
             assert whose.format(ANN) in as_user(BOB, "submit", "--dist", at, "--", "true", check=3).stderr
         finally:
             for daemon in reversed(own):
