@@ -146,7 +146,8 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(dist, COUNT, user_submit_rate, "10000",                                                                \
       "most submissions of one user per second, on average over ten seconds")                                \
     S(dist, COUNT, user_watches_max, "4000", "most watches of one user at this dist")                        \
-    S(dist, SIZE, memory_max, "1GiB", "most memory for descriptions of unfinished jobs")                     \
+    S(dist, SIZE, memory_max, "1GiB",                                                                        \
+      "most memory for unfinished jobs; the results of one user: half of it")                                \
     S(dist, COUNT, finished_kept, "10000", "ended jobs that the dist keeps")                                 \
     S(dist, DURATION, finished_keep, "0s", "how long the dist keeps an ended job; 0s: as the counts say")    \
     S(dist, COUNT, finished_tasks, "4000000", "most tasks of these jobs, of some 50 bytes each")             \

@@ -208,11 +208,12 @@ static void refuse_result(struct dist_job *job, uint32_t i, const struct blob *r
 {
     char text[MESSAGE_BYTES_MAX];
 
-    snprintf(text, sizeof text,
-             "it returned %" PRIu32
-             " bytes, for which its dist has no room: the results of a job have %u at most, those of "
-             "all jobs as many as dist.memory_max allows",
-             result->len, LIMIT_JOB_RESULTS_BYTES);
+    snprintf(
+        text, sizeof text,
+        "it returned %" PRIu32
+        " bytes, for which its dist has no room: the results of a job have %u at most, a user's jobs half "
+        "of dist.memory_max, all jobs as many as it allows",
+        result->len, LIMIT_JOB_RESULTS_BYTES);
     owner_message_say(&job->messages, i, text);
 }
 
@@ -228,7 +229,7 @@ bool dist_task_keep_result(struct dist *d, struct dist_job *job, uint32_t i, str
     }
     bytes = sizeof *result + result->len;
     if (job->results_bytes + bytes > LIMIT_JOB_RESULTS_BYTES ||
-        d->bytes_unfinished + bytes > d->cfg.unfinished_bytes_max) {
+        d->bytes_unfinished + bytes > d->cfg.unfinished_bytes_max || !dist_user_keeps(d, job->desc, bytes)) {
         refuse_result(job, i, result);
         return false;
     }

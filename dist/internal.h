@@ -43,7 +43,10 @@ void dist_places_drop(struct dist *d, struct dist_job *job);
 /* ---- users.c: what each user has here ---- */
 /* The job is unfinished from now on, or not any more. */
 void dist_user_add(struct dist *d, const struct job_desc *desc);
-void dist_user_remove(struct dist *d, const struct job_desc *desc);
+void dist_user_remove(struct dist *d, const struct dist_job *job);
+/* Counts a result of an unfinished job for its user. False: with it he would have more than half of
+ * cfg.unfinished_bytes_max, so that others' results find room. Nobody has no such limit. */
+HAWK_MUST_USE bool dist_user_keeps(struct dist *d, const struct job_desc *desc, uint64_t bytes);
 /* The job is finished from now on, or about to be freed. */
 void dist_user_ended(struct dist *d, struct dist_job *job);
 void dist_user_forgets(struct dist *d, struct dist_job *job);

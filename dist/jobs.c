@@ -97,7 +97,7 @@ static void count_out(struct dist *d, const struct dist_job *job)
 {
     d->jobs_unfinished--;
     d->tasks_unfinished -= job->desc->tasks;
-    dist_user_remove(d, job->desc);
+    dist_user_remove(d, job);
     d->bytes_unfinished -= dist_job_bytes(job);
     for (int i = 0; i < TASK_STATE_COUNT; i++)
         d->tasks_in[i] -= job->in[i];

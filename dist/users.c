@@ -14,6 +14,7 @@ struct dist_user {
     uint32_t jobs;          /* unfinished */
     uint64_t tasks;         /* of these jobs */
     uint64_t bytes;         /* of their descriptions */
+    uint64_t results;       /* bytes of their results */
     struct list ended_jobs; /* dist_job.in_ended, by time of end */
     uint64_t ended[ENDED];  /* these jobs, their tasks, and the bytes of their descriptions and results */
     UT_hash_handle hh;
@@ -65,16 +66,28 @@ static void user_settle(struct dist *d, struct dist_user *u)
         user_free(d, u);
 }
 
-void dist_user_remove(struct dist *d, const struct job_desc *desc)
+void dist_user_remove(struct dist *d, const struct dist_job *job)
 {
-    struct dist_user *u = desc->user->len > 0 ? user_find(d, desc->user) : NULL;
+    struct dist_user *u = job->desc->user->len > 0 ? user_find(d, job->desc->user) : NULL;
 
     if (!u)
         return;
     u->jobs--;
-    u->tasks -= desc->tasks;
-    u->bytes -= job_desc_bytes(desc);
+    u->tasks -= job->desc->tasks;
+    u->bytes -= job_desc_bytes(job->desc);
+    u->results -= job->results_bytes;
     user_settle(d, u);
+}
+
+bool dist_user_keeps(struct dist *d, const struct job_desc *desc, uint64_t bytes)
+{
+    struct dist_user *u = desc->user->len > 0 ? user_find(d, desc->user) : NULL;
+
+    if (u && u->bytes + u->results + bytes > d->cfg.unfinished_bytes_max / 2)
+        return false;
+    if (u)
+        u->results += bytes;
+    return true;
 }
 
 /* ---- Ended jobs ---- */
@@ -155,7 +168,7 @@ void dist_users_check(const struct dist *d)
             ended[i] += u->ended[i];
         jobs += u->jobs;
         tasks += u->tasks;
-        bytes += u->bytes;
+        bytes += u->bytes + u->results;
     }
     CHECK(jobs <= d->jobs_unfinished);
     CHECK(tasks <= d->tasks_unfinished);

@@ -56,13 +56,18 @@ static void only_who_serves_it_is_probed(void **state)
 #define TWIN "8yn0iYCKYHlIj4-BwPqk"
 #define OTHER_TWIN "GReLUrM4wMqfg9yzV3KQ"
 
-static struct job_desc *desc_of_user(const char *user, const char *name)
+static struct job_desc *tasks_of_user(const char *user, const char *name, uint32_t tasks)
 {
-    struct job_desc *d = app_desc(1, name);
+    struct job_desc *d = app_desc(tasks, name);
 
     blob_drop(d->user);
     d->user = blob_str(user);
     return d;
+}
+
+static struct job_desc *desc_of_user(const char *user, const char *name)
+{
+    return tasks_of_user(user, name, 1);
 }
 
 static void a_users_jobs_go_to_his_executors_and_to_everybodys(void **state)
@@ -222,6 +227,41 @@ static void results_are_kept_and_count(void **state)
     talk_end(t);
 }
 
+/* Ann's results take half of the memory, and bob's find room. */
+static void a_users_results_leave_room_for_others(void **state)
+{
+    struct talk *t = talk_joined("sparrow", 1);
+    struct job_desc *d = tasks_of_user("ann", "a", 3);
+    uint64_t half = job_desc_bytes(d) + sizeof(struct blob) + 250;
+
+    app(t, 101, "a", true);
+    submit(t, d);
+    ignore(t);
+    submit(t, tasks_of_user("bob", "a", 2));
+    ignore(t);
+    for (uint64_t seq = 1; seq <= 2; seq++) {
+        for (uint32_t i = 1; i <= 4 - seq; i++) {
+            request(t, 101, seq, 10 * seq + i);
+            ignore(t);
+        }
+    }
+    t->d.cfg.unfinished_bytes_max = 2 * half;
+    for (uint32_t i = 0; i < 3; i++) {
+        returns(t, 101, try_of(1 + i / 2, i % 2, 1, 1), 200);
+        ignore(t);
+    }
+    assert_int_equal(task_view_of(t, 1, 0).state, TASK_DONE);
+    assert_int_equal(task_view_of(t, 1, 1).state, TASK_FAILED);
+    assert_non_null(strstr(task_view_of(t, 1, 1).message->data, "a user's jobs half of dist.memory_max"));
+    assert_int_equal(task_view_of(t, 2, 0).state, TASK_DONE);
+    HEAR(t, 101, TASK_FINISHED, task_finished, .id = try_of(1, 2, 1, 1), .outcome = OUTCOME_EXITED);
+    ignore(t);
+    HEAR(t, 101, TASK_FINISHED, task_finished, .id = try_of(2, 1, 1, 1), .outcome = OUTCOME_EXITED);
+    ignore(t);
+    assert_int_equal(t->d.bytes_unfinished, 0);
+    talk_end(t);
+}
+
 /* Read back, or moved here: it was done, and what it returned is not here. Empty is not lost. */
 static void what_is_not_known_any_more_is_said_to_be_lost(void **state)
 {
@@ -345,6 +385,7 @@ int main(void)
         cmocka_unit_test(reservations_come_back_when_the_executor_goes),
         cmocka_unit_test(a_member_list_forgets_what_is_served),
         cmocka_unit_test(results_are_kept_and_count),
+        cmocka_unit_test(a_users_results_leave_room_for_others),
         cmocka_unit_test(what_is_not_known_any_more_is_said_to_be_lost),
         cmocka_unit_test(why_an_executor_failed_is_kept),
         cmocka_unit_test(what_central_sends_of_a_long_task_is_kept),
