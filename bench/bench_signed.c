@@ -6,6 +6,7 @@
 #include "bench/lib/figures.h"
 #include "net/codec.h"
 #include "net/submission.h"
+#include "net/tls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +34,8 @@ static void must_be_good(int err, const char *why)
 
 static void sign(struct bench *b)
 {
-    must_be_good(submission_sign(&b->d, 1, b->tls, (int64_t)time(NULL)), "the credential cannot sign");
+    must_be_good(submission_sign(&b->d, 1, tls_signer(b->tls), (int64_t)time(NULL)),
+                 "the credential cannot sign");
 }
 
 static void hash(struct bench *b)

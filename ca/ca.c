@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "ca/file.h"
 #include "ca/pem.h"
-#include "net/tls.h"
+#include "net/certificate.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -247,7 +247,7 @@ static int check_place(const char *path, const struct identity *who, char *why, 
 {
     struct identity other;
     X509 *certificate = access(path, F_OK) == 0 ? read_certificate(path) : NULL;
-    bool same = certificate && tls_certificate_names(certificate, &other) && other.role == who->role &&
+    bool same = certificate && certificate_names(certificate, &other) && other.role == who->role &&
                 strcmp(other.name, who->name) == 0;
 
     X509_free(certificate);

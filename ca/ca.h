@@ -12,9 +12,9 @@
 
 #include "base/err.h"
 #include "base/units.h"
+#include "net/certificate.h"
 #include "net/denied.h"
 #include "net/identity.h"
-#include "net/tls.h"
 
 #include <openssl/x509.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@
 #define CA_NODE_LIFE_US (INT64_C(14) * 24 * 3600 * US_PER_S)
 #define CA_USER_LIFE_US (INT64_C(30) * 24 * 3600 * US_PER_S)
 /* Certificates are good from this time before they were made, for clocks that differ. */
-#define CA_BACKDATED_US (TLS_BACKDATED_S * US_PER_S)
+#define CA_BACKDATED_US (CERTIFICATE_BACKDATED_S * US_PER_S)
 
 /* Makes both roots in a directory, which it makes as well if it is missing. HAWK_EEXISTS: there is one already;
  * HAWK_EIO. why (size bytes) names the file and what to do. */

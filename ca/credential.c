@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "ca/file.h"
 #include "ca/pem.h"
-#include "net/tls.h"
+#include "net/certificate.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +56,7 @@ int credential_make(struct credential *c, const struct ca_root *users, const str
     c->roots = xstrdup(roots);
     c->dist = xstrdup(dist);
     certificate = pem_first(c->certificate);
-    CHECK(certificate && tls_certificate_names(certificate, &c->who));
+    CHECK(certificate && certificate_names(certificate, &c->who));
     X509_free(certificate);
     return 0;
 }
@@ -84,7 +84,7 @@ static bool signed_by_roots(X509 *certificate, const char *roots)
     bool good;
 
     CHECK(store && ctx);
-    (void)tls_add_roots(store, roots);
+    (void)certificate_add_roots(store, roots);
     X509_STORE_set_flags(store, X509_V_FLAG_NO_CHECK_TIME);
     good = X509_STORE_CTX_init(ctx, store, certificate, NULL) == 1 && X509_verify_cert(ctx) == 1;
     X509_STORE_CTX_free(ctx);
@@ -101,7 +101,7 @@ static int check_parts(struct credential *c, char *why, size_t size)
 
     if (!certificate || !key)
         err = refuse_credential(why, size, "is none, or not whole");
-    else if (!tls_certificate_names(certificate, &c->who) || c->who.role != ROLE_NONE)
+    else if (!certificate_names(certificate, &c->who) || c->who.role != ROLE_NONE)
         err = refuse_credential(why, size, "is no user's");
     else if (X509_check_private_key(certificate, key) != 1)
         err = refuse_credential(why, size, "has a key that is not its certificate's");

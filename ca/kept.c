@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "ca/file.h"
 #include "ca/pem.h"
-#include "net/tls.h"
+#include "net/certificate.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -96,7 +96,7 @@ int kept_take(const char *dir, const struct identity *who, const char *pem, char
     struct identity other = {0};
     int err = open_key(dir, &key, why, size);
 
-    if (!err && (!certificate || !tls_certificate_names(certificate, &other) || other.role != who->role ||
+    if (!err && (!certificate || !certificate_names(certificate, &other) || other.role != who->role ||
                  strcmp(other.name, who->name) != 0 || X509_check_private_key(certificate, key) != 1))
         err = ca_complain(why, size, HAWK_EINVALID, who->name,
                           "central's answer is no certificate for it and its key");
@@ -110,7 +110,7 @@ bool kept_look(const char *dir, struct identity *who)
 {
     char *pem = kept_get(dir, KEPT_CERTIFICATE);
     X509 *certificate = pem_first(pem);
-    bool good = certificate && tls_certificate_names(certificate, who);
+    bool good = certificate && certificate_names(certificate, who);
 
     X509_free(certificate);
     free(pem);

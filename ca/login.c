@@ -7,7 +7,7 @@
 #include "ca/user_command.h"
 #include "cli/document.h"
 #include "cli/print.h"
-#include "net/tls.h"
+#include "net/certificate.h"
 
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -133,7 +133,7 @@ static int look_at_login(struct identity *who, char *why, size_t size)
     if ((err = ca_read(l.certificate, &pem, why, size)) != 0)
         return err;
     certificate = pem_first(pem);
-    good = certificate && tls_certificate_names(certificate, who);
+    good = certificate && certificate_names(certificate, who);
     X509_free(certificate);
     free(pem);
     if (good)

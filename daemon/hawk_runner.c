@@ -1,15 +1,14 @@
 /* hawk-runner: a user's runner, as hawk-run-as starts it. `hawk spawner` does the same, but all its libraries have to
- * be loaded first, while a user's first task on the worker waits. This one cannot verify signatures, and does not run
- * where it should. */
+ * be loaded first, while a user's first task on the worker waits. */
+#include "daemon/signed_spec.h"
 #include "exec/spawner.h"
 
 #include <stdio.h>
+#include <string.h>
 
 int main(int argc, char **argv)
 {
-    if (argc == 2)
-        spawner_of_user(NULL);
-    fprintf(stderr,
-            "hawk-runner verifies no signatures: with user_root, `hawk PATH` must name hawk itself\n");
-    return 1;
+    if (argc == 3 && strcmp(argv[2], "signed") == 0)
+        signed_spawner();
+    spawner_of_user(NULL);
 }

@@ -135,17 +135,6 @@ static int no_command(const char *word)
     return usage_error("no command \"%s\"; `hawk help` lists them", word);
 }
 
-static noreturn void run_signed_alone(void)
-{
-    char why[SIGNED_SPEC_WHY];
-    const struct signed_reader *reader = signed_reader_new(RUNNER_ROOT_FD, why);
-
-    if (reader)
-        spawner_of_user(reader);
-    fprintf(stderr, "%s\n", why);
-    _exit(HAWK_EXIT_FAILED);
-}
-
 static int run_command(int argc, char **argv)
 {
     static const struct command *relatives[4];
@@ -163,7 +152,7 @@ static int run_command(int argc, char **argv)
     if (strcmp(argv[0], "spawner") == 0 && argc == 1)
         spawner_of_user(NULL); /* for hawk-run-as */
     if (strcmp(argv[0], "spawner") == 0 && argc == 2 && strcmp(argv[1], "signed") == 0)
-        run_signed_alone();
+        signed_spawner();
     return no_command(argv[0]);
 }
 

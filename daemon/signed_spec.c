@@ -6,6 +6,8 @@
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/units.h"
+#include "exec/spawner.h"
+#include "net/certificate.h"
 #include "net/submission.h"
 
 #include <errno.h>
@@ -27,16 +29,16 @@ struct opened {
 
 /* ---- The user root ---- */
 
-/* A text of at most TLS_FILE_MAX bytes. NULL: errno says why. */
+/* A text of at most CERTIFICATE_FILE_MAX bytes. NULL: errno says why. */
 static char *read_text(int fd)
 {
-    char *text = xmalloc(TLS_FILE_MAX + 1);
+    char *text = xmalloc(CERTIFICATE_FILE_MAX + 1);
     size_t len = 0;
     ssize_t n;
 
-    while ((n = read(fd, text + len, TLS_FILE_MAX + 1 - len)) > 0)
+    while ((n = read(fd, text + len, CERTIFICATE_FILE_MAX + 1 - len)) > 0)
         len += (size_t)n;
-    if (n == 0 && len <= TLS_FILE_MAX) {
+    if (n == 0 && len <= CERTIFICATE_FILE_MAX) {
         text[len] = '\0';
         return text;
     }
@@ -120,7 +122,7 @@ const struct signed_reader *signed_reader_new(int fd, char why[SIGNED_SPEC_WHY])
     CHECK(roots);
     if (!text) {
         snprintf(why, SIGNED_SPEC_WHY, "the user root cannot be read: %s", strerror(errno));
-    } else if (!tls_add_roots(roots, text)) {
+    } else if (!certificate_add_roots(roots, text)) {
         snprintf(why, SIGNED_SPEC_WHY, "user_root of hawk-run-as names a file without a certificate");
     } else {
         r = xcalloc(1, sizeof *r);
@@ -131,4 +133,15 @@ const struct signed_reader *signed_reader_new(int fd, char why[SIGNED_SPEC_WHY])
     free(text);
     close(fd);
     return r ? &r->reader : NULL;
+}
+
+void signed_spawner(void)
+{
+    char why[SIGNED_SPEC_WHY];
+    const struct signed_reader *reader = signed_reader_new(RUNNER_ROOT_FD, why);
+
+    if (reader)
+        spawner_of_user(reader);
+    fprintf(stderr, "%s\n", why);
+    _exit(1);
 }

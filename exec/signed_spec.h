@@ -1,5 +1,5 @@
 /* In a user's runner that root's configuration gave the user root (runas/run_as.h): what reads a job as its user signed
- * it. Such a runner runs nothing on the agent's word. daemon/signed_spec.h has the only one; hawk-runner is linked
+ * it. Such a runner runs nothing on the agent's word. daemon/signed_spec.h has the only one: other spawners are linked
  * without. */
 #ifndef HAWK_EXEC_SIGNED_SPEC_H
 #define HAWK_EXEC_SIGNED_SPEC_H

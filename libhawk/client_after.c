@@ -1,6 +1,7 @@
 /* Jobs with predecessors, jobs that are held, and jobs that run again. */
 #include "libhawk/client_impl.h"
 #include "net/submission.h"
+#include "net/tls.h"
 
 #include <string.h>
 #include <time.h>
@@ -46,7 +47,8 @@ static int sign_again(struct client *client, job_id_t job, struct blob **signatu
     *signature = NULL;
     if (err || !client->tls)
         return err;
-    err = submission_renew(reply.signature, reply.signature_n, client->tls, (int64_t)time(NULL), signature);
+    err = submission_renew(reply.signature, reply.signature_n, tls_signer(client->tls), (int64_t)time(NULL),
+                           signature);
     api_free(&api_get_job_reply_type, &reply);
     return err ? client_fail(client, HAWK_EINVALID,
                              "your credential cannot sign the job: `hawk login` takes another")

@@ -94,7 +94,7 @@ int client_find_join_dir(struct client *client, const char *dir, char *dist)
 
 int client_sign(struct client *client, struct job_desc *const *jobs, uint32_t n)
 {
-    if (client->tls && submission_sign(jobs, n, client->tls, (int64_t)time(NULL)))
+    if (client->tls && submission_sign(jobs, n, tls_signer(client->tls), (int64_t)time(NULL)))
         return client_fail(client, HAWK_EINVALID,
                            "your credential cannot sign the job: `hawk login` takes another");
     return 0;

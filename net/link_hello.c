@@ -2,6 +2,7 @@
 #include "net/link_impl.h"
 
 #include "base/log.h"
+#include "net/certificate.h"
 #include "net/tls.h"
 #include "net/token.h"
 
@@ -121,7 +122,7 @@ const struct identity *link_certified_peer(struct link *k)
         certificate = PEM_read_bio_X509(in, NULL, NULL, NULL);
         BIO_free(in);
     }
-    if (!certificate || !tls_certificate_names(certificate, &k->who))
+    if (!certificate || !certificate_names(certificate, &k->who))
         k->who = (struct identity){0};
     ERR_clear_error();
     X509_free(certificate);

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "net/tls.h"
+#include "net/certificate.h"
 
 #include <openssl/err.h>
 #include <openssl/sha.h>
@@ -374,7 +374,7 @@ static enum signed_verdict verify_batch(const struct signed_checker *checker, co
     if (!credential)
         verdict = SIGNED_FORM;
     else if (!follow_chain(checker->roots, credential, checker->now_s, s) ||
-             !tls_certificate_names(credential, &s->who) || s->who.role != ROLE_NONE)
+             !certificate_names(credential, &s->who) || s->who.role != ROLE_NONE)
         verdict = SIGNED_CREDENTIAL;
     else if (!signature_fits(credential, batch, &seal->signature))
         verdict = SIGNED_SIGNATURE;

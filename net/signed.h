@@ -94,6 +94,14 @@ enum signed_verdict {
 #undef X
 };
 
+/* A credential with its key: what a user signs with. */
+struct credential_key {
+    const struct identity *who; /* for whom the credential is */
+    X509 *certificate;
+    EVP_PKEY *key; /* NULL: it is no user's who may submit */
+    X509_STORE *roots;
+};
+
 /* What whoever checks knows by himself, and not from who sent the submission. */
 struct signed_checker {
     X509_STORE *roots;           /* the cluster's: of these the user root alone may sign users */

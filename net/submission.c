@@ -79,16 +79,12 @@ static struct span credential_bytes(X509 *certificate)
 }
 
 /* What a submission of the credential's user says of him. */
-static int begin_head(struct signed_head *head, const struct tls *tls, const struct tls_signer *signer,
-                      int64_t now_s)
+static int begin_head(struct signed_head *head, const struct credential_key *signer, int64_t now_s)
 {
-    struct signed_checker checker;
-
-    tls_checker(tls, &checker);
-    if (!signed_cluster(checker.roots, signer->certificate, now_s, head->cluster))
+    if (!signed_cluster(signer->roots, signer->certificate, now_s, head->cluster))
         return HAWK_EINVALID;
-    snprintf(head->user, sizeof head->user, "%s", tls_identity(tls)->name);
-    head->uid = identity_uid(tls_identity(tls));
+    snprintf(head->user, sizeof head->user, "%s", signer->who->name);
+    head->uid = identity_uid(signer->who);
     head->not_after_s = now_s + SIGNED_LIFE_S_MAX;
     return 0;
 }
@@ -102,7 +98,7 @@ struct draft {
 };
 
 /* Signs these together. */
-static int seal_drafts(const struct tls_signer *signer, const struct draft *v, uint32_t n)
+static int seal_drafts(const struct credential_key *signer, const struct draft *v, uint32_t n)
 {
     struct signed_hash *leaves = xcalloc(n, sizeof *leaves), *nodes;
     struct span credential = credential_bytes(signer->certificate);
@@ -139,21 +135,20 @@ static void free_drafts(struct draft *v, uint32_t n)
     free(v);
 }
 
-int submission_sign(struct job_desc *const *v, uint32_t n, const struct tls *tls, int64_t now_s)
+int submission_sign(struct job_desc *const *v, uint32_t n, struct credential_key signer, int64_t now_s)
 {
     struct signed_head head = {0};
-    struct tls_signer signer;
     struct draft *drafts;
     uint32_t drafts_n = 0;
     int err = 0, bad = 0;
 
-    if (!n || !tls_signs(tls, &signer))
+    if (!n || !signer.key)
         return 0;
     drafts = xcalloc(n, sizeof *drafts);
     for (uint32_t i = 0; i < n && !err; i++) {
         struct draft *draft = &drafts[drafts_n];
         job_desc_unsign(v[i]);
-        if (!drafts_n && (err = begin_head(&head, tls, &signer, now_s)) != 0)
+        if (!drafts_n && (err = begin_head(&head, &signer, now_s)) != 0)
             break;
         name_anew(&head);
         draft->sealed = &v[i]->signature;
@@ -168,22 +163,21 @@ int submission_sign(struct job_desc *const *v, uint32_t n, const struct tls *tls
     return err ? err : bad;
 }
 
-int submission_renew(const uint8_t *signature, size_t len, const struct tls *tls, int64_t now_s,
+int submission_renew(const uint8_t *signature, size_t len, struct credential_key signer, int64_t now_s,
                      struct blob **renewed)
 {
     struct wire wire = wire_of(signature, len);
     struct envelope e = {0};
     struct signed_head head;
-    struct tls_signer signer;
     struct draft draft = {.sealed = renewed};
     int err;
 
     *renewed = NULL;
-    if (!len || !tls_signs(tls, &signer))
+    if (!len || !signer.key)
         return 0;
     if (!get_fields_envelope(&wire, &e) || !signed_read(e.submission.data, e.submission.len, &head))
         return HAWK_EINVALID;
-    err = begin_head(&head, tls, &signer, now_s);
+    err = begin_head(&head, &signer, now_s);
     name_anew(&head);
     if (!err)
         err = signed_write(&head, &draft.bytes, &draft.size);

@@ -6,7 +6,6 @@
 #include "base/err.h"
 #include "msg/types.h"
 #include "net/signed.h"
-#include "net/tls.h"
 
 #define SUBMISSION_WHY 256         /* room for any text about what is wrong */
 #define SUBMISSION_BATCH_MAX 1024u /* jobs that a session signs together: its proofs have 10 hashes */
@@ -17,15 +16,15 @@ struct submission {
     struct job_desc *desc;   /* the job as its user signed it, and his: without arguments */
 };
 
-/* Signs n jobs anew, all with one signature, by the credential that `tls` shows, for
- * SIGNED_LIFE_S_MAX from now on, unless the credential is no user's who may submit. HAWK_EINVALID: its key cannot sign,
- * no root of `tls` has signed it, or one of the jobs is too large; the others are signed then. */
-HAWK_MUST_USE int submission_sign(struct job_desc *const *v, uint32_t n, const struct tls *tls,
+/* Signs n jobs anew, all with one signature, by the signer's credential, for SIGNED_LIFE_S_MAX from now on, unless the
+ * credential is no user's who may submit. HAWK_EINVALID: its key cannot sign, no root of the signer's has signed it, or
+ * one of the jobs is too large; the others are signed then. */
+HAWK_MUST_USE int submission_sign(struct job_desc *const *v, uint32_t n, struct credential_key signer,
                                   int64_t now_s);
 /* Signs once more what was signed, for a job that runs again: *renewed is a new reference, or NULL where there is
  * nothing to sign, or nothing to sign with. HAWK_EINVALID: as above, or this is no signature. */
-HAWK_MUST_USE int submission_renew(const uint8_t *signature, size_t len, const struct tls *tls, int64_t now_s,
-                                   struct blob **renewed);
+HAWK_MUST_USE int submission_renew(const uint8_t *signature, size_t len, struct credential_key signer,
+                                   int64_t now_s, struct blob **renewed);
 /* Makes the hash tree of a signed job with arguments, d->tree: from it come the proofs that workers which require
  * signatures want. */
 void submission_tree(struct job_desc *d);

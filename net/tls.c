@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "net/batches.h"
+#include "net/certificate.h"
 #include "net/denied.h"
 #include "net/signed.h"
 
@@ -87,7 +88,7 @@ static bool read_file(int file, const char *path, char **text, char why[TLS_WHY]
 
     if (fd < 0 || fstat(fd, &st) != 0)
         complain_file(why, file, path, strerror(errno));
-    else if (!S_ISREG(st.st_mode) || st.st_size > (off_t)TLS_FILE_MAX)
+    else if (!S_ISREG(st.st_mode) || st.st_size > (off_t)CERTIFICATE_FILE_MAX)
         complain_file(why, file, path, "it is no regular file of at most 1 MiB");
     else if (file == KEY && st.st_mode & 077)
         complain_file(why, file, path, "others can read the key: chmod 600 it");
@@ -101,97 +102,6 @@ static bool read_file(int file, const char *path, char **text, char why[TLS_WHY]
 }
 
 /* ---- Certificates ---- */
-
-/* Adds the scope that a URI says, if it says one. True: the certificate says which scopes its user has. */
-static bool add_scope(const ASN1_STRING *uri, unsigned *scopes)
-{
-    const char *text = (const char *)ASN1_STRING_get0_data(uri);
-    size_t len = (size_t)ASN1_STRING_length(uri), prefix = strlen(IDENTITY_SCOPE);
-
-    if (len < prefix || memcmp(text, IDENTITY_SCOPE, prefix) != 0)
-        return false;
-    *scopes |= scope_parse(text + prefix, len - prefix);
-    return true;
-}
-
-static int64_t seconds_of(const ASN1_TIME *t)
-{
-    struct tm tm;
-
-    return t && ASN1_TIME_to_tm(t, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
-}
-
-/* Reads the number behind a prefix. False: the URI is another one. */
-static bool read_number(const ASN1_STRING *uri, const char *prefix, uint64_t min, uint32_t *value)
-{
-    char text[40];
-    uint64_t n;
-
-    if ((size_t)ASN1_STRING_length(uri) >= sizeof text)
-        return false;
-    snprintf(text, sizeof text, "%.*s", ASN1_STRING_length(uri), (const char *)ASN1_STRING_get0_data(uri));
-    if (strncmp(text, prefix, strlen(prefix)) != 0 ||
-        u64_parse(text + strlen(prefix), min, UINT32_MAX, &n) != 0)
-        return false;
-    *value = (uint32_t)n;
-    return true;
-}
-
-/* What the URIs of a certificate say. */
-struct claims {
-    unsigned scopes;
-    uint32_t slots, uid;
-    bool scoped, has_uid;
-};
-
-static void add_claim(const ASN1_STRING *uri, struct claims *c)
-{
-    c->scoped |= add_scope(uri, &c->scopes);
-    if (!c->slots)
-        (void)read_number(uri, IDENTITY_SLOTS, 1, &c->slots);
-    if (!c->has_uid)
-        c->has_uid = read_number(uri, IDENTITY_UID, 0, &c->uid) && identity_uid_fits(c->uid);
-}
-
-bool tls_certificate_names(X509 *certificate, struct identity *who)
-{
-    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
-    struct claims claims = {0};
-    uint8_t key[EVP_MAX_MD_SIZE];
-    unsigned found = 0;
-
-    *who = (struct identity){0};
-    for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
-        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
-        struct identity one;
-        if (name->type == GEN_DNS && identity_parse((const char *)ASN1_STRING_get0_data(name->d.dNSName),
-                                                    (size_t)ASN1_STRING_length(name->d.dNSName), &one)) {
-            *who = one;
-            found++;
-        }
-        if (name->type == GEN_URI)
-            add_claim(name->d.uniformResourceIdentifier, &claims);
-    }
-    GENERAL_NAMES_free(names);
-    if (X509_pubkey_digest(certificate, EVP_sha256(), key, NULL) != 1)
-        found = 0;
-    if (found != 1)
-        *who = (struct identity){0};
-    if (found == 1 && who->role == ROLE_NONE) {
-        if (claims.scoped)
-            who->scopes = claims.scopes;
-        who->has_uid = claims.has_uid;
-        who->uid = claims.uid;
-    }
-    if (who->role == ROLE_WORKER)
-        who->slots = claims.slots;
-    if (found == 1) {
-        who->made_s = seconds_of(X509_get0_notBefore(certificate)) + TLS_BACKDATED_S;
-        who->until_s = seconds_of(X509_get0_notAfter(certificate));
-        memcpy(who->key, key, sizeof who->key);
-    }
-    return found == 1;
-}
 
 static const char *openssl_reason(void)
 {
@@ -207,7 +117,7 @@ static bool use_certificates(SSL_CTX *ctx, const char *text, struct identity *wh
     X509 *own = PEM_read_bio_X509(in, NULL, NULL, NULL), *other;
     bool good = own && SSL_CTX_use_certificate(ctx, own) == 1;
 
-    if (good && !tls_certificate_names(own, who))
+    if (good && !certificate_names(own, who))
         *who = (struct identity){0};
     X509_free(own);
     while (good && (other = PEM_read_bio_X509(in, NULL, NULL, NULL)))
@@ -226,20 +136,6 @@ static bool use_key(SSL_CTX *ctx, const char *text)
     EVP_PKEY_free(key);
     BIO_free(in);
     return good;
-}
-
-bool tls_add_roots(X509_STORE *store, const char *text)
-{
-    BIO *in = BIO_new_mem_buf(text, -1);
-    unsigned n = 0;
-    X509 *root;
-
-    while ((root = PEM_read_bio_X509(in, NULL, NULL, NULL))) {
-        n += X509_STORE_add_cert(store, root) == 1;
-        X509_free(root);
-    }
-    BIO_free(in);
-    return n > 0;
 }
 
 /* HTTP/2, as gRPC's clients offer it. */
@@ -304,7 +200,7 @@ static bool material_use(struct material *m, char *const path[FILES], char why[T
                              ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH
                                  ? "it is not the key of tls.certificate"
                                  : openssl_reason());
-    if (!tls_add_roots(SSL_CTX_get_cert_store(m->accepting), m->text[ROOTS]))
+    if (!certificate_add_roots(SSL_CTX_get_cert_store(m->accepting), m->text[ROOTS]))
         return complain_file(why, ROOTS, path[ROOTS], "no certificate of a root is in it");
     return true;
 }
@@ -353,7 +249,7 @@ struct tls *tls_new_guest(const char *roots)
 
     t->now.accepting = context_new();
     t->now.text[ROOTS] = xstrdup(roots);
-    if (tls_add_roots(SSL_CTX_get_cert_store(t->now.accepting), roots))
+    if (certificate_add_roots(SSL_CTX_get_cert_store(t->now.accepting), roots))
         return t;
     tls_free(t);
     return NULL;
@@ -442,7 +338,7 @@ static bool is_signed(const struct tls *t, const char *pem, struct identity *who
     X509 *own = PEM_read_bio_X509(in, NULL, NULL, NULL), *other;
     STACK_OF(X509) *others = sk_X509_new_null();
     X509_STORE_CTX *ctx = X509_STORE_CTX_new();
-    bool good = own && tls_certificate_names(own, who);
+    bool good = own && certificate_names(own, who);
 
     CHECK(others && ctx);
     if (!good)
@@ -532,13 +428,17 @@ grpc_channel_credentials *tls_foreign(const struct tls_files *f, char why[TLS_WH
 
 /* ---- Submissions ---- */
 
-bool tls_signs(const struct tls *t, struct tls_signer *signer)
+struct credential_key tls_signer(const struct tls *t)
 {
     const struct identity *who = &t->now.who;
+    struct credential_key signer = {.who = who,
+                                    .certificate = SSL_CTX_get0_certificate(t->now.accepting),
+                                    .key = SSL_CTX_get0_privatekey(t->now.accepting),
+                                    .roots = SSL_CTX_get_cert_store(t->now.accepting)};
 
-    *signer = (struct tls_signer){.certificate = SSL_CTX_get0_certificate(t->now.accepting),
-                                  .key = SSL_CTX_get0_privatekey(t->now.accepting)};
-    return who->role == ROLE_NONE && who->scopes & SCOPE_SUBMIT && signer->certificate && signer->key;
+    if (who->role != ROLE_NONE || !(who->scopes & SCOPE_SUBMIT) || !signer.certificate)
+        signer.key = NULL;
+    return signer;
 }
 
 void tls_checker(const struct tls *t, struct signed_checker *checker)

@@ -7,16 +7,14 @@
 
 #include "base/err.h"
 #include "net/identity.h"
+#include "net/signed.h"
 
 #include <grpc/grpc_security.h>
 #include <openssl/ssl.h>
 #include <stdint.h>
 
 #define TLS_LOOK_US (1 * US_PER_S) /* between two looks at the files */
-#define TLS_FILE_MAX (1u << 20)    /* bytes of one file */
-/* Certificates are good from this time before they were made, for clocks that differ. */
-#define TLS_BACKDATED_S 300
-#define TLS_WHY 512 /* room for any text about what is wrong */
+#define TLS_WHY 512                /* room for any text about what is wrong */
 
 struct tls_files {
     const char *certificate; /* the certificate, and those between it and a root */
@@ -64,15 +62,9 @@ HAWK_MUST_USE int tls_take_renewed(const struct tls *t, const char *pem, struct 
                                    char why[TLS_WHY]);
 /* Whom this process' certificate is for. */
 const struct identity *tls_identity(const struct tls *t);
-/* A user's, borrowed until the next tls_refresh: with what he signs submissions. */
-struct tls_signer {
-    X509 *certificate;
-    EVP_PKEY *key;
-};
-/* False: this process' certificate is no user's who may submit. */
-bool tls_signs(const struct tls *t, struct tls_signer *signer);
-/* What this process checks submissions by (net/signed.h), now; borrowed until the next tls_refresh. */
-struct signed_checker;
+/* What this process signs submissions with, and checks them by (net/signed.h), now; borrowed until the next
+ * tls_refresh. */
+struct credential_key tls_signer(const struct tls *t);
 void tls_checker(const struct tls *t, struct signed_checker *checker);
 /* How many signatures checkers of this process have verified, good or not. */
 uint64_t tls_signatures_verified(const struct tls *t);
@@ -91,11 +83,5 @@ int tls_deny(struct tls *t, const char *text, char *why, size_t size);
 uint64_t tls_denied_version(const struct tls *t); /* 0: there is no list */
 /* Why a peer's certificate is good no more, or NULL. Static. */
 const char *tls_why_not(const struct tls *t, const struct identity *who);
-
-/* Adds the certificates of a PEM text. False: there is none that can be added. */
-bool tls_add_roots(X509_STORE *store, const char *text);
-
-/* Reads whom a certificate is for, and how long it is good. False: nobody, or more than one. */
-bool tls_certificate_names(X509 *certificate, struct identity *who);
 
 #endif

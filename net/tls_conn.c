@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "net/certificate.h"
 #include "net/tls.h"
 
 #include <errno.h>
@@ -179,7 +180,7 @@ static ssize_t conn_ready(struct tls_conn *c)
 
     if (!certificate) /* which the handshake has allowed */
         c->peer = identity_guest();
-    else if (!tls_certificate_names(certificate, &c->peer))
+    else if (!certificate_names(certificate, &c->peer))
         return conn_fail(
             c, "its certificate is for nobody: none of its names (DNS) has the form NAME.ROLE.hawk, "
                "or several have");

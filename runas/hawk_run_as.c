@@ -4,8 +4,8 @@
  *   hawk-run-as start USER    Becomes two processes. The runner is the user's: `hawk-runner`, by the path in the
  *                             configuration. It gets descriptors 3 (its socket to the agent), 4 (the socket where later
  *                             agents connect), and 2 for errors until it runs. The keeper is its parent. Where the
- *                             configuration names the user root, the runner is `hawk spawner signed`, with the file
- *                             as descriptor 6: it runs what its user has signed, whatever the caller says.
+ *                             configuration names the user root, the runner has the file as descriptor 6: it runs
+ *                             what its user has signed, whatever the caller says.
  *
  * The keeper ends what the user started, from outside: the user can kill, stop or imitate his own runner, but cannot
  * signal or trace the keeper. It runs as the caller, and keeps CAP_KILL alone. It is the subreaper: all that the runner

@@ -172,7 +172,7 @@ static unsigned scopes_of(const char *role, unsigned scopes)
     who.scopes = scopes;
     assert_int_equal(ca_issue(dir, &who, DAYS, dir, why, sizeof why), 0);
     c = certificate_of("scoped.crt");
-    assert_true(tls_certificate_names(c, &read));
+    assert_true(certificate_names(c, &read));
     assert_string_equal(read.name, "scoped");
     X509_free(c);
     return read.scopes;

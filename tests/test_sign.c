@@ -351,12 +351,12 @@ static void a_known_batch_excuses_nothing(void **state)
     s = v[1];
     s.checker.now_s += 2 * 3600;
     verdict_is(&s, SIGNED_EXPIRED);
-    assert_true(tls_certificate_names(ann, &who));
+    assert_true(certificate_names(ann, &who));
     s.checker.now_s = who.until_s - 1;
     verdict_is(&s, SIGNED_EXPIRED); /* the credential still holds */
     s.checker.now_s = who.until_s;
     verdict_is(&s, SIGNED_CREDENTIAL);
-    s.checker.now_s = who.made_s - TLS_BACKDATED_S - 1;
+    s.checker.now_s = who.made_s - CERTIFICATE_BACKDATED_S - 1;
     verdict_is(&s, SIGNED_CREDENTIAL);
     s.checker.now_s = v[1].checker.now_s;
     verdict_is(&s, SIGNED_GOOD);

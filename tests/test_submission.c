@@ -4,6 +4,7 @@
 
 #include "net/codec.h"
 #include "net/submission.h"
+#include "net/tls.h"
 
 #include <time.h>
 
@@ -55,7 +56,7 @@ static struct job_desc *signed_job(void)
         snprintf(text, sizeof text, "input %u", i);
         task_args_add(&d->args, text, strlen(text));
     }
-    assert_int_equal(submission_sign(&d, 1, ann, (int64_t)time(NULL)), 0);
+    assert_int_equal(submission_sign(&d, 1, tls_signer(ann), (int64_t)time(NULL)), 0);
     got = sent(d);
     job_desc_drop(d);
     return got;

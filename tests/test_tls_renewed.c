@@ -52,7 +52,7 @@ static struct identity known_by(const char *pem)
     struct identity who;
 
     assert_non_null(certificate);
-    assert_true(tls_certificate_names(certificate, &who));
+    assert_true(certificate_names(certificate, &who));
     X509_free(certificate);
     BIO_free(in);
     return who;

@@ -5,6 +5,7 @@
 #include "bench/lib/figures.h"
 #include "net/codec.h"
 #include "net/submission.h"
+#include "net/tls.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -86,7 +87,7 @@ void session_submit(struct session *s, uint64_t tag, struct job_desc *d)
     struct api_session_submit submit = {.tag = tag};
     struct api_session_request r = {.submit = &submit, .submit_n = 1};
 
-    if (s->tls && submission_sign(&d, 1, s->tls, (int64_t)time(NULL)))
+    if (s->tls && submission_sign(&d, 1, tls_signer(s->tls), (int64_t)time(NULL)))
         bench_die("the credential cannot sign");
     s->spec.len = 0;
     codec_desc_encode(&s->spec, d, true);

@@ -40,7 +40,7 @@ def enter_machine():
     sys.exit(code)
 
 
-def machine_program(dir, program="hawk"):
+def machine_program(dir, program="hawk-runner"):
     """The program of users' runners, where every user can execute it, and only root can have written it."""
     path = f"{dir}/{program}"
     if not os.path.exists(path):

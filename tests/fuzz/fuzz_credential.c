@@ -38,7 +38,7 @@ static void check_certificate(const uint8_t *data, size_t size)
     X509 *certificate = d2i_X509(NULL, &at, (long)size);
     struct identity who;
 
-    if (certificate && tls_certificate_names(certificate, &who)) {
+    if (certificate && certificate_names(certificate, &who)) {
         CHECK(identity_name_fits(who.name));
         CHECK(who.role == ROLE_NONE || (who.scopes == SCOPE_NONE && !who.has_uid));
         CHECK(who.role == ROLE_WORKER || who.slots == 0);

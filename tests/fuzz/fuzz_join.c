@@ -107,7 +107,7 @@ static void check_request(const uint8_t *der, size_t len)
     }
     in = BIO_new_mem_buf(pem, -1);
     certificate = PEM_read_bio_X509(in, NULL, NULL, NULL);
-    CHECK(certificate && tls_certificate_names(certificate, &made));
+    CHECK(certificate && certificate_names(certificate, &made));
     CHECK(made.role == ROLE_WORKER && strcmp(made.name, "node7") == 0 && made.slots == 8);
     CHECK(ca_request_is_of(der, len, &made));
     X509_free(certificate);
