@@ -158,8 +158,10 @@ static int drain_names(struct down *d, const char **names, uint32_t n)
     return err;
 }
 
+static bool ends_all(int err) { return err == HAWK_EUNAVAILABLE || err == HAWK_EDENIED; }
+
 /* Drains the nodes of one role together or, if central refuses one, one by one. A node that cannot be
- * drained is stopped all the same. */
+ * drained is stopped all the same; whoever may drain none may stop none. */
 static int drain_nodes(struct down *d, enum leaving_who who)
 {
     const char **names = xcalloc(d->nodes.n + 1, sizeof *names);
@@ -168,13 +170,13 @@ static int drain_nodes(struct down *d, enum leaving_who who)
         if (leaving_node_is(&d->nodes.v[i], who))
             names[n++] = d->nodes.v[i].name;
     int err = drain_names(d, names, n);
-    for (uint32_t i = 0; err && err != HAWK_EUNAVAILABLE && i < n; i++)
-        if ((err = drain_names(d, names + i, 1)) && err != HAWK_EUNAVAILABLE) {
+    for (uint32_t i = 0; err && !ends_all(err) && i < n; i++)
+        if ((err = drain_names(d, names + i, 1)) && !ends_all(err)) {
             say_warning("down", "not waited for: %s", client_error(d->s.client));
             err = HAWK_EBUSY; /* the others may succeed */
         }
     free(names);
-    return err == HAWK_EUNAVAILABLE ? err : 0;
+    return ends_all(err) ? err : 0;
 }
 
 /* Drains dists first, since their jobs need the workers. Then the workers give central's tasks back to its

@@ -259,6 +259,10 @@ def test_a_certificate_has_its_users_scopes():
         rea("ListJobs", pb.ListJobsRequest(), pb.ListJobsReply)
         r = c.hawk("drain", "w1", env=c.ca.environment("bob"), check=3)
         assert "you are bob (by certificate; scopes read,submit): /hawk.v1.Hawk/Drain needs scope operate" in r.stderr
+        # Who may drain nothing is told once, and waits for nothing.
+        for stop in (("--yes",), ("w1",)):
+            r = c.hawk("down", *stop, "--grace", "0s", env=c.ca.environment("bob"), check=3)
+            assert r.stderr.count("\n") == 1 and "Drain needs scope operate" in r.stderr and not r.stdout, r
         c.hawk("drain", "w1")
         for wrong in (("--scopes", "fly"), ("--scopes", "read,"), ("--scopes", "")):
             try:
