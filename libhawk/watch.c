@@ -318,22 +318,29 @@ static bool ask_next(struct watched *j, const struct channel *asked)
     return j->ch != NULL;
 }
 
-/* Whether only central may have it: a long job whose dist died together with its client. */
-static bool central_alone_has(const struct watched *j)
+/* No dist has it. Central may: a long job whose dist died together with its client. Else the text is that of the dist
+ * that the id names, not of the one that was asked last. */
+static int nobody_has(const struct watched *j)
 {
     const struct api_get_job_request r = {.job = j->job};
+    struct client *client = j->w->client;
     struct api_get_job_reply reply;
-    if (client_get_job(j->w->client, &r, &reply))
-        return false; /* neither a dist nor central has it */
+    char text[JOB_ID_TEXT];
+    const char *id = job_id_format(text, j->job);
+    int err = client_get_job(client, &r, &reply);
+    if (err)
+        return err;
     api_free(&api_get_job_reply_type, &reply);
-    return true;
+    return client_fail(
+        client, HAWK_ENOT_FOUND,
+        "job %s cannot be waited for: no dist has it any more, only central, which cancels it unless "
+        "one claims it (`hawk explain %s`)",
+        id, id);
 }
 
 static int mend_others(struct watched *j, struct channel *asked)
 {
     struct client *client = j->w->client;
-    char text[JOB_ID_TEXT];
-    const char *id = job_id_format(text, j->job);
     bool wrong = client_asked_wrong_dist(j->status);
     int err = stream_failed(j, asked);
     if (!wrong && !is_passing(j->status))
@@ -342,16 +349,10 @@ static int mend_others(struct watched *j, struct channel *asked)
         snprintf(j->away, sizeof j->away, "%.399s", client->error);
     if ((wrong || j->ch) && ask_next(j, asked))
         return 0;
-    if (!*j->away && central_alone_has(j))
-        return client_fail(
-            client, HAWK_ENOT_FOUND,
-            "job %s cannot be waited for: no dist has it any more, only central, which cancels it unless "
-            "one claims it (`hawk explain %s`)",
-            id, id);
     if (client_up_has_stopped(client))
         return HAWK_EUNAVAILABLE;
     if (!*j->away)
-        return stream_failed(j, asked); /* asking others has overwritten the text */
+        return nobody_has(j);
     if (j->give_up_us == TIME_NEVER)
         j->give_up_us = loop_now(client->loop) + client->timeout_us;
     if (loop_now(client->loop) >= j->give_up_us)

@@ -102,6 +102,8 @@ def lists_and_selectors(c):
     assert c.job("last")["job"] == last
     c.hawk("wait", "all", check=None)
     assert c.hawk("wait", "9.12345", check=3).stderr
+    for command in ("wait", "job"):  # the dist that the id names says so, not the one that was asked last
+        assert "it never was" in c.hawk(command, last.split(".")[0] + ".999", check=3).stderr
     nodes = c.json("nodes")["nodes"]
     assert {n["role"] for n in nodes} >= {"dist", "worker"} and sum(n["slots"] for n in nodes) == 6, nodes
     assert c.hawk("jobs").stdout and c.hawk("nodes").stdout and c.hawk("job", "last").stdout
