@@ -107,16 +107,21 @@ static const char *certificate_remedy(const char *key)
     return "invite it with `hawk ca invite`, and set join (--join FILE)";
 }
 
-/* Whether the daemon of a setting may be reached from other machines, and may reach them: it has TLS, or will have it
- * by its root or invitation, or the operator says so. */
-static bool goes_beyond(const struct checker *k, const char *key)
+/* Whether the daemon of a setting has TLS, or will have it by its root or invitation. */
+static bool will_have_tls(const struct config *c, const char *key)
 {
-    const struct config *c = k->c;
     const char *own = strncmp(key, "central.", strlen("central.")) == 0 ? c->central.ca
                       : strncmp(key, "dist.", strlen("dist.")) == 0     ? c->dist.join
-                                                                        : c->worker.join;
+                      : strncmp(key, "worker.", strlen("worker.")) == 0 ? c->worker.join
+                                                                        : "";
 
-    return c->cluster.insecure || *c->tls.certificate || *own;
+    return *c->tls.certificate || *own;
+}
+
+/* Whether it may be reached from other machines, and may reach them: by that, or since the operator says so. */
+static bool goes_beyond(const struct checker *k, const char *key)
+{
+    return k->c->cluster.insecure || will_have_tls(k->c, key);
 }
 
 /* DESIGN 3.12. A token alone would travel in the clear. */
@@ -178,7 +183,7 @@ static void check_listens(struct checker *k, const char *key, const char *list)
 static void check_metrics(struct checker *k, const char *key, const char *addr)
 {
     const struct config *c = k->c;
-    bool guarded = *c->cluster.token_file || *c->tls.certificate || c->cluster.local_users;
+    bool guarded = *c->cluster.token_file || will_have_tls(c, key) || c->cluster.local_users;
 
     if (!*addr)
         return;

@@ -148,6 +148,10 @@ def test_config_check_opens_what_one_role_reads():
                     "worker.join", "worker.run_as_helper"):
             assert f"hawk: config: {key}: {d}/" in r.stderr, (key, r.stderr)
         assert "cannot start on this machine" in r.stderr and r.stdout.endswith(": ok\n"), r
+        # Whom others reach by TLS alone shows no metrics to everybody; how he gets his certificate is one.
+        for role, line in (("central", f"ca: {d}/ca"), ("dist", f"join: {d}/d.invitation"), ("worker", f"join: {d}/w.invitation")):
+            open_to_all = f"{role}:\n  {line}\n  metrics_listen: 127.0.0.1:9100\n"
+            assert "metrics_token_file" in check(open_to_all, 2).stderr
         # What is there is read.
         os.mkdir(f"{d}/ca")
         with open(f"{d}/d.invitation", "w", encoding="utf-8") as f:
