@@ -78,6 +78,17 @@ static X509 *read_certificate(const char *path)
     return certificate;
 }
 
+/* What the system says goes first: `hawk ca init` remedies nothing where the file is there. */
+static int root_unreadable(const char *path, const char *what, char *why, size_t size)
+{
+    int error = faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) ? errno : 0;
+
+    return ca_complain(why, size, HAWK_EIO, path,
+                       error == ENOENT ? "it is not there: `hawk ca init` makes it"
+                       : error         ? strerror(error)
+                                       : what);
+}
+
 static int read_root(const char *dir, struct pair *root, char *why, size_t size)
 {
     char path[PATH_MAX];
@@ -86,13 +97,13 @@ static int read_root(const char *dir, struct pair *root, char *why, size_t size)
     *root = (struct pair){0};
     path_join(path, dir, "root.crt");
     if (!(root->certificate = read_certificate(path)))
-        return ca_complain(why, size, HAWK_EIO, path, "it cannot be read: `hawk ca init` makes it");
+        return root_unreadable(path, "it holds no certificate in PEM", why, size);
     path_join(path, dir, "root.key");
     in = BIO_new_file(path, "r");
     root->key = in ? PEM_read_bio_PrivateKey(in, NULL, NULL, (void *)(uintptr_t) "") : NULL;
     BIO_free(in);
     if (!root->key)
-        return ca_complain(why, size, HAWK_EIO, path, "it cannot be read");
+        return root_unreadable(path, "it holds no private key in PEM", why, size);
     if (X509_check_private_key(root->certificate, root->key) != 1)
         return ca_complain(why, size, HAWK_ECORRUPT, path, "it is not the key of root.crt beside it");
     return 0;

@@ -163,6 +163,12 @@ def test_config_check_opens_what_one_role_reads():
         os.rmdir(f"{d}/ca")
         os.rmdir(f"{d}/etcd.key")
         hawk("ca", "init", f"{d}/ca")
+        os.rename(f"{d}/ca/nodes/root.crt", f"{d}/root.crt")
+        with open(f"{d}/ca/nodes/root.crt", "w", encoding="utf-8") as f:
+            f.write("hello\n")
+        said = check(text, 2).stderr
+        assert f"{d}/ca/nodes/root.crt: it holds no certificate" in said and "ca init" not in said, said
+        os.rename(f"{d}/root.crt", f"{d}/ca/nodes/root.crt")
         hawk("ca", "invite", f"{d}/ca", "--role", "dist", "--name", "d1", "--out", d)
         os.rename(f"{d}/d1.invitation", f"{d}/d.invitation")
         r = check(text, 0)
