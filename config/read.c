@@ -174,14 +174,18 @@ static void read_document(struct reader *r)
     if (!go_on || r->event.type == YAML_STREAM_END_EVENT)
         return; /* an empty file changes nothing */
     go_on = next_event(r);
-    if (go_on && r->event.type == YAML_SCALAR_EVENT && !*scalar_text(r))
-        return;
-    if (go_on && r->event.type != YAML_MAPPING_START_EVENT) {
+    bool empty = go_on && r->event.type == YAML_SCALAR_EVENT && !*scalar_text(r);
+    if (go_on && !empty && r->event.type != YAML_MAPPING_START_EVENT) {
         complain_at_line(r, line_of(r), "expected sections: cluster, tls, central, dist, worker, up or log");
         return;
     }
-    while (go_on && next_event(r) && r->event.type != YAML_MAPPING_END_EVENT)
+    while (go_on && !empty && next_event(r) && r->event.type != YAML_MAPPING_END_EVENT)
         go_on = read_section(r);
+    while (go_on && r->event.type != YAML_NO_EVENT && r->event.type != YAML_DOCUMENT_START_EVENT)
+        go_on = next_event(r);
+    if (go_on && r->event.type == YAML_DOCUMENT_START_EVENT)
+        complain_at_line(r, line_of(r),
+                         "a second document, which would not be read: put all sections into one");
 }
 
 static void complain_file(FILE *err, const char *path, int error)

@@ -176,6 +176,17 @@ def test_bad_configuration():
             assert len(hits) == (not key.endswith(":")), (key, found["errors"])
         r = subprocess.run([HAWK, "worker", "--config", path], capture_output=True, text=True, timeout=BOUND)
         assert r.returncode == 2 and f"{path}:7: worker.slots" in r.stderr, (r.returncode, r.stderr)
+        # What no daemon would read is a mistake.
+        for text, line in (("central:\n  cutoff: 90s\n---\nworker:\n  slots: 4\n", 3), ("---\n---\nworker:\n  slots: 4\n", 2),
+                           ("{central: {cutoff: 90s}} more\n", 1)):
+            with open(path, "w") as f:
+                f.write(text)
+            r = subprocess.run([HAWK, "config", "check", path], capture_output=True, text=True)
+            assert r.returncode == 2 and f"{path}:{line}: " in r.stderr, (text, r)
+        with open(path, "w") as f:
+            f.write("---\ncentral:\n  cutoff: 90s\n...\n")
+        r = subprocess.run([HAWK, "config", "check", path], capture_output=True, text=True)
+        assert r.returncode == 0, r
         with open(path, "w") as f:
             f.write("central:\n  cutoff: 90s\n")
         r = subprocess.run([HAWK, "config", "show", "central", "--config", path], capture_output=True, text=True)
