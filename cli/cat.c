@@ -34,7 +34,8 @@ struct cat {
     enum task_state silent_state;
     uint32_t earlier; /* tasks that were done in the job that this one runs again */
     uint32_t missing; /* tasks without output anywhere: timers, or tasks whose files somebody removed */
-    char missing_text[512];
+    char missing_text[800];
+    char file[160];       /* as the job names it; "": it names none */
     uint32_t first_index; /* the HAWK_TASK_INDEX of task 0 */
     json_t *outputs;      /* in JSON; else NULL */
     char *data;           /* in JSON: one task's output so far */
@@ -194,6 +195,20 @@ static bool shown_before(struct cat *c, uint32_t worker)
     return false;
 }
 
+/* The text is that of the first one. */
+static void note_missing(struct cat *c, const struct api_task *t, uint32_t number)
+{
+    if (c->missing++)
+        return;
+    if (t->outcome == OUTCOME_NOT_STARTED)
+        snprintf(c->missing_text, sizeof c->missing_text,
+                 "task %u has written nothing: it was not started (`hawk job %s` says why)", number,
+                 JOB_TEXT(c->job));
+    else
+        snprintf(c->missing_text, sizeof c->missing_text, "task %u: %s%s%s", number,
+                 client_error(c->s->client), *c->file ? "; its job names a file for it: " : "", c->file);
+}
+
 /* Prints one task's output. Other than 0: nothing more can be written. */
 static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_index)
 {
@@ -233,9 +248,8 @@ static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_i
     if (err < 0) {
         if (err != HAWK_ENOT_FOUND)
             say_error(c->s->command, "task %u: %s", first_index + t.task, client_error(c->s->client));
-        else if (c->missing++ == 0)
-            snprintf(c->missing_text, sizeof c->missing_text, "task %u: %s", first_index + t.task,
-                     client_error(c->s->client));
+        else
+            note_missing(c, &t, first_index + t.task);
         c->exit_code = HAWK_EXIT_UNREACHABLE; /* the output of the other tasks may be there */
     } else if (c->outputs) {
         add_output(c, t.task, (int64_t)first_index + t.task, t.attempt);
@@ -272,8 +286,11 @@ static int cat_page(void *ctx, const struct api_get_job_reply *page, uint32_t fi
         c->exit_code = HAWK_EXIT_UNREACHABLE;
         return STOP;
     }
-    if (page->spec)
+    if (page->spec) {
+        const struct blob *name = c->from_stderr ? page->spec->stderr_pattern : page->spec->stdout_pattern;
+        clean_text(c->file, sizeof c->file, name ? name->data : "");
         c->shared = names_one_file(page->spec, c->from_stderr);
+    }
     for (uint32_t i = 0; !stop && i < page->tasks_n; i++)
         stop = cat_task(c, &page->tasks[i], first_index);
     c->first_index = first_index;

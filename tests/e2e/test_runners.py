@@ -101,10 +101,12 @@ def test_hawk_cat_reads_nothing_that_the_agent_alone_may_read():
             f.write("of the agent\n")
         os.chown(secret, HAWK_USER, HAWK_USER)
         os.symlink(secret, f"{MACHINE}/ann/link")
-        job = c.submit_as(ANN, "--stdout", f"{MACHINE}/ann/link", "--retries", "0", "--", "true")
-        c.as_user(ANN, "wait", job, check=None)
-        r = c.as_user(ANN, "cat", job, check=None)
-        assert "of the agent" not in r.stdout + r.stderr, r
+        for name, why in (("link", "it was not started"), ("own", f"its job names a file for it: {MACHINE}/ann/own")):
+            job = c.submit_as(ANN, "--stdout", f"{MACHINE}/ann/{name}", "--retries", "0", "--", "true")
+            c.as_user(ANN, "wait", job, check=None)
+            r = c.as_user(ANN, "cat", job, check=None)
+            assert "of the agent" not in r.stdout + r.stderr, r
+            assert why in r.stderr, r
         os.unlink(f"{MACHINE}/ann/link")
 
 

@@ -243,6 +243,16 @@ def test_a_worker_tells_of_a_full_disk():
             assert c.workers[0].text().count("is full") == 1, c.workers[0].text()
 
 
+def test_what_has_written_nothing_was_not_removed():
+    with small_disk("size=256k") as d:
+        if not d:
+            return
+        with Cluster(workers=1, worker=("--output-dir", d)) as c:
+            c.hawk("submit", "--wait", "--", "echo", "hello", check=1)
+            said = c.hawk("cat", "last", check=3).stderr
+            assert "task 0 has written nothing: it was not started" in said and "removed" not in said, said
+
+
 def test_limits_are_errors():
     with Cluster(workers=1, dist=("--jobs-max", "2")) as c:
         for _ in range(2):
