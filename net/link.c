@@ -131,7 +131,7 @@ static void went_up(struct link *k)
     loop_timer_clear(ls->loop, &k->timer);
     if (k->complained && !k->unwelcome) {
         log_info("%s at %s can be reached again", k->what, k->addr);
-        k->complained = false;
+        k->complained = k->said_denied = false;
     }
     receive_batch(k);
     ls->fns.up(ls->arg, k);
@@ -308,10 +308,13 @@ static void dial_again(struct link *k, bool was_up)
         k->patience = 0;
     else if (k->patience < LINK_PATIENCE_MAX && k->next == 0 && peer_was_silent(k)) /* once per round */
         k->patience++;
-    if (!k->complained && !to_victim(k))
+    /* That the peer takes us no more is news also while it cannot be reached. */
+    bool denied = k->err == HAWK_EDENIED;
+    if ((!k->complained || (denied && !k->said_denied)) && !to_victim(k))
         log_warn("%s at %s %s: %s; trying again", k->what, k->addr, was_up ? "was lost" : "cannot be reached",
                  k->error);
     k->complained = true;
+    k->said_denied |= denied;
     k->unwelcome = k->err == HAWK_EINVALID;
     k->state = LINK_IDLE;
     if (!ls->fns.failed)

@@ -86,8 +86,6 @@ static const char *say_other_name(struct links *ls, const struct link *k, const 
 const char *link_why_not(struct links *ls, const grpc_metadata_array *md, const struct identity *who,
                          struct link *k, int *err)
 {
-    const char *why;
-
     *err = HAWK_EMALFORMED;
     if (!link_parse_hello(ls, md, k))
         return link_is_dialled(k)
@@ -97,8 +95,8 @@ const char *link_why_not(struct links *ls, const grpc_metadata_array *md, const 
     if (k->version < PROTOCOL_VERSION_MIN)
         return "it speaks a version of the protocol that is too old for this hawk: upgrade it first";
     *err = HAWK_EDENIED;
-    if (who && ls->tls && (why = tls_why_not(ls->tls, who)))
-        return why;
+    if (who && ls->tls && tls_refusal(ls->tls, who, ls->why, sizeof ls->why))
+        return ls->why;
     if (who && !is_certified_as(k, who))
         return say_other_name(ls, k, who);
     *err = 0;

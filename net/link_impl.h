@@ -54,10 +54,11 @@ struct link {
     /* Doublings of the time for an attempt, one for each that was not answered in time: the peer may be
      * overrun. */
     uint8_t patience;
-    bool complained; /* the log says already that the peer cannot be reached */
-    bool hung_up;    /* the last attempt's connection was taken, and ended by the peer */
-    bool plain;      /* this attempt is without TLS, since the last one found none (tls_is_optional) */
-    bool unwelcome;  /* the peer was there, and one side refused the other: coming up again is no news */
+    bool complained;  /* the log says already that the peer cannot be reached */
+    bool said_denied; /* and that it takes us no more */
+    bool hung_up;     /* the last attempt's connection was taken, and ended by the peer */
+    bool plain;       /* this attempt is without TLS, since the last one found none (tls_is_optional) */
+    bool unwelcome;   /* the peer was there, and one side refused the other: coming up again is no news */
 
     /* the stream */
     grpc_call *call;

@@ -338,14 +338,13 @@ static bool refuse_stranger(struct server *s, const struct asked *a, const char 
 {
     const struct identity *who = a->conn ? front_peer(a->conn) : NULL;
     char name[IDENTITY_TEXT], text[IDENTITY_TEXT + 200];
-    const char *no_more;
 
     if (!s->tls || !path)
         return false;
     if (!a->conn || (who && !identity_is_set(who)))
         return refuse_gone(s, a);
-    if (who && (no_more = tls_why_not(s->tls, who)))
-        return refuse_forbidden(s, a, no_more);
+    if (who && tls_refusal(s->tls, who, text, sizeof text))
+        return refuse_forbidden(s, a, text);
     if (!who || may_call(s, who, path))
         return false;
     snprintf(text, sizeof text, "the certificate of %s does not allow %s at a %s", identity_text(who, name),

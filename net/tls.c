@@ -478,3 +478,15 @@ const char *tls_why_not(const struct tls *t, const struct identity *who)
         return "its certificate was revoked";
     return NULL;
 }
+
+bool tls_refusal(const struct tls *t, const struct identity *who, char *text, size_t size)
+{
+    const char *why = tls_why_not(t, who);
+    char name[IDENTITY_TEXT];
+
+    if (why)
+        snprintf(text, size, "%s: %s: %s", identity_text(who, name), why,
+                 who->role == ROLE_NONE ? "`hawk user add` makes another"
+                                        : "a new invitation (`hawk ca invite`) gives it another");
+    return why;
+}

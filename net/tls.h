@@ -83,5 +83,7 @@ int tls_deny(struct tls *t, const char *text, char *why, size_t size);
 uint64_t tls_denied_version(const struct tls *t); /* 0: there is no list */
 /* Why a peer's certificate is good no more, or NULL. Static. */
 const char *tls_why_not(const struct tls *t, const struct identity *who);
+/* The same for whoever is refused, and for the log: whose it is, and what remedies it. */
+bool tls_refusal(const struct tls *t, const struct identity *who, char *text, size_t size);
 
 #endif

@@ -255,10 +255,14 @@ def test_who_is_revoked_is_out_and_stays_out():
         # Central ends its connection, and so do the others that hear of it.
         wait_for("central to close it", lambda: "its certificate was revoked" in c.central.text(), bound=10)
         wait_for("the dist to close it", lambda: re.search("worker [0-9]+ at .*: its certificate was revoked", d.text()), bound=10)
+        # Both sides learn who it is, and what he needs.
+        for log in (c.central, w):
+            wait_for("why, in each log", lambda d=log: "node7.worker.hawk: its certificate was revoked: a new invitation" in d.text(), bound=10)
         assert c.hawk("submit", "--wait", "--", "true").returncode == 0  # on w2
         r = c.ca.run("revoke", c.ca.dir, "--role", "user", "--name", "bob")
         assert "version 2" in r, r
         wait_for("bob to be out", lambda: c.hawk("nodes", env=c.ca.environment("bob"), check=None).returncode == 3, bound=10)
+        assert "bob.user.hawk: its certificate was revoked: `hawk user add`" in c.hawk("nodes", env=c.ca.environment("bob"), check=3).stderr
         assert c.hawk("nodes").returncode == 0
         # Without central the last list holds, also after a restart.
         for where in (f"{c.dir}/dist/denied", f"{c.dir}/central/denied", f"{c.dir}/w2/w2/denied"):
