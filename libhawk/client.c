@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "net/addr.h"
 #include "net/caller.h"
+#include "net/certificate.h"
 #include "net/login.h"
 #include "net/tls.h"
 
@@ -179,6 +180,8 @@ static const char *remedy(const struct client *client, const char *addr, const c
         return "is `hawk up` running?";
     if (client->tls && tls_why_not(client->tls, tls_identity(client->tls)))
         return "your certificate has expired: whoever keeps the user root renews it (`hawk user add`)";
+    if (client->tls && tls_identity(client->tls)->made_s - CERTIFICATE_BACKDATED_S > (int64_t)time(NULL))
+        return "your certificate is not good yet: the clock of this machine is behind";
     if (client->tls)
         return "is it running with TLS, and does it take your certificate (HAWK_TLS_CERTIFICATE, else that "
                "of `hawk "

@@ -86,7 +86,7 @@ struct signed_seal {
     X(UID, "its credential has another uid")                                                                 \
     X(CLUSTER, "it was signed for another cluster")                                                          \
     X(EXPIRED, "its signature has expired: submit it anew")                                                  \
-    X(LIFE, "its signature would hold for more than 7 days")                                                 \
+    X(LIFE, "its signature would hold for more than 7 days: the clock where it was made is ahead")           \
     X(SIGNATURE, "the user did not sign this")
 enum signed_verdict {
 #define X(name, text) SIGNED_##name,

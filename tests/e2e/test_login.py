@@ -1,10 +1,14 @@
 """Users' credentials: who keeps the user root makes them, users take them, and commands find them by themselves."""
+import datetime
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 
 from hawktest import BOUND, HAWK, Daemon, dropped, run_tests, wait_for
 from tlstest import Roots, TlsCluster
@@ -155,6 +159,23 @@ def test_an_expired_login_says_so():
         r = c.as_login("ann", "nodes", check=3)
         assert "your certificate has expired" in r.stderr and "hawk user add" in r.stderr, r.stderr
         assert c.users()["ann"]["state"] == "expired"
+
+
+def test_a_clock_that_is_behind_is_named():
+    """A certificate that is good from an hour on is what a machine sees whose clock is an hour behind."""
+    with LoginCluster(workers=1) as c:
+        c.log_in("ann", 1001)
+        path = f"{c.dir}/home-ann/.config/hawk/user.crt"
+        with open(path, "rb") as f, open(f"{c.ca.dir}/users/root.key", "rb") as key:
+            old, signer = x509.load_pem_x509_certificate(f.read()), serialization.load_pem_private_key(key.read(), None)
+        new = x509.CertificateBuilder(old.issuer, old.subject, old.public_key(), old.serial_number,
+                                      old.not_valid_before + datetime.timedelta(hours=1), old.not_valid_after)
+        for e in old.extensions:
+            new = new.add_extension(e.value, e.critical)
+        with open(path, "wb") as f:
+            f.write(new.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        said = c.as_login("ann", "nodes", check=3).stderr
+        assert "your certificate is not good yet: the clock of this machine is behind" in said, said
 
 
 def test_what_is_no_credential():
