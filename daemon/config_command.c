@@ -80,6 +80,22 @@ static bool metrics_ok(const struct config *c, FILE *err)
     return ok;
 }
 
+/* Daemons make the file, and no directory for it: none of them starts without it. */
+static bool audit_ok(const struct config *c, FILE *err)
+{
+    const char *path = c->log.audit, *slash = strrchr(path, '/');
+    char dir[PATH_MAX];
+    struct stat st;
+
+    if (!*path || is_hidden(path))
+        return true;
+    snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
+    int error = stat(path, &st) == 0 ? (S_ISDIR(st.st_mode) ? EISDIR : 0) : stat(dir, &st) ? errno : 0;
+    if (error)
+        fprintf(err, "log.audit: %s cannot be opened: %s\n", path, strerror(error));
+    return error == 0;
+}
+
 /* Daemons make directories that are missing. What is there must be one. */
 static bool directories_ok(const struct config *c, FILE *err)
 {
@@ -178,8 +194,8 @@ static int check_config(const char *path)
     int read = err ? config_load(&c, path, err) : HAWK_ENOMEM;
     /* Other mistakes do not keep us from checking the values that were read. */
     bool ok = (read == 0 || read == HAWK_EINVALID) && config_validate(&c, NULL, err) == 0 && read == 0 &&
-              tokens_ok(&c, err) & tls_ok(&c, err) & metrics_ok(&c, err) & directories_ok(&c, err) &
-                  role_files_ok(&c, err);
+              tokens_ok(&c, err) & tls_ok(&c, err) & metrics_ok(&c, err) & audit_ok(&c, err) &
+                  directories_ok(&c, err) & role_files_ok(&c, err);
     char warning[CONFIG_WARNING] = "";
     if (ok && config_warning(&c, NULL, warning, sizeof warning))
         say_warning("config", "%s", warning);

@@ -119,9 +119,10 @@ def test_config_check_opens_what_the_file_names():
         os.chmod(f"{d}/file", 0o600)
         with open(f"{d}/hawk.yaml", "w", encoding="utf-8") as f:
             f.write(f"cluster:\n  metrics_token_file: {d}/nowhere\nworker:\n  output_dir: {d}/file\n"
-                    f"dist:\n  state_dir: {d}/file/below\n")
+                    f"dist:\n  state_dir: {d}/file/below\nlog:\n  audit: {d}/nowhere/audit\n")
         shown = hawk("config", "check", f"{d}/hawk.yaml", check=2).stderr
-        for wanted in ("cluster.metrics_token_file", f"{d}/nowhere", "worker.output_dir", "dist.state_dir"):
+        for wanted in ("cluster.metrics_token_file", f"{d}/nowhere", "worker.output_dir", "dist.state_dir",
+                       f"log.audit: {d}/nowhere/audit cannot be opened"):
             assert wanted in shown, shown
         with open(f"{d}/token", "w", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as f:
             f.write("m" * 20 + "\n")
