@@ -302,8 +302,11 @@ static void dial_again(struct link *k, bool was_up)
     struct links *ls = k->ls;
     int64_t up_us = was_up ? loop_now(ls->loop) - k->up_us : 0;
 
-    if (up_us > BACKOFF_MAX_US)
+    if (up_us > BACKOFF_MAX_US) {
         k->delay_us = 0;
+        if (k->unwelcome) /* it was welcome after all, which nobody was told */
+            k->complained = k->said_denied = false;
+    }
     if (up_us > LINK_PATIENCE_US)
         k->patience = 0;
     else if (k->patience < LINK_PATIENCE_MAX && k->next == 0 && peer_was_silent(k)) /* once per round */
@@ -315,7 +318,7 @@ static void dial_again(struct link *k, bool was_up)
                  k->error);
     k->complained = true;
     k->said_denied |= denied;
-    k->unwelcome = k->err == HAWK_EINVALID;
+    k->unwelcome = k->err == HAWK_EINVALID || (denied && was_up && up_us <= BACKOFF_MAX_US);
     k->state = LINK_IDLE;
     if (!ls->fns.failed)
         retry_later(k);
