@@ -85,24 +85,38 @@ static int by_age(const void *a, const void *b)
     return x->age_us < y->age_us ? 1 : x->age_us > y->age_us ? -1 : 0;
 }
 
+/* Who may not see one job of a user may see none: nobody asks for the others. */
+static void forbid(struct api_list_jobs_reply *reply, const char *user)
+{
+    for (uint32_t i = 0; i < reply->jobs_n; i++)
+        if (strcmp(reply->jobs[i].user, user) == 0)
+            reply->jobs[i].job = JOB_NONE;
+}
+
 static int put_trace(FILE *f, struct session *s, struct api_list_jobs_reply *reply)
 {
-    uint32_t left_out = 0, n = 0;
+    uint32_t left_out = 0, others = 0, n = 0;
+    char hidden[80] = "";
     if (reply->jobs_n)
         qsort(reply->jobs, reply->jobs_n, sizeof *reply->jobs, by_age);
     for (uint32_t i = 0; i < reply->jobs_n; i++) {
         const struct api_job *j = &reply->jobs[i];
         if (!job_state_final(j->state))
             continue;
-        int err = put_job(f, s, j, reply->jobs[0].age_us, &left_out);
+        int err = j->job.v ? put_job(f, s, j, reply->jobs[0].age_us, &left_out) : HAWK_EDENIED;
         if (err == HAWK_ENOT_FOUND) /* forgotten meanwhile */
             left_out++;
-        else if (err)
+        else if (err && err != HAWK_EDENIED)
             return session_failed(s);
+        if (err == HAWK_EDENIED && ++others)
+            forbid(reply, j->user);
         n++;
     }
-    fprintf(stderr, "%u job%s; left out: %u of which no task is done, and %u that have not ended\n",
-            n - left_out, PLURAL(n - left_out), left_out, reply->jobs_n - n);
+    if (others)
+        snprintf(hidden, sizeof hidden, ", %u of other users (scope operate shows them)", others);
+    n -= others;
+    fprintf(stderr, "%u job%s; left out: %u of which no task is done%s, and %u that have not ended\n",
+            n - left_out, PLURAL(n - left_out), left_out, hidden, reply->jobs_n - n - others);
     return HAWK_EXIT_OK;
 }
 

@@ -312,6 +312,10 @@ def test_jobs_are_their_users():
         c.hawk("cancel", tall)
         assert {x.split()[0] for x in c.as_user(ANN, "cancel", "all").stdout.splitlines()} <= {job, tall}
         wait_for("both to end", lambda: {j["state"] for j in c.json("jobs")["jobs"]} == {"cancelled"})
+        # A trace has what its writer may see.
+        c.as_user(BOB, "submit", "--wait", "--", "true")
+        r = c.as_user(BOB, "history", "--trace")
+        assert r.stdout.count("\n") == 1 and "1 job; left out: 0 of which no task is done, 2 of other users" in r.stderr, r
 
 
 def test_an_operator_may_show_everybody_the_names():
