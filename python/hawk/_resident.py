@@ -29,6 +29,7 @@ CANCEL_SECONDS = 1.0  # from KeyboardInterrupt to the end of the process
 FUNCTIONS_KEPT = 16
 LOOK_SECONDS = 1.0    # how often the leader looks whether all are idle
 BUSY = 0.0
+END_SECONDS = 1.0     # from the leader's signal to the end of a process without a call
 CANNOT_ATTACH = 4     # exit code
 
 
@@ -257,7 +258,8 @@ class Leader:
         self.setup = setup
         self.since = memoryview(mmap.mmap(-1, 8 * SLOTS_MAX)).cast("d")  # when each became idle; BUSY
         self.children = {}  # places by process id
-        self.resident = self.leaving = False
+        self.resident = False
+        self.leaving = None  # since when
         self.signals = {signal.SIGCHLD, signal.SIGTERM}
 
     def run(self):
@@ -306,11 +308,20 @@ class Leader:
         since = [self.since[place] for place in self.children.values()]
         if BUSY not in since and time.monotonic() - max(since) > self.setup["idle"]:
             self._leave()
+        if self.leaving is not None and time.monotonic() - self.leaving > END_SECONDS:
+            self._end_idle()
 
     def _leave(self):
-        self.leaving = True
+        if self.leaving is None:
+            self.leaving = time.monotonic()
         for pid in self.children:
             os.kill(pid, signal.SIGTERM)
+
+    def _end_idle(self):
+        """A call may have left its process deaf to SIGTERM."""
+        for pid, place in self.children.items():
+            if self.since[place] != BUSY:
+                os.kill(pid, signal.SIGKILL)
 
     def _reap(self):
         """The exit code of the last one that ended, 0 for none."""
@@ -320,7 +331,7 @@ class Leader:
             if pid == 0:
                 break
             place, code = self.children.pop(pid, None), os.waitstatus_to_exitcode(status)
-            if place is not None and self.resident and code != CANNOT_ATTACH and not self.leaving:
+            if place is not None and self.resident and code != CANNOT_ATTACH and self.leaving is None:
                 self._fork(place, None)
         return code
 

@@ -126,6 +126,11 @@ def with_pool(items):
         return os.getpid(), pool.map(abs, items)
 
 
+def ignore_signals():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return os.getpid()
+
+
 def variable(name):
     return os.environ.get(name)
 

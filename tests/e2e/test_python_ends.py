@@ -10,7 +10,7 @@ import tempfile
 import threading
 
 import pythontest as p
-from hawktest import BOUND, run_tests, wait_for
+from hawktest import BOUND, alive, run_tests, wait_for
 
 import hawk
 from hawk import _calls, _resident, executor_pb2 as epb
@@ -61,6 +61,17 @@ def test_a_callback_kills_the_executor():
         wait_for("no process", lambda: not p.residents())
         threads = [ex._manager, *ex._session.threads]
         assert not any(thread.is_alive() for thread in threads), threads
+
+
+def test_a_process_in_which_a_call_ignores_signals_ends():
+    with p.up(slots=1):
+        with hawk.Executor() as ex:
+            pid = ex.submit(p.ignore_signals).result()
+        wait_for("the process to end with its executor", lambda: not alive(pid))
+        with hawk.Executor(idle=0.1) as ex:
+            pid = ex.submit(p.ignore_signals).result()
+            wait_for("the process to end when it is idle", lambda: not alive(pid))
+            assert ex.submit(p.square, 3).result() == 9
 
 
 def test_what_a_call_forks_is_no_executor():
