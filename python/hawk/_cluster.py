@@ -109,10 +109,21 @@ def is_untouched(error):
         (error.code() == grpc.StatusCode.UNAVAILABLE and any(words in text for words in UNTOUCHED))
 
 
+FORKED = ("this process was forked while its parent had a hawk.Executor, and cannot use Hawk: start it by "
+          "multiprocessing's method \"spawn\", or before there is an Executor")
+is_forked = False  # so: gRPC would wait for ever here, and disturb the parent, with which it shares an epoll
+
+
+def check_not_forked():
+    if is_forked:
+        raise HawkError(FORKED)
+
+
 class Cluster:
     """Connections to one cluster. Every thread may use it."""
 
     def __init__(self, dist=None, token_file=None):
+        check_not_forked()
         self.login = login_directory()
         listed = dist or os.environ.get("HAWK_DIST")
         if not listed and login_is_named():
@@ -174,6 +185,7 @@ class Cluster:
             self.signer.sign(specs)
 
     def channel(self, address, role=ROLE_SCHEDULER):
+        check_not_forked()
         with self.lock:
             channel = self.channels.get(address)
             if channel is None:

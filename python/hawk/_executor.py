@@ -19,7 +19,7 @@ import threading
 import time
 import weakref
 
-from hawk import _calls, hawk_pb2 as pb
+from hawk import _calls, _cluster, hawk_pb2 as pb
 from hawk._cluster import Cluster, HawkError, ancestors, bytes_of, check_numbers, umask
 from hawk._session import Session, text_of
 
@@ -134,10 +134,10 @@ class Executor(concurrent.futures.Executor):
         self._call_seconds = None      # of a call, as they took lately
         self._shut = self._kill = False
         self._broken = None
+        executors.add(self)
         self._session = Session(self._cluster)
         self._manager = threading.Thread(target=self._manage, name="hawk-executor", daemon=True)
         self._manager.start()
-        executors.add(self)
 
     # ---- The interface of concurrent.futures ----
 
@@ -548,6 +548,7 @@ class Executor(concurrent.futures.Executor):
         finally:
             self._session.close()
             self._cluster.close()
+            executors.discard(self)
             with self._directory_lock:
                 directory, self._directory = self._directory, ""  # nobody makes another one
             if directory:
@@ -575,7 +576,17 @@ class Executor(concurrent.futures.Executor):
             over.wait(1.0)
 
 
-executors = weakref.WeakSet()
+executors = weakref.WeakSet()  # those that have not ended
+
+
+def _forked():
+    """In the child: its executors have no threads, and their locks may be held by those of the parent."""
+    for executor in list(executors):
+        _cluster.is_forked = True
+        executor._lock, executor._broken = threading.Condition(), _cluster.FORKED
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _end_all():

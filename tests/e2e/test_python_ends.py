@@ -5,6 +5,7 @@ import concurrent.futures
 import os
 import pickle
 import queue
+import subprocess
 import sys
 import tempfile
 import threading
@@ -72,6 +73,47 @@ def test_a_process_in_which_a_call_ignores_signals_ends():
             pid = ex.submit(p.ignore_signals).result()
             wait_for("the process to end when it is idle", lambda: not alive(pid))
             assert ex.submit(p.square, 3).result() == 9
+
+
+FORKS = """
+import os, hawk
+
+def attempt(use):
+    try:
+        print("no error:", use(), flush=True)
+    except RuntimeError as e:
+        print(type(e).__name__, "spawn" in str(e), flush=True)
+
+def child(*uses):
+    pid = os.fork()
+    if pid == 0:
+        for use in uses:
+            attempt(use)
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+def run():
+    return hawk.run(["true"]).state
+
+if __name__ == "__main__":
+    with hawk.Executor() as ex:
+        ex.submit(abs, -1).result()
+        child(run, hawk.Executor, lambda: ex.submit(abs, -2), lambda: list(ex.map(abs, [-2])))
+        print(ex.submit(abs, -3).result(), flush=True)
+    child(run)
+"""
+
+
+def test_a_forked_child_of_a_program_with_an_executor_says_so():
+    """gRPC waits for ever there."""
+    with p.up(slots=1), tempfile.TemporaryDirectory() as d, p.program(d, FORKS) as program:
+        try:
+            out, err = program.communicate(timeout=BOUND)
+        except subprocess.TimeoutExpired:
+            program.kill()
+            raise
+    refused = ["HawkError True", "HawkError True", "WorkerError True", "WorkerError True"]
+    assert out.splitlines() == [*refused, "3", "no error: done"], (out, err)
 
 
 def test_what_a_call_forks_is_no_executor():
