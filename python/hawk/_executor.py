@@ -92,6 +92,12 @@ def main_file():
     return os.path.abspath(path) if path and os.path.exists(path) else None
 
 
+def main_module():
+    """The name of the program's module: it was started by `python -m`, and may import its neighbours; else None."""
+    name = getattr(getattr(sys.modules.get("__main__"), "__spec__", None), "name", None)
+    return name if name != "__main__" else None  # of a directory or an archive
+
+
 def name_of(function):
     return (getattr(function, "__qualname__", "") or type(function).__name__)[:200]
 
@@ -483,7 +489,8 @@ class Executor(concurrent.futures.Executor):
 
     def _start(self, number):
         package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        program = {"main": main_file(), "argv": sys.argv, "path": [p or os.getcwd() for p in sys.path]}
+        program = {"main": main_file(), "module": main_module(), "argv": sys.argv,
+                   "path": [p or os.getcwd() for p in sys.path]}
         program = _calls.part(self._key, _calls.PROGRAM, json.dumps(program).encode(), self._large, _calls.PROGRAM_MAX)
         setup = {"app": self._app, "key": self._key.hex(), "idle": self._idle, "program": program.decode("latin-1"),
                  "token": self._cluster.token, "directory": self._large_results(), "most": self._max_workers}

@@ -44,7 +44,7 @@ class Unpickler(pickle.Unpickler):
         return super().find_class(module, name)
 
 
-main_path = None
+main_path = main_module = None
 
 
 def import_main():
@@ -56,7 +56,8 @@ def import_main():
     main = types.ModuleType("__mp_main__")
     _calls.importing_main = True
     try:
-        main.__dict__.update(runpy.run_path(path, run_name="__mp_main__"))
+        main.__dict__.update(runpy.run_module(main_module, run_name="__mp_main__", alter_sys=True) if main_module else
+                             runpy.run_path(path, run_name="__mp_main__"))
     finally:
         _calls.importing_main = False
     sys.modules["__main__"] = sys.modules["__mp_main__"] = main
@@ -337,7 +338,7 @@ class Leader:
 
 
 def main():
-    global main_path
+    global main_path, main_module
     setup = json.loads(os.environ.pop("HAWK_PYTHON_SETUP"))
     if not os.environ.get("HAWK_WORKER_SOCKET"):
         sys.exit(f"worker {os.environ.get('HAWK_WORKER')} has no socket where this user's executors could attach: set "
@@ -346,6 +347,6 @@ def main():
     program = setup["program"].encode("latin-1")
     program = json.loads(_calls.whole(bytes.fromhex(setup["key"]), program, keep=True)[1])
     sys.path[:] = program["path"]
-    main_path = program["main"]
+    main_path, main_module = program["main"], program["module"]
     sys.argv[:] = program["argv"]
     sys.exit(Leader(setup).run())

@@ -194,10 +194,11 @@ def residents():
     return found
 
 
-def program(directory, text, name="program.py"):
-    """A process that runs this program, with pipes."""
+def program(directory, text, name="program.py", module=None):
+    """A process that runs this program, with pipes. module: as `python -m`."""
     path = f"{directory}/{name}"
     with open(path, "w", encoding="utf-8") as f:
         f.write(text)
-    return subprocess.Popen(["/usr/bin/python3", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    which = ["-m", module] if module else [path]
+    return subprocess.Popen(["/usr/bin/python3", *which], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             cwd=directory, env={**os.environ, "PYTHONPATH": PACKAGE})

@@ -104,4 +104,29 @@ def test_a_program_with_a_long_command_line():
         wait_for("no file", lambda: files_in(d) == [])
 
 
+NEIGHBOURS = """
+import hawk
+from .other import double
+
+def twice_double(x):
+    return 2 * double(x)
+
+if __name__ == "__main__":
+    hawk._calls.cloudpickle = None
+    with hawk.Executor() as ex:
+        print(list(ex.map(twice_double, [1, 2])))
+"""
+
+
+def test_a_program_that_is_a_module_of_a_package():
+    """`python -m`: what it imports beside itself is found where processes import it."""
+    with p.up(slots=1), tempfile.TemporaryDirectory() as d:
+        os.mkdir(f"{d}/tools")
+        with open(f"{d}/tools/other.py", "w", encoding="utf-8") as f:
+            f.write("def double(x):\n    return 2 * x\n")
+        for name, module in (("tools/program.py", "tools.program"), ("tools/__main__.py", "tools")):
+            out, err = p.program(d, NEIGHBOURS, name, module).communicate(timeout=BOUND)
+            assert out == "[4, 8]\n", (module, out, err)
+
+
 run_tests(sys.modules[__name__])
