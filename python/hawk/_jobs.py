@@ -191,15 +191,17 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
     command: a list of words; they, paths and variables are str or bytes. inputs: a task for each of these, which
     replaces {} in the command or is its last word. count: so many tasks, numbered by HAWK_TASK_INDEX. name: whose
     history the job shares; without it the command line. env: more variables. stdout, stderr: files, with places as in
-    `hawk submit --stdout`. klass: "short" or "long". estimate, time_limit: seconds of one task. retries: of a task that
-    failed; retry_on: in one of these ways, a list of exit codes, "signal" and "time-limit"; retry_delay: seconds before
-    the first one, then twice as long each time. lost_retries: of a task whose worker died. max_fails: the rest is
-    cancelled after so many failed tasks. max_running: at most so many of its tasks run at a time. after: jobs, and ids
-    as "3.17", "3.17:any", "3.17:failed", that end first; in two jobs of as many tasks, task by task, unless
-    after_whole. mem: bytes that a task may use; pids: processes that it may have.
+    `hawk submit --stdout`. stdin: bytes, which every task reads. klass: "short" or "long". estimate, time_limit:
+    seconds of one task. retries: of a task that failed; retry_on: in one of these ways, a list of exit codes, "signal"
+    and "time-limit"; retry_delay: seconds before the first one, then twice as long each time. lost_retries: of a task
+    whose worker died. max_fails: the rest is cancelled after so many failed tasks. max_running: at most so many of its
+    tasks run at a time. after: jobs, and ids as "3.17", "3.17:any", "3.17:failed", that end first; in two jobs of as
+    many tasks, task by task, unless after_whole. mem: bytes that a task may use; pids: processes that it may have.
     """
     if isinstance(command, (str, bytes)):
         raise TypeError("the command is a list of words; a shell's text is [\"sh\", \"-c\", text]")
+    if not isinstance(stdin, (bytes, type(None))):
+        raise TypeError(f"stdin is bytes, which every task reads, not {stdin!r:.100}")
     if klass not in TAGS:
         raise ValueError('klass is "short", "long" or None')
     if not command:

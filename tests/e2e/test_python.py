@@ -393,6 +393,11 @@ def test_wrong_arguments():
                 raise AssertionError(f"{command} {more} was taken")
             except ValueError as e:
                 assert words in str(e), e
+        try:
+            hawk.submit(["cat"], stdin="text")
+            raise AssertionError("text was taken for bytes")
+        except TypeError as e:
+            assert "stdin is bytes" in str(e), e
         for wrong in ({"retries": -1}, {"estimate": -1}, {"idle": -1}, {"max_workers": 0}, {"klass": "x"}):
             try:
                 hawk.Executor(**wrong)
