@@ -41,6 +41,7 @@ struct backend {
     sqlite3_stmt *v[STATEMENT_COUNT];
     int64_t history; /* the last record's number in the history; -1: it must be read */
     bool forgot;     /* an environment was removed, and is in the log until that is emptied */
+    bool moved;      /* at the last commit the file was not in its place */
 };
 
 /* ---- Statements ---- */
@@ -164,10 +165,25 @@ static int op_remove(struct backend *b, const struct record_key *k, uint32_t las
 
 static void op_forgot(struct backend *b) { b->forgot = true; }
 
+/* Whether somebody moved or removed the file or its log. SQLite writes on into what it has open, where the next
+ * process will not find it. */
+static bool was_moved(const struct backend *b)
+{
+    char log[PATH_MAX];
+    int moved = 0;
+
+    snprintf(log, sizeof log, "%s-wal", b->path);
+    return (sqlite3_file_control(b->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved) ||
+           access(log, F_OK) < 0;
+}
+
 static int op_commit(struct backend *b)
 {
     int err = run_statement(b, STATEMENT_COUNT_COMMIT); /* store/file.c: whose log it is */
 
+    b->moved = !err && was_moved(b);
+    if (b->moved)
+        return HAWK_EIO;
     return err ? err : run_statement(b, STATEMENT_COMMIT);
 }
 
@@ -358,7 +374,12 @@ static int op_scrub(struct backend *b)
 }
 
 static const char *op_name(const struct backend *b) { return b->path; }
-static const char *op_why(const struct backend *b) { return sqlite3_errmsg(b->db); }
+static const char *op_why(const struct backend *b)
+{
+    return b->moved ? "it or its log (-wal) was moved or removed under this process: put both back; if they "
+                      "are lost, restart this daemon, which then begins with an empty store"
+                    : sqlite3_errmsg(b->db);
+}
 
 static void op_close(struct backend *b)
 {

@@ -271,6 +271,36 @@ static void test_an_interrupted_first_opening_leaves_no_trap(void **state)
     assert_int_equal(access(half, F_OK), -1);
 }
 
+/* What is written into a file without a name is gone with the process: nobody is told that it is durable. */
+static void test_nothing_is_durable_in_a_file_that_was_moved(void **state)
+{
+    static const char *const ends[] = {"", "-wal"};
+    struct fixture *f = *state;
+    char file[300], away[300];
+    struct told t;
+
+    assert_int_equal(open_store(f), 0);
+    write_node(f, 1, 1, "before");
+    wait_token(f, 1);
+    for (int i = 0; i < 2; i++) {
+        uint32_t n = (uint32_t)i + 2;
+
+        snprintf(file, sizeof file, "%s%s", f->path, ends[i]);
+        snprintf(away, sizeof away, "%s.away", f->path);
+        assert_int_equal(rename(file, away), 0);
+        write_node(f, n, n, "while it is away");
+        wait_failures(f, i + 1);
+        assert_int_equal(f->done.token, n - 1);
+        assert_int_equal(rename(away, file), 0);
+        write_node(f, n, n, "while it is away");
+        wait_token(f, n);
+    }
+    reopen(f);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_JOURNAL_NODE], 3);
+    free(t.text);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -279,6 +309,7 @@ int main(void)
         TEST(test_closing_on_a_full_disk_says_so),
         TEST(test_closing_tries_once_more),
         TEST(test_what_is_told_is_on_disk),
+        TEST(test_nothing_is_durable_in_a_file_that_was_moved),
         TEST(test_the_queue_is_bounded),
         TEST(test_closing_writes_what_arrives_during_a_scrub),
         TEST(test_what_was_acknowledged_survives_a_kill),
