@@ -243,8 +243,7 @@ void dist_tasks_restore(struct dist *d, struct dist_job *job, const struct resub
     }
 }
 
-/* Whether the job's launches are recorded before they are sent. An older version, which had no lives,
- * recorded none. */
+/* Whether launches are recorded before they are sent: an older version, which had no lives, recorded none. */
 static bool launches_kept(const struct dist_job *job)
 {
     return job->journalled && job->life > 0 && (job->desc->flags & JOB_AT_MOST_ONCE);
@@ -285,8 +284,7 @@ void dist_task_give_back(struct dist_job *job, uint32_t i)
 
 /* ---- What happens to a task ---- */
 
-/* A start is reported late, by the time that the message took: of two reports, the earlier start is nearer
- * the truth. */
+/* A start is reported late, by the time that the message took: of two reports the earlier start is right. */
 static void note_start(struct dist *d, struct dist_job *job, struct dist_task *t, int64_t run_us)
 {
     int64_t wait_us = d->now_us - run_us - job->submit_us;
@@ -399,11 +397,12 @@ void dist_task_return(struct dist *d, struct dist_job *job, uint32_t i)
 
 /* ---- Requests (docs/protocol.md 3.6, 3.7) ---- */
 
-static void put_launch(struct dist *d, const struct dist_job *job, struct dist_node *n, uint32_t i, bool spec)
+static void put_launch(struct dist *d, struct dist_job *job, struct dist_node *n, uint32_t i, bool spec)
 {
     struct msg_task_launch *m;
     struct blob *arg = job_desc_arg(job->desc, i);
 
+    job->backoff = 0;
     m = &out_add(d->out, MSG_TASK_LAUNCH, job->tasks[i].worker)->task_launch;
     m->id = dist_task_try(job, i);
     m->desc = spec ? job_desc_ref(job->desc) : NULL;
@@ -426,7 +425,6 @@ static void launch_next(struct dist *d, struct dist_job *job, struct dist_node *
     t->request = request->task_request.request;
     dist_task_set_state(d, job, i, TASK_LAUNCHED, dist_place_get(d, job, n));
     job->refused = false;
-    job->backoff = 0;
     dist_count(d, COUNTER_tasks_launched, 1);
     if (t->attempt > 1 + t->free)
         dist_count(d, COUNTER_tasks_retried, 1);
@@ -457,6 +455,8 @@ void dist_task_launch_journalled(struct dist *d, const struct try_id *id, int er
         return;
     }
     unlaunch(d, job, id->task);
+    if (t->state == TASK_WAITING) /* no worker has seen that try: it counts for nothing, however often */
+        t->attempt--, t->free--;
     job->refused = true; /* probe again only after a delay */
 }
 

@@ -126,9 +126,36 @@ static void test_a_launch_that_cannot_be_written_is_given_up(void **state)
     wait_timer(t, US_PER_S);
     says(t, "101 PROBE job=3.1");
     request(t, 101, 1, 2);
-    says(t, "- JOURNAL_TASK id=3.1/0@1.2 token=3");
+    says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=3");
     HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3, .err = HAWK_ELIMIT);
     says(t, "101 NO_TASK job=3.1 request=2");
+    talk_end(t);
+}
+
+/* A disk may be full for hours. The task has not run, so it is not lost; and it is asked for ever more seldom. */
+static void test_launches_that_cannot_be_written_lose_nothing(void **state)
+{
+    enum { ROUNDS = 2000 };
+    struct talk *t = talk_once(1);
+    int64_t since = 0;
+
+    for (uint32_t i = 1; i <= ROUNDS; i++) {
+        if (i == ROUNDS - 100)
+            since = t->now;
+        request(t, 101, 1, i);
+        ignore(t);
+        HEAR(t, 0, JOURNAL_DONE, journal_done, .token = i + 1, .err = HAWK_EIO);
+        ignore(t);
+        wait_timer(t, 2 * US_PER_S);
+        says(t, "101 PROBE job=3.1");
+        ignore(t);
+    }
+    assert_true(t->now - since >= 50 * US_PER_S);
+    assert_int_equal(job_view_of(t, 1).waiting, 1);
+    request(t, 101, 1, ROUNDS + 1);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = ROUNDS + 2);
+    says(t, "101 TASK_LAUNCH id=3.1/0@1.1");
     talk_end(t);
 }
 
@@ -241,6 +268,7 @@ int main(void)
         cmocka_unit_test(test_of_an_older_journal_all_is_in_doubt),
         cmocka_unit_test(test_a_launch_is_on_record_before_it_is_sent),
         cmocka_unit_test(test_a_launch_that_cannot_be_written_is_given_up),
+        cmocka_unit_test(test_launches_that_cannot_be_written_lose_nothing),
         cmocka_unit_test(test_what_was_not_sent_is_launched_again),
         cmocka_unit_test(test_a_later_launch_waits_for_its_own_record),
         cmocka_unit_test(test_it_does_not_leave_before_launches_on_record_are_sent),
