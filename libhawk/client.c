@@ -410,7 +410,8 @@ int client_node_channel(struct client *client, enum role role, node_id_t node, s
         n = client_find_node(client, role, node);
     }
     if (!n)
-        return client_fail(client, HAWK_ENOT_FOUND, "the cluster has no %s %u (`hawk nodes` lists them)",
+        return client_fail(client, HAWK_ENOT_FOUND,
+                           "no %s %u is in the cluster now: it is down, or never was (`hawk nodes`)",
                            role_text(role), node.v);
     *ch = client_channel_of(client, n);
     return 0;
