@@ -9,7 +9,8 @@
  *
  * The cluster of daemons runs three times: as it is, with TLS and signatures, and with tasks that run as their
  * user besides (root only). There, users of whom no task has run yet then submit a few, one after the other: the
- * first waits for the user's runner. Usage: bench_commands [FILE.json [ROUNDS [COMMANDS [SLOTS]]]] */
+ * first waits for the user's runner; then others, whose runners verify what they signed.
+ * Usage: bench_commands [FILE.json [ROUNDS [COMMANDS [SLOTS]]]] */
 #include "base/log.h"
 #include "base/units.h"
 #include "bench/lib/columns.h"
@@ -448,10 +449,15 @@ static int compare_ms(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* User 0's runner is there already. */
-static void measure_first_tasks(struct bench *b, struct cluster *c)
+/* Of these users no task has run there yet. */
+static void measure_first_tasks(struct bench *b, struct cluster *c, const char *what, unsigned first_user)
 {
-    for (unsigned user = 1; user <= FIRST_TASKS_OF; user++) {
+    char name[3][128];
+
+    snprintf(name[0], sizeof name[0], "%s, a user's first task, submit to end", what);
+    snprintf(name[1], sizeof name[1], "%s, later tasks, submit to end", what);
+    snprintf(name[2], sizeof name[2], "%s, what the first one takes more", what);
+    for (unsigned user = first_user; user < first_user + FIRST_TASKS_OF; user++) {
         struct tls *tls = site_client(&c->site, user);
         double first, later[LATER_TASKS];
 
@@ -461,13 +467,21 @@ static void measure_first_tasks(struct bench *b, struct cluster *c)
         for (unsigned i = 0; i < LATER_TASKS; i++)
             later[i] = one_job_ms(c);
         qsort(later, LATER_TASKS, sizeof *later, compare_ms);
-        figures_add(b->f, "run-as, a user's first task, submit to end", "ms", first);
-        figures_add(b->f, "run-as, later tasks, submit to end", "ms", later[LATER_TASKS / 2]);
-        figures_add(b->f, "run-as, what the first one takes more", "ms", first - later[LATER_TASKS / 2]);
+        figures_add(b->f, name[0], "ms", first);
+        figures_add(b->f, name[1], "ms", later[LATER_TASKS / 2]);
+        figures_add(b->f, name[2], "ms", first - later[LATER_TASKS / 2]);
         session_free(c->session);
         tls_free(tls);
     }
-    figures_at_most(b->f, "run-as, what the first one takes more", FIRST_TASK_MS_MAX);
+    figures_at_most(b->f, name[2], FIRST_TASK_MS_MAX);
+}
+
+/* User 0's runner is there already. */
+static void measure_all_first_tasks(struct bench *b, struct cluster *c)
+{
+    measure_first_tasks(b, c, "run-as", 1);
+    columns_let_runners_verify(&c->site);
+    measure_first_tasks(b, c, "run-as, runners verify", 1 + FIRST_TASKS_OF);
 }
 
 static void set_targets(struct figures *f)
@@ -513,7 +527,7 @@ int main(int argc, char **argv)
     for (; b.round < rounds; b.round++)
         one_round(&b, hawk, lines, few);
     if (b.run_as)
-        measure_first_tasks(&b, &b.clusters[COLUMN_RUN_AS]);
+        measure_all_first_tasks(&b, &b.clusters[COLUMN_RUN_AS]);
     set_targets(b.f);
     exec_stop(b.e);
     for (enum column c = 0; c < COLUMNS; c++)

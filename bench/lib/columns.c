@@ -60,12 +60,21 @@ static void add_accounts(void)
         bench_die(MACHINE "/passwd cannot be written");
 }
 
-static void write_configuration(void)
+static void write_configuration(const char *more)
 {
     FILE *f = fopen(MACHINE "/run-as.conf", "we");
 
-    if (!f || fprintf(f, "hawk " MACHINE "/hawk-runner\ncaller hawk-bench\n") < 0 || fclose(f))
+    if (!f || fprintf(f, "hawk " MACHINE "/hawk-runner\ncaller hawk-bench\n%s", more) < 0 || fclose(f))
         bench_die(MACHINE "/run-as.conf cannot be written");
+}
+
+void columns_let_runners_verify(const struct site *p)
+{
+    char root[PATH_MAX];
+
+    snprintf(root, sizeof root, "%s/users/root.crt", p->dir);
+    must_run("install", "-m0644", root, MACHINE "/root.crt");
+    write_configuration("user_root " MACHINE "/root.crt\n");
 }
 
 static void install_programs(char *hawk)
@@ -101,7 +110,7 @@ bool columns_enter_machine(void)
     if (mount(MACHINE "/passwd", "/etc/passwd", NULL, MS_BIND, NULL) ||
         mount(MACHINE "/group", "/etc/group", NULL, MS_BIND, NULL))
         bench_die("/etc/passwd: %s", strerror(errno));
-    write_configuration();
+    write_configuration("");
     install_programs(real);
     return true;
 }

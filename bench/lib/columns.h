@@ -15,7 +15,7 @@ enum column {
     COLUMNS,
 };
 /* Users that a machine of COLUMN_RUN_AS has accounts for. */
-#define COLUMN_USERS 32u
+#define COLUMN_USERS 49u
 
 /* Goes on in a machine (a mount namespace) that has these users, the daemons' user, and hawk-run-as. Nothing of it is
  * left when this process has ended. False, and a line on stdout: it cannot be made here. */
@@ -26,6 +26,9 @@ struct site {
     enum column column;
     char dir[64], hawk[PATH_MAX];
 };
+
+/* From now on users' runners that start there verify what their user has signed (user_root). */
+void columns_let_runners_verify(const struct site *p);
 
 void site_make(struct site *p, enum column c, const char *hawk);
 void site_remove(struct site *p);
