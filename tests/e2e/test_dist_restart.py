@@ -136,6 +136,7 @@ def test_what_had_ended_is_still_known():
 
         before = shown()
         assert [j["state"] for j in before] == ["failed", "done", "cancelled"], before
+        c.submit("--", "true")  # records are written in order: once it is accepted, all ends before it are on disk
         for end in (lambda: c.dists[0].kill(), lambda: c.dists[0].stop()):
             end()
             restart(c)
