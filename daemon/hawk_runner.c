@@ -3,7 +3,6 @@
 #include "daemon/signed_spec.h"
 #include "exec/spawner.h"
 
-#include <stdio.h>
 #include <string.h>
 
 int main(int argc, char **argv)
