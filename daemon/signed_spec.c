@@ -20,6 +20,7 @@
 struct reader {
     struct signed_reader reader;
     X509_STORE *roots;
+    struct verified *verified;
 };
 
 struct opened {
@@ -68,8 +69,9 @@ static bool is_mine(const struct signed_head *head, char *why)
 static struct signed_spec *open_signed(const struct signed_reader *r, const struct blob *signature,
                                        char why[SIGNED_SPEC_WHY])
 {
-    struct signed_checker checker = {.roots = container_of(r, struct reader, reader)->roots,
-                                     .now_s = seconds_now()};
+    const struct reader *reader = container_of(r, struct reader, reader);
+    struct signed_checker checker = {
+        .roots = reader->roots, .verified = reader->verified, .now_s = seconds_now()};
     struct submission s;
     char text[SUBMISSION_WHY] = "it is no command";
     bool good = submission_open(&s, signature, &checker, text) == 0;
@@ -126,7 +128,7 @@ const struct signed_reader *signed_reader_new(int fd, char why[SIGNED_SPEC_WHY])
         snprintf(why, SIGNED_SPEC_WHY, "user_root of hawk-run-as names a file without a certificate");
     } else {
         r = xcalloc(1, sizeof *r);
-        *r = (struct reader){{open_signed, close_signed, has_signed}, roots};
+        *r = (struct reader){{open_signed, close_signed, has_signed}, roots, verified_new()};
     }
     if (!r)
         X509_STORE_free(roots);

@@ -8,6 +8,7 @@
 #include <openssl/err.h>
 #include <openssl/sha.h>
 #include <openssl/x509v3.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,60 +22,58 @@
 
 /* ---- Hash trees ---- */
 
-/* Many hashes: each EVP_sha256() looks for its implementation anew, and each context costs more than a hash. */
-struct hasher {
-    EVP_MD *md;
-    EVP_MD_CTX *ctx;
-};
+static EVP_MD *sha256; /* to look for it costs more than a hash */
+static pthread_once_t sha256_once = PTHREAD_ONCE_INIT;
 
-static struct hasher hasher_new(void)
+static void fetch_sha256(void)
 {
-    struct hasher h = {EVP_MD_fetch(NULL, "SHA256", NULL), EVP_MD_CTX_new()};
+    sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+    CHECK(sha256);
+}
 
-    CHECK(h.md && h.ctx);
+/* For many hashes: the caller's to free. */
+static EVP_MD_CTX *hasher_new(void)
+{
+    EVP_MD_CTX *h = EVP_MD_CTX_new();
+
+    CHECK(h && pthread_once(&sha256_once, fetch_sha256) == 0);
     return h;
 }
 
-static void hasher_free(struct hasher *h)
-{
-    EVP_MD_CTX_free(h->ctx);
-    EVP_MD_free(h->md);
-}
-
-static struct signed_hash hash_of(const struct hasher *h, uint8_t kind, const uint8_t *a, size_t a_size,
+static struct signed_hash hash_of(EVP_MD_CTX *h, uint8_t kind, const uint8_t *a, size_t a_size,
                                   const uint8_t *b, size_t b_size)
 {
     struct signed_hash hash;
 
-    CHECK(EVP_DigestInit_ex2(h->ctx, h->md, NULL) == 1);
-    CHECK(EVP_DigestUpdate(h->ctx, &kind, 1) == 1);
-    CHECK(EVP_DigestUpdate(h->ctx, a, a_size) == 1);
-    CHECK(EVP_DigestUpdate(h->ctx, b, b_size) == 1);
-    CHECK(EVP_DigestFinal_ex(h->ctx, hash.bytes, NULL) == 1);
+    CHECK(EVP_DigestInit_ex2(h, sha256, NULL) == 1);
+    CHECK(EVP_DigestUpdate(h, &kind, 1) == 1);
+    CHECK(EVP_DigestUpdate(h, a, a_size) == 1);
+    CHECK(EVP_DigestUpdate(h, b, b_size) == 1);
+    CHECK(EVP_DigestFinal_ex(h, hash.bytes, NULL) == 1);
     return hash;
 }
 
 struct signed_hash signed_leaf(const uint8_t *bytes, size_t size)
 {
-    struct hasher h = hasher_new();
-    struct signed_hash leaf = hash_of(&h, LEAF, bytes, size, NULL, 0);
+    EVP_MD_CTX *h = hasher_new();
+    struct signed_hash leaf = hash_of(h, LEAF, bytes, size, NULL, 0);
 
-    hasher_free(&h);
+    EVP_MD_CTX_free(h);
     return leaf;
 }
 
 struct signed_hash *signed_leaves(const uint8_t *bytes, const uint32_t *off, uint32_t n)
 {
     struct signed_hash *leaves = xcalloc(n, sizeof *leaves);
-    struct hasher h = hasher_new();
+    EVP_MD_CTX *h = hasher_new();
 
     for (uint32_t i = 0; i < n; i++)
-        leaves[i] = hash_of(&h, LEAF, bytes + off[i], off[i + 1] - off[i], NULL, 0);
-    hasher_free(&h);
+        leaves[i] = hash_of(h, LEAF, bytes + off[i], off[i + 1] - off[i], NULL, 0);
+    EVP_MD_CTX_free(h);
     return leaves;
 }
 
-static struct signed_hash node_above(const struct hasher *h, const struct signed_hash *left,
+static struct signed_hash node_above(EVP_MD_CTX *h, const struct signed_hash *left,
                                      const struct signed_hash *right)
 {
     return hash_of(h, INNER, left->bytes, SIGNED_HASH, right->bytes, SIGNED_HASH);
@@ -82,7 +81,7 @@ static struct signed_hash node_above(const struct hasher *h, const struct signed
 
 struct signed_hash *signed_tree(const struct signed_hash *leaves, uint32_t n)
 {
-    struct hasher h = hasher_new();
+    EVP_MD_CTX *h = hasher_new();
     struct signed_hash *nodes, *level;
 
     CHECK(n > 0);
@@ -91,12 +90,12 @@ struct signed_hash *signed_tree(const struct signed_hash *leaves, uint32_t n)
     for (; n > 1; n = tree_above(n)) {
         struct signed_hash *above = level + n;
         for (uint32_t i = 0; i < n / 2; i++)
-            above[i] = node_above(&h, &level[(size_t)2 * i], &level[(size_t)2 * i + 1]);
+            above[i] = node_above(h, &level[(size_t)2 * i], &level[(size_t)2 * i + 1]);
         if (n % 2)
             above[n / 2] = level[n - 1];
         level = above;
     }
-    hasher_free(&h);
+    EVP_MD_CTX_free(h);
     return nodes;
 }
 
@@ -125,7 +124,7 @@ bool signed_root_of(const struct signed_hash *leaf, const struct signed_proof *p
 {
     uint32_t used = 0, index = proof->index;
     bool good = index < proof->leaves && proof->n <= SIGNED_PROOF_MAX;
-    struct hasher h;
+    EVP_MD_CTX *h;
 
     if (!good)
         return false;
@@ -137,10 +136,10 @@ bool signed_root_of(const struct signed_hash *leaf, const struct signed_proof *p
         good = used < proof->n;
         if (good) {
             const struct signed_hash *other = &proof->hashes[used++];
-            *root = index % 2 ? node_above(&h, other, root) : node_above(&h, root, other);
+            *root = index % 2 ? node_above(h, other, root) : node_above(h, root, other);
         }
     }
-    hasher_free(&h);
+    EVP_MD_CTX_free(h);
     return good && used == proof->n;
 }
 
@@ -286,12 +285,11 @@ int signed_sign(EVP_PKEY *key, const struct signed_hash *leaves, uint32_t n,
     return good ? 0 : HAWK_EINVALID;
 }
 
-static bool signature_fits(X509 *credential, const uint8_t bytes[BATCH_BYTES],
+static bool signature_fits(EVP_PKEY *key, const uint8_t bytes[BATCH_BYTES],
                            const struct signed_signature *signature)
 {
-    EVP_PKEY *key = X509_get0_pubkey(credential);
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    bool good = ctx && key && EVP_DigestVerifyInit(ctx, NULL, digest_of(key), NULL, key) == 1 &&
+    bool good = ctx && EVP_DigestVerifyInit(ctx, NULL, digest_of(key), NULL, key) == 1 &&
                 EVP_DigestVerify(ctx, signature->bytes, signature->size, bytes, BATCH_BYTES) == 1;
 
     EVP_MD_CTX_free(ctx);
@@ -364,8 +362,9 @@ bool signed_cluster(X509_STORE *roots, X509 *credential, int64_t now_s, char clu
     return true;
 }
 
-static enum signed_verdict verify_batch(const struct signed_checker *checker, const struct signed_seal *seal,
-                                        const uint8_t batch[BATCH_BYTES], struct signer *s)
+/* Whose the credential is. The caller frees s->key when the verdict is SIGNED_GOOD. */
+static enum signed_verdict verify_credential(const struct signed_checker *checker,
+                                             const struct signed_seal *seal, struct signer *s)
 {
     const uint8_t *der = seal->credential;
     X509 *credential = d2i_X509(NULL, &der, (long)seal->credential_size);
@@ -374,14 +373,55 @@ static enum signed_verdict verify_batch(const struct signed_checker *checker, co
     if (!credential)
         verdict = SIGNED_FORM;
     else if (!follow_chain(checker->roots, credential, checker->now_s, s) ||
-             !certificate_names(credential, &s->who) || s->who.role != ROLE_NONE)
+             !certificate_names(credential, &s->who) || s->who.role != ROLE_NONE ||
+             !(s->key = X509_get_pubkey(credential)))
         verdict = SIGNED_CREDENTIAL;
-    else if (!signature_fits(credential, batch, &seal->signature))
-        verdict = SIGNED_SIGNATURE;
-    if (checker->batches)
-        batches_count(checker->batches);
+    if (checker->verified)
+        verified_count(checker->verified, VERIFIED_CREDENTIAL);
     X509_free(credential);
     ERR_clear_error();
+    return verdict;
+}
+
+/* The same, of one that is known as well. */
+static enum signed_verdict find_credential(const struct signed_checker *checker,
+                                           const struct signed_seal *seal, struct signer *s)
+{
+    const struct signer *known;
+    enum signed_verdict verdict;
+    struct signed_hash key;
+
+    if (!checker->verified)
+        return verify_credential(checker, seal, s);
+    key = signed_leaf(seal->credential, seal->credential_size);
+    known = verified_find(checker->verified, VERIFIED_CREDENTIAL, key.bytes, checker->now_s);
+    if (known) {
+        *s = *known;
+        CHECK(EVP_PKEY_up_ref(s->key) == 1);
+        return SIGNED_GOOD;
+    }
+    verdict = verify_credential(checker, seal, s);
+    if (verdict == SIGNED_GOOD)
+        verified_add(checker->verified, VERIFIED_CREDENTIAL, key.bytes, s);
+    return verdict;
+}
+
+/* Who signed the batch. keep: under this key, if he did. */
+static enum signed_verdict verify_batch(const struct signed_checker *checker, const struct signed_seal *seal,
+                                        const uint8_t batch[BATCH_BYTES], const struct signed_hash *keep,
+                                        struct signer *s)
+{
+    enum signed_verdict verdict = find_credential(checker, seal, s);
+
+    if (verdict != SIGNED_GOOD)
+        return verdict;
+    if (!signature_fits(s->key, batch, &seal->signature))
+        verdict = SIGNED_SIGNATURE;
+    else if (keep)
+        verified_add(checker->verified, VERIFIED_BATCH, keep->bytes, s);
+    if (checker->verified)
+        verified_count(checker->verified, VERIFIED_BATCH);
+    EVP_PKEY_free(s->key);
     return verdict;
 }
 
@@ -400,29 +440,23 @@ static struct signed_hash batch_key(const struct signed_seal *seal, const uint8_
     return key;
 }
 
-/* Who signed the batch with this root. A batch of one is not kept: nothing else is in it. */
+/* Who signed the batch with this root; not his key. A batch of one is not kept: nothing else is in it. */
 static enum signed_verdict find_signer(const struct signed_checker *checker, const struct signed_seal *seal,
                                        const struct signed_hash *root, struct signer *s)
 {
-    bool keep = checker->batches && seal->batch.leaves > 1;
     const struct signer *known;
     uint8_t batch[BATCH_BYTES];
-    enum signed_verdict verdict;
     struct signed_hash key;
 
     batch_bytes(batch, seal->batch.leaves, root);
-    if (!keep)
-        return verify_batch(checker, seal, batch, s);
+    if (!checker->verified || seal->batch.leaves <= 1)
+        return verify_batch(checker, seal, batch, NULL, s);
     key = batch_key(seal, batch);
-    known = batches_find(checker->batches, key.bytes, checker->now_s);
-    if (known) {
-        *s = *known;
-        return SIGNED_GOOD;
-    }
-    verdict = verify_batch(checker, seal, batch, s);
-    if (verdict == SIGNED_GOOD)
-        batches_add(checker->batches, key.bytes, s);
-    return verdict;
+    known = verified_find(checker->verified, VERIFIED_BATCH, key.bytes, checker->now_s);
+    if (!known)
+        return verify_batch(checker, seal, batch, &key, s);
+    *s = *known;
+    return SIGNED_GOOD;
 }
 
 /* Whether the signer may submit this, now. */

@@ -13,7 +13,7 @@
  *
  * A signature covers a batch: "hawk batch 1\n", the number of submissions (4 bytes), the root of the hash tree over
  * their bytes. Each submission carries the signature and its place in the batch; one alone is a batch of one. Who has
- * verified a batch need not do so for its next submission (net/batches.h).
+ * verified a batch, or a credential, need not do so for its next submission (net/verified.h).
  *
  * The hash tree is that of RFC 6962 with SHA-256: leaves and inner nodes are hashed with different first bytes, and an
  * odd node moves up unchanged. A proof has at most 32 hashes. No I/O, no clock. */
@@ -22,9 +22,9 @@
 
 #include "base/err.h"
 #include "msg/tree.h"
-#include "net/batches.h"
 #include "net/denied.h"
 #include "net/identity.h"
+#include "net/verified.h"
 
 #include <openssl/evp.h>
 #include <openssl/x509.h>
@@ -106,7 +106,7 @@ struct credential_key {
 struct signed_checker {
     X509_STORE *roots;           /* the cluster's: of these the user root alone may sign users */
     const struct denied *denied; /* NULL: nobody is revoked */
-    struct batches *batches;     /* verified by these roots; NULL: each submission is verified by itself */
+    struct verified *verified;   /* by these roots; NULL: each submission is verified by itself */
     int64_t now_s;               /* since 1970 */
 };
 
@@ -141,8 +141,8 @@ bool signed_read(const uint8_t *bytes, size_t size, struct signed_head *head);
 HAWK_MUST_USE int signed_sign(EVP_PKEY *key, const struct signed_hash *leaves, uint32_t n,
                               struct signed_signature *signature);
 /* Whether the user asked for this submission. When the verdict is SIGNED_GOOD, *head is set, and *until_s is the last
- * second at which the submission and its credential hold. A batch that checker->batches knows costs hashes alone; one
- * of several submissions is added to them. */
+ * second at which the submission and its credential hold. What checker->verified knows is not verified again;
+ * the credential, and a batch of several submissions, are added to it. */
 enum signed_verdict signed_check(const struct signed_checker *checker, const uint8_t *bytes, size_t size,
                                  const struct signed_seal *seal, struct signed_head *head, int64_t *until_s);
 /* Whether what a task has of its own (size bytes) is what the user signed for that task, proof->index. */

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/units.h"
-#include "net/batches.h"
 #include "net/certificate.h"
 #include "net/denied.h"
 #include "net/signed.h"
@@ -52,8 +51,8 @@ struct tls {
     bool told;          /* and the log says so */
     bool guests;        /* may come in */
     bool optional;
-    struct denied *denied;   /* NULL: nobody is */
-    struct batches *batches; /* that were verified by the roots in `now` */
+    struct denied *denied;     /* NULL: nobody is */
+    struct verified *verified; /* by the roots in `now` */
 };
 
 /* ---- Files ---- */
@@ -231,7 +230,7 @@ struct tls *tls_new(const struct tls_files *f, char why[TLS_WHY])
     struct tls *t = xcalloc(1, sizeof *t);
 
     CHECK(tls_files_all(f));
-    t->batches = batches_new();
+    t->verified = verified_new();
     t->path[CERTIFICATE] = xstrdup(f->certificate);
     t->path[KEY] = xstrdup(f->key);
     t->path[ROOTS] = xstrdup(f->roots);
@@ -270,7 +269,7 @@ void tls_free(struct tls *t)
         return;
     material_free(&t->now);
     denied_free(t->denied);
-    batches_free(t->batches);
+    verified_free(t->verified);
     for (int i = 0; i < FILES; i++)
         free(t->path[i]);
     free(t);
@@ -295,7 +294,7 @@ static bool read_anew(struct tls *t, char why[TLS_WHY])
     material_free(&t->now);
     t->now = m;
     t->materials++;
-    batches_forget(t->batches);
+    verified_forget(t->verified);
     return true;
 }
 
@@ -445,7 +444,7 @@ void tls_checker(const struct tls *t, struct signed_checker *checker)
 {
     *checker = (struct signed_checker){.roots = SSL_CTX_get_cert_store(t->now.accepting),
                                        .denied = t->denied,
-                                       .batches = t->batches,
+                                       .verified = t->verified,
                                        .now_s = (int64_t)time(NULL)};
 }
 
@@ -466,7 +465,10 @@ int tls_deny(struct tls *t, const char *text, char *why, size_t size)
     return 1;
 }
 
-uint64_t tls_signatures_verified(const struct tls *t) { return batches_counted(t->batches); }
+uint64_t tls_signatures_verified(const struct tls *t)
+{
+    return verified_counted(t->verified, VERIFIED_BATCH);
+}
 
 uint64_t tls_denied_version(const struct tls *t) { return t->denied ? denied_version(t->denied) : 0; }
 

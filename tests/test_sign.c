@@ -5,7 +5,6 @@
 #include "ca/credential.h"
 #include "ca/file.h"
 #include "ca/pem.h"
-#include "net/batches.h"
 #include "net/signed.h"
 
 #include <openssl/evp.h>
@@ -241,7 +240,7 @@ static void the_tree_is_that_of_the_rfc(void **state)
 }
 
 /* n submissions that one signature signs, each with its place in the batch. */
-static void sign_batch(struct sent *s, uint32_t n, EVP_PKEY *key, struct batches *batches)
+static void sign_batch(struct sent *s, uint32_t n, EVP_PKEY *key, struct verified *verified)
 {
     struct signed_hash inside[TASKS], leaves[LEAVES_MAX];
     struct signed_signature signature;
@@ -253,7 +252,7 @@ static void sign_batch(struct sent *s, uint32_t n, EVP_PKEY *key, struct batches
         head.nonce[0] = (uint8_t)i;
         head.nonce[1] = batch;
         s[i] = send_head(&head);
-        s[i].checker.batches = batches;
+        s[i].checker.verified = verified;
         leaves[i] = signed_leaf(s[i].bytes, s[i].size);
     }
     assert_int_equal(signed_sign(key, leaves, n, &signature), 0);
@@ -316,25 +315,25 @@ static void spoil_batch(struct sent *v, struct sent *other)
 static void a_batch_is_verified_once(void **state)
 {
     struct sent v[BATCH], other[BATCH];
-    struct batches *batches = batches_new();
+    struct verified *verified = verified_new();
     uint64_t counted;
 
-    sign_batch(v, BATCH, ann_key, batches);
-    sign_batch(other, BATCH, ann_key, batches);
+    sign_batch(v, BATCH, ann_key, verified);
+    sign_batch(other, BATCH, ann_key, verified);
     spoil_batch(v, other); /* nothing of that is kept */
     for (uint32_t i = 0; i < BATCH; i++) {
-        counted = batches_counted(batches);
+        counted = verified_counted(verified, VERIFIED_BATCH);
         verdict_is(&v[i], SIGNED_GOOD);
-        assert_int_equal(batches_counted(batches), counted + (i == 0));
+        assert_int_equal(verified_counted(verified, VERIFIED_BATCH), counted + (i == 0));
     }
     verdict_is(&other[0], SIGNED_GOOD);
     spoil_batch(v, other);
-    counted = batches_counted(batches);
+    counted = verified_counted(verified, VERIFIED_BATCH);
     verdict_is(&v[1], SIGNED_GOOD); /* the failures have not driven it out */
-    batches_forget(batches);        /* other roots */
+    verified_forget(verified);      /* other roots */
     verdict_is(&v[1], SIGNED_GOOD);
-    assert_int_equal(batches_counted(batches), counted + 1);
-    batches_free(batches);
+    assert_int_equal(verified_counted(verified, VERIFIED_BATCH), counted + 1);
+    verified_free(verified);
     free_batch(v, BATCH);
     free_batch(other, BATCH);
 }
@@ -343,10 +342,10 @@ static void a_batch_is_verified_once(void **state)
 static void a_known_batch_excuses_nothing(void **state)
 {
     struct sent v[3], s;
-    struct batches *batches = batches_new();
+    struct verified *verified = verified_new();
     struct identity who;
 
-    sign_batch(v, 3, ann_key, batches);
+    sign_batch(v, 3, ann_key, verified);
     verdict_is(&v[0], SIGNED_GOOD);
     s = v[1];
     s.checker.now_s += 2 * 3600;
@@ -360,62 +359,102 @@ static void a_known_batch_excuses_nothing(void **state)
     verdict_is(&s, SIGNED_CREDENTIAL);
     s.checker.now_s = v[1].checker.now_s;
     verdict_is(&s, SIGNED_GOOD);
-    batches_free(batches);
+    verified_free(verified);
     free_batch(v, 3);
 }
 
 static void a_batch_of_another_user_is_his(void **state)
 {
     struct sent v[2];
-    struct batches *batches = batches_new();
+    struct verified *verified = verified_new();
 
-    sign_batch(v, 2, eve_key, batches);
+    sign_batch(v, 2, eve_key, verified);
     for (int i = 0; i < 2; i++) {
         verdict_is(&v[i], SIGNED_SIGNATURE); /* under ann's certificate */
         v[i].credential = eve;
         verdict_is(&v[i], SIGNED_CREDENTIAL); /* under her own, of other roots */
     }
-    batches_free(batches);
+    verified_free(verified);
     free_batch(v, 2);
 }
 
 static void the_oldest_batch_makes_room(void **state)
 {
-    struct batches *b = batches_new();
+    struct verified *b = verified_new();
     struct signer ann_of = {.cluster = "blue", .from_s = 10, .until_s = 20};
     uint8_t key[TREE_HASH] = {0};
 
-    for (uint32_t i = 0; i <= BATCHES_MAX; i++) {
+    for (uint32_t i = 0; i <= VERIFIED_MAX; i++) {
         memcpy(key, &i, sizeof i);
-        assert_null(batches_find(b, key, 10));
-        batches_add(b, key, &ann_of);
-        assert_non_null(batches_find(b, key, 10));
+        assert_null(verified_find(b, VERIFIED_BATCH, key, 10));
+        verified_add(b, VERIFIED_BATCH, key, &ann_of);
+        assert_non_null(verified_find(b, VERIFIED_BATCH, key, 10));
     }
-    assert_null(batches_find(b, key, 9));
-    assert_non_null(batches_find(b, key, 19));
-    assert_null(batches_find(b, key, 20));
-    for (uint32_t i = 0; i <= BATCHES_MAX; i++) {
+    assert_null(verified_find(b, VERIFIED_BATCH, key, 9));
+    assert_non_null(verified_find(b, VERIFIED_BATCH, key, 19));
+    assert_null(verified_find(b, VERIFIED_BATCH, key, 20));
+    for (uint32_t i = 0; i <= VERIFIED_MAX; i++) {
         memcpy(key, &i, sizeof i);
-        assert_int_equal(batches_find(b, key, 10) != NULL, i > 0);
+        assert_int_equal(verified_find(b, VERIFIED_BATCH, key, 10) != NULL, i > 0);
     }
-    batches_forget(b);
-    assert_null(batches_find(b, key, 10));
-    batches_free(b);
+    verified_forget(b);
+    assert_null(verified_find(b, VERIFIED_BATCH, key, 10));
+    verified_free(b);
 }
 
-/* One alone is the only one of its batch: nothing is to be kept of it. */
-static void one_alone_is_not_kept(void **state)
+/* One alone is the only one of its batch: nothing but its credential is to be kept of it. */
+static void of_one_alone_its_credential_is_kept(void **state)
 {
-    struct batches *batches = batches_new();
+    struct verified *verified = verified_new();
     struct sent s = send_good();
 
-    s.checker.batches = batches;
+    s.checker.verified = verified;
     for (unsigned i = 0; i < 3; i++) {
         verdict_is(&s, SIGNED_GOOD);
-        assert_int_equal(batches_counted(batches), i + 1);
+        assert_int_equal(verified_counted(verified, VERIFIED_BATCH), i + 1);
+        assert_int_equal(verified_counted(verified, VERIFIED_CREDENTIAL), 1);
     }
-    batches_free(batches);
+    verified_forget(verified); /* other roots */
+    verdict_is(&s, SIGNED_GOOD);
+    assert_int_equal(verified_counted(verified, VERIFIED_CREDENTIAL), 2);
+    verified_free(verified);
     free(s.bytes);
+}
+
+/* Who is known by his credential is looked at as strictly as anybody: his signature, and when the credential holds. */
+static void a_known_credential_excuses_nothing(void **state)
+{
+    struct verified *verified = verified_new();
+    struct sent good = send_good(), s = good;
+    X509_STORE *none = X509_STORE_new();
+    struct identity who;
+
+    good.checker.verified = s.checker.verified = verified;
+    s.credential = eve;
+    verdict_is(&s, SIGNED_CREDENTIAL); /* of other roots, which is not kept */
+    verdict_is(&s, SIGNED_CREDENTIAL);
+    verdict_is(&good, SIGNED_GOOD);
+    s = good;
+    s.signature.bytes[s.signature.size - 1] ^= 1;
+    verdict_is(&s, SIGNED_SIGNATURE);
+    s = good;
+    s.bytes[s.size - 1] ^= 1;
+    verdict_is(&s, SIGNED_SIGNATURE);
+    s.bytes[s.size - 1] ^= 1;
+    assert_true(certificate_names(ann, &who));
+    s = good;
+    s.checker.now_s = who.until_s;
+    verdict_is(&s, SIGNED_CREDENTIAL);
+    s.checker.now_s = who.made_s - CERTIFICATE_BACKDATED_S - 1;
+    verdict_is(&s, SIGNED_CREDENTIAL);
+    verdict_is(&good, SIGNED_GOOD);
+    s = good;
+    s.checker.roots = none;
+    verified_forget(verified);
+    verdict_is(&s, SIGNED_CREDENTIAL);
+    X509_STORE_free(none);
+    verified_free(verified);
+    free(good.bytes);
 }
 
 static void nobody_signs_for_another(void **state)
@@ -505,13 +544,13 @@ static void time_and_place_count(void **state)
 static void a_revoked_credential_signs_nothing(void **state)
 {
     struct identity who = somebody("user", "ann");
-    struct batches *batches = batches_new();
+    struct verified *verified = verified_new();
     struct sent s[2];
     struct denied *denied;
     char path[128], *text, *signers;
     uint64_t version;
 
-    sign_batch(s, 2, ann_key, batches);
+    sign_batch(s, 2, ann_key, verified);
     verdict_is(&s[0], SIGNED_GOOD); /* the batch is known from now on */
     assert_int_equal(ca_revoke(dir, &who, &version, why, sizeof why), 0);
     snprintf(path, sizeof path, "%s/" CA_DENIED, dir);
@@ -523,13 +562,13 @@ static void a_revoked_credential_signs_nothing(void **state)
     for (int i = 0; i < 2; i++) {
         s[i].checker.denied = denied;
         verdict_is(&s[i], SIGNED_DENIED);
-        s[i].checker.batches = NULL;
+        s[i].checker.verified = NULL;
         verdict_is(&s[i], SIGNED_DENIED);
     }
     denied_free(denied);
     free(text);
     free(signers);
-    batches_free(batches);
+    verified_free(verified);
     free_batch(s, 2);
 }
 
@@ -600,9 +639,10 @@ int main(void)
         cmocka_unit_test(the_tree_is_that_of_the_rfc),
         cmocka_unit_test(a_batch_is_verified_once),
         cmocka_unit_test(a_known_batch_excuses_nothing),
+        cmocka_unit_test(a_known_credential_excuses_nothing),
         cmocka_unit_test(a_batch_of_another_user_is_his),
         cmocka_unit_test(the_oldest_batch_makes_room),
-        cmocka_unit_test(one_alone_is_not_kept),
+        cmocka_unit_test(of_one_alone_its_credential_is_kept),
         cmocka_unit_test(nobody_signs_for_another),
         cmocka_unit_test(scopes_and_roles_count),
         cmocka_unit_test(time_and_place_count),

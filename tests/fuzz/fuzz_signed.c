@@ -5,7 +5,6 @@
 #include "base/mem.h"
 #include "ca/ca.h"
 #include "ca/pem.h"
-#include "net/batches.h"
 #include "net/submission.h"
 #include "tests/fuzz/lib/input.h"
 
@@ -60,7 +59,7 @@ struct sent {
 };
 
 static struct {
-    struct signed_checker checker; /* it knows the batches */
+    struct signed_checker checker; /* it knows the credential and the batches */
     struct sent sent[BATCHES][BATCH];
 } made;
 
@@ -85,7 +84,7 @@ static EVP_PKEY *make_credential(uint8_t **der, size_t *size, char cluster[SIGNE
     CHECK(nftw(dir, remove_one, 4, FTW_DEPTH | FTW_PHYS) == 0);
     CHECK(ca_make_pair(root, &who, INT64_C(86400000000), &certificate, &text) == 0);
     made.checker = (struct signed_checker){
-        .roots = X509_STORE_new(), .batches = batches_new(), .now_s = (int64_t)time(NULL)};
+        .roots = X509_STORE_new(), .verified = verified_new(), .now_s = (int64_t)time(NULL)};
     CHECK(X509_STORE_add_cert(made.checker.roots, ca_root_certificate(root)) == 1);
     x = pem_first(certificate);
     key = pem_first_key(text);
@@ -225,7 +224,7 @@ static void check_batch(const uint8_t *data, size_t size)
     for (unsigned i = 0; i < 4 && input_left(&in) > 0; i++)
         change_sent(&s, bytes, credential, &in);
     anew = made.checker;
-    anew.batches = NULL;
+    anew.verified = NULL;
     verdict = check_sent(&anew, &s);
     CHECK(check_sent(&made.checker, &s) == verdict);
     CHECK(verdict != SIGNED_GOOD || is_made(&s));
