@@ -63,10 +63,11 @@ void command_prepare(struct spec *s)
 {
     const struct job_desc *d = s->d;
     const char *cwd = d->cwd ? d->cwd->data : "";
+    bool fills = d->flags & JOB_EACH_CWD && *cwd; /* a client may ask for places in no directory */
 
     s->command = exec_template(d);
     s->variables = words_template(&d->each_env, d->columns, false);
-    s->cwd = d->flags & JOB_EACH_CWD ? template_words(1, &cwd, d->columns) : NULL;
+    s->cwd = fills ? template_words(1, &cwd, d->columns) : NULL;
 }
 
 void command_release(struct spec *s)

@@ -135,7 +135,9 @@ static int find_program(const struct launcher *l, const char *name, char *path, 
     int err = ENOENT;
 
     CHECK(name); /* spec_new() refuses an empty argv */
-    if (strchr(name, '/') || !*name) {
+    if (!*name)  /* a place, and an empty input */
+        return cannot(out, LAUNCH_NO_PROGRAM, "the program's name is empty");
+    if (strchr(name, '/')) {
         snprintf(path, size, "%s", name);
         return strlen(name) < size ? 0 : cannot(out, LAUNCH_NO_PROGRAM, "the program's name is too long");
     }

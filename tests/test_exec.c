@@ -385,7 +385,23 @@ static void test_programs_that_do_not_exist_or_run(void **state)
     snprintf(path, sizeof path, "%s/lost", f->dir);
     assert_not_started(f, run_one(f, 4, COMMAND(path), NULL), 127, "interpreter", 4);
     assert_not_started(f, run_one(f, 5, COMMAND(f->dir), NULL), 126, "cannot be executed", 5);
-    assert_exited(run_one(f, 6, COMMAND("true"), NULL), 0); /* and the spawner is as before */
+    assert_not_started(f, run_one(f, 6, COMMAND("{}"), ""), 127, "name is empty", 6);
+    assert_exited(run_one(f, 7, COMMAND("true"), NULL), 0); /* and the spawner is as before */
+}
+
+/* A client may say that its directory has places, and name none. */
+static void test_places_in_no_directory(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = COMMAND("test", "{}", "=", "x");
+
+    d->flags |= JOB_EACH_CWD;
+    start(f);
+    assert_exited(run_one(f, 0, job_desc_ref(d), "x"), 0);
+    assert_exited(run_one(f, 1, job_desc_ref(d), NULL), 1);
+    set_blob(&d->cwd, "");
+    assert_exited(run_one(f, 2, job_desc_ref(d), "x"), 0);
+    assert_exited(run_one(f, 3, d, NULL), 1);
 }
 
 static void test_programs_are_looked_up_from_the_jobs_directory(void **state)
@@ -647,6 +663,7 @@ int main(void)
         TEST(test_an_input_that_lacked_a_descriptor_is_there_for_the_next_task),
         TEST(test_nothing_leaks_into_tasks),
         TEST(test_programs_that_do_not_exist_or_run),
+        TEST(test_places_in_no_directory),
         TEST(test_programs_are_looked_up_from_the_jobs_directory),
         TEST(test_directory_that_is_missing),
         TEST(test_output_files_that_cannot_be_opened),

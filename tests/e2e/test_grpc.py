@@ -60,6 +60,17 @@ def test_cancel_and_errors():
             "Submit", pb.SubmitRequest(job=spec), pb.SubmitReply))
 
 
+def test_a_description_that_no_command_sends_ends_no_worker():
+    with Cluster(workers=1) as c:
+        dist = Caller(c.dist_addrs[0])
+        for odd, code in (({"argv": [b"true"], "each_cwd": True}, 0),
+                          ({"argv": [b"{}"], "each_arg": True, "task_args": [b""]}, 127)):
+            job = dist("Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=1, detached=True, **odd)), pb.SubmitReply).job
+            *_, last = dist.stream("Watch", pb.WatchRequest(job=job), pb.Event)
+            task = c.job(job)["task_list"][0]
+            assert task["code"] == code and task["outcome"] != "lost", (odd, task, last)
+
+
 def test_a_failed_job_without_environment_runs_again():
     with Cluster(workers=1) as c:
         dist = Caller(c.dist_addrs[0])
