@@ -94,6 +94,9 @@ int api_submit_event(struct api *a, const struct caller *who, struct job_desc *j
         snprintf(why, size, "the request has no job");
         return HAWK_EINVALID;
     }
+    int err = job_submission_check(job, why, size);
+    if (err)
+        return err;
     set_user(job, who);
     if (from->job.v && !key) {
         snprintf(why, size,
@@ -107,7 +110,7 @@ int api_submit_event(struct api *a, const struct caller *who, struct job_desc *j
         return HAWK_EDENIED;
     }
     /* may_move() has seen that the receipt is good. */
-    int err = api_may_submit(a, who, job, from->job.v && from->receipt, why, size);
+    err = api_may_submit(a, who, job, from->job.v && from->receipt, why, size);
     if (err)
         return err;
     char pred[AFTER_TEXT];

@@ -434,7 +434,7 @@ static int build_numbered(const char *command, const struct spec_options *o, con
     int exit_code = check_timer(command, o, argc, words, in->columns);
     if (!exit_code)
         exit_code = fill_description(command, o, in, argc, words, d);
-    if (!exit_code && d->tasks && job_desc_check(d, why, sizeof why))
+    if (!exit_code && d->tasks && job_submission_check(d, why, sizeof why))
         exit_code = usage_error("%s: %s", command, why);
     for (int i = 0; i < argc; i++)
         free(words[i]);

@@ -33,7 +33,7 @@ struct spec_options {
         SIZE, type, at.mem_bytes, "mem", 0, "SIZE",                                                          \
         "the memory that a task may use, like 500M, 2G or 1T; a task that uses more ends as out-of-memory"), \
         FLAG_NUMBER(type, at.pids, "pids", 0, "N", "the processes and threads that a task may have", 1,      \
-                    4194304)
+                    LIMIT_TASK_PIDS)
 
 /* The flags, for the table of a command whose options struct `type` has a struct spec_options as member
  * `at`. */

@@ -154,7 +154,7 @@ static void take_more(struct run *r)
     if (args.n) { /* what stands before a line that is refused runs */
         char why[256];
         struct job_desc *desc = job_desc_part(r->desc, &args, r->total);
-        if (job_desc_check(desc, why, sizeof why)) {
+        if (job_submission_check(desc, why, sizeof why)) {
             first_code = usage_error("run: %s", why);
             job_desc_drop(desc);
         } else {

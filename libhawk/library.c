@@ -306,7 +306,7 @@ static int describe_job(struct hawk_client *c, struct job_desc *d, const struct 
     d->umask = current_umask(c);
     d->ancestors = client_ancestors();
     char why[256];
-    err = job_desc_check(d, why, sizeof why);
+    err = job_submission_check(d, why, sizeof why);
     return err ? keep_error(c, err, "%s", why) : 0;
 }
 

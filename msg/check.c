@@ -1,7 +1,10 @@
 /* Checks messages that came off the network. Every role relies on them (docs/protocol.md, ground rules). */
 #include "base/err.h"
+#include "base/units.h"
 #include "msg/msg.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define LIMIT_ADDR_BYTES 255u
@@ -281,4 +284,51 @@ int msg_check(const struct msg *m)
     if (m->type == MSG_COUNTER && m->counter.counter >= COUNTER_COUNT)
         return HAWK_EUNSUPPORTED;
     return 0;
+}
+
+/* ---- Submissions ---- */
+
+/* Bytes without a NUL at their end. */
+static bool is_duration(const char *data, size_t len)
+{
+    char text[64];
+    int64_t us;
+
+    if (len >= sizeof text || memchr(data, '\0', len))
+        return false;
+    memcpy(text, data, len);
+    text[len] = '\0';
+    return duration_parse(text, &us) == 0;
+}
+
+static int check_durations(const struct job_desc *d, char *why, size_t size)
+{
+    if (!d->args.n && !is_duration(d->argv.data, strlen(d->argv.data))) {
+        snprintf(why, size, "argv: a timer job needs a duration like 250ms or 30s, not '%.40s'",
+                 d->argv.data);
+        return HAWK_EINVALID;
+    }
+    for (uint32_t i = 0; i < d->args.n; i++) {
+        const char *arg = d->args.data + d->args.off[i];
+        uint32_t len = d->args.off[i + 1] - d->args.off[i];
+
+        if (is_duration(arg, len))
+            continue;
+        snprintf(why, size, "task_args: a task of a timer job needs a duration like 250ms or 30s, not '%.*s'",
+                 len < 40 ? (int)len : 40, arg);
+        return HAWK_EINVALID;
+    }
+    return 0;
+}
+
+int job_submission_check(const struct job_desc *d, char *why, size_t size)
+{
+    int err = job_desc_check(d, why, size);
+
+    if (!err && d->pids > LIMIT_TASK_PIDS) {
+        snprintf(why, size, "pids: a task can be limited to 1 to %u processes, not to %" PRIu32,
+                 LIMIT_TASK_PIDS, d->pids);
+        err = HAWK_EINVALID;
+    }
+    return err || d->kind != PAYLOAD_TIMER ? err : check_durations(d, why, size);
 }

@@ -378,6 +378,7 @@ enum retry_on {
     RETRY_ON_ALL = RETRY_ON_EXIT | RETRY_ON_SIGNAL | RETRY_ON_TIME_LIMIT,
 };
 #define LIMIT_FAILURE_RETRIES 100u
+#define LIMIT_TASK_PIDS 4194304u /* of a task: what the kernel takes for pids.max, PID_MAX_LIMIT */
 
 /* A job as the client described it; immutable and shared. Policy reads the first group only. */
 struct job_desc {
@@ -502,6 +503,9 @@ void *task_args_add_space(struct task_args *a, size_t len);
 /* Checks every limit and combination that a peer or client may get wrong. 0, or an error; why (size bytes)
  * then names the field and the limit. */
 int job_desc_check(const struct job_desc *d, char *why, size_t size);
+/* The same, and what no task of the job could start with. For submissions alone: journals and peers of earlier versions
+ * may have such jobs, which end as not started. */
+int job_submission_check(const struct job_desc *d, char *why, size_t size);
 /* Checks a description that travels without its task arguments (field kind spec). */
 int job_spec_check(const struct job_desc *d, char *why, size_t size);
 

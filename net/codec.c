@@ -345,6 +345,10 @@ static bool get_after_whole(struct wire *s, pb_wire_type_t wire, uint32_t *flags
     case hawk_v1_JobSpec_##proto##_tag:                                                                      \
         ok = get_##kind(s, wire, &d->member);                                                                \
         break;
+#define NAME_SPEC(kind, member, proto)                                                                       \
+    case hawk_v1_JobSpec_##proto##_tag:                                                                      \
+        name = #proto;                                                                                       \
+        break;
 #define GET_ARGS                                                                                             \
     case hawk_v1_JobSpec_task_args_tag:                                                                      \
         ok = args ? get_arg(s, wire, &d->args) : wire_skip(s, wire);                                         \
@@ -352,6 +356,30 @@ static bool get_after_whole(struct wire *s, pb_wire_type_t wire, uint32_t *flags
 static bool get_desc_fields(struct wire *s, struct job_desc *d, bool args)
 {
     READ_FIELDS(s, SPEC_FIELDS(GET_SPEC) GET_ARGS)
+}
+
+/* The field of a description where reading stopped, at byte `end`; "": at none that it has. */
+static const char *broken_field(struct wire s, size_t end)
+{
+    size_t whole = wire_left(&s);
+    const char *name = "";
+    pb_wire_type_t wire;
+    uint32_t number;
+    bool eof;
+
+    while (whole - wire_left(&s) < end && wire_read_tag(&s, &wire, &number, &eof)) {
+        switch (number) {
+            SPEC_FIELDS(NAME_SPEC)
+        case hawk_v1_JobSpec_task_args_tag:
+            name = "task_args";
+            break;
+        default:
+            name = "";
+        }
+        if (!wire_skip(&s, wire))
+            break;
+    }
+    return name;
 }
 
 static bool get_description(struct wire *s, pb_wire_type_t wire, struct job_desc **v, bool args)
@@ -563,8 +591,12 @@ int codec_desc_decode(const void *data, size_t len, bool args, struct job_desc *
     int err = HAWK_EMALFORMED;
 
     if (!get_desc_fields(&s, made, args)) {
-        if (size)
-            snprintf(why, size, "broken encoding of a job, at byte %zu", len - wire_left(&s));
+        size_t end = len - wire_left(&s);
+        const char *name = broken_field(wire_of(data, len), end);
+        if (size && *name)
+            snprintf(why, size, "%s: no value that this field can have", name);
+        else if (size)
+            snprintf(why, size, "broken encoding of a job, at byte %zu", end);
         goto out;
     }
     err = args ? job_desc_check(made, why, size) : job_spec_check(made, why, size);

@@ -331,6 +331,11 @@ static void test_desc_errors_say_what(void **state)
         "a\0b",
         5);
     assert_int_equal(codec_desc_decode(b.data, b.len, true, &back, why, sizeof why), HAWK_EMALFORMED);
+    assert_string_equal(why, "argv: no value that this field can have");
+    b.len = 0; /* after tasks = 3, an estimate_us of -1 */
+    raw(&b, "\x10\x03\x20\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 13);
+    assert_int_equal(codec_desc_decode(b.data, b.len, true, &back, why, sizeof why), HAWK_EMALFORMED);
+    assert_string_equal(why, "estimate_us: no value that this field can have");
     assert_int_equal(codec_desc_decode("\xff\xff", 2, true, &back, why, sizeof why), HAWK_EMALFORMED);
     assert_non_null(strstr(why, "broken encoding of a job"));
     assert_null(back);

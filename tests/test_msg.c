@@ -322,6 +322,46 @@ static void test_desc_limits(void **state)
 #undef DESC
 }
 
+/* Journals and peers of earlier versions have such jobs, but nobody may submit one. */
+static void test_submission_limits(void **state)
+{
+    char why[200];
+
+    (void)state;
+#define SUBMISSION(err, part, change)                                                                        \
+    do {                                                                                                     \
+        struct job_desc *d = command(2);                                                                     \
+                                                                                                             \
+        change;                                                                                              \
+        assert_int_equal(job_desc_check(d, why, sizeof why), 0);                                             \
+        assert_int_equal(job_submission_check(d, why, sizeof why), err);                                     \
+        if ((err) && !strstr(why, part))                                                                     \
+            fail_msg("\"%s\" does not say \"%s\"", why, part);                                               \
+        job_desc_drop(d);                                                                                    \
+    } while (0)
+#define TIMER(text)                                                                                          \
+    d->kind = PAYLOAD_TIMER;                                                                                 \
+    d->argv.n = d->argv.bytes = 0;                                                                           \
+    strings_add(&d->argv, text)
+#define EACH(text)                                                                                           \
+    d->flags |= JOB_EACH_ARG;                                                                                \
+    task_args_add(&d->args, "1ms", 3);                                                                       \
+    task_args_add(&d->args, text, sizeof(text) - 1)
+    SUBMISSION(0, "", d->pids = LIMIT_TASK_PIDS);
+    SUBMISSION(HAWK_EINVALID, "1 to 4194304 processes, not to 4194305", d->pids = LIMIT_TASK_PIDS + 1);
+    SUBMISSION(0, "", TIMER("250ms"));
+    SUBMISSION(HAWK_EINVALID, "argv: a timer job needs a duration like 250ms or 30s, not 'soon'",
+               TIMER("soon"));
+    SUBMISSION(0, "", TIMER("of no account"); EACH("2s"));
+    SUBMISSION(HAWK_EINVALID, "task_args: ", TIMER("1s"); EACH("2"));
+    SUBMISSION(HAWK_EINVALID, "not '99", TIMER("1s");
+               EACH("99999999999999999999999999999999999999999999999999999999999999999s"));
+    SUBMISSION(HAWK_EINVALID, "not '2s'", TIMER("1s"); EACH("2s\0"));
+#undef EACH
+#undef TIMER
+#undef SUBMISSION
+}
+
 /* What a task's environment says, and what a job that is submitted there says to its own tasks. */
 static void test_ancestors(void **state)
 {
@@ -626,6 +666,7 @@ int main(void)
         cmocka_unit_test(test_nothing_to_steal_names_no_job),
         cmocka_unit_test(test_newer_counter),
         cmocka_unit_test(test_desc_limits),
+        cmocka_unit_test(test_submission_limits),
         cmocka_unit_test(test_ancestors),
         cmocka_unit_test(test_desc_without_a_command),
         cmocka_unit_test(test_spec_travels_without_arguments),

@@ -55,6 +55,12 @@ def test_cancel_and_errors():
         text = refused(S.RESOURCE_EXHAUSTED, lambda: dist(
             "Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=1000001, argv=[b"true"])), pb.SubmitReply))
         assert "1000000" in text.replace(",", ""), text
+        for field, said in (({"pids": 2**32 - 1}, "pids: a task can be limited to 1 to 4194304 processes"),
+                            ({"mem_bytes": -1}, "SubmitRequest.job: mem_bytes: no value"),
+                            ({"kind": pb.PAYLOAD_TIMER, "argv": [b"soon"]}, "argv: a timer job needs a duration")):
+            text = refused(S.INVALID_ARGUMENT, lambda f=field: dist(
+                "Submit", pb.SubmitRequest(job=pb.JobSpec(**{"tasks": 1, "argv": [b"true"], **f})), pb.SubmitReply))
+            assert said in text, text
         refused(S.UNIMPLEMENTED, lambda: dist("NoSuchCall", pb.CancelRequest(), pb.CancelReply))
         refused(S.UNIMPLEMENTED, lambda: Caller(c.central_addr)(
             "Submit", pb.SubmitRequest(job=spec), pb.SubmitReply))
