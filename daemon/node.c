@@ -406,6 +406,16 @@ static bool joins_too_big(const struct node *n, struct link *k, const struct msg
     return true;
 }
 
+/* Two centrals without a common store are two clusters, and one of them never takes over from the other. */
+static void say_refused(const struct node *n, const struct msg *m)
+{
+    bool several = m->refused.err == HAWK_ESTALE && strchr(n->central_addr, ',');
+    log_error("central refused to let %s %s join: %s%s", role_text(n->kind), n->name,
+              m->refused.why ? m->refused.why->data : hawk_strerror(m->refused.err),
+              several ? " (several centrals are one cluster only with central.store: etcd, on the same etcd)"
+                      : "");
+}
+
 static void on_msg(void *arg, struct link *k, const struct msg *m)
 {
     struct node *n = arg;
@@ -441,8 +451,7 @@ static void on_msg(void *arg, struct link *k, const struct msg *m)
         return;
     }
     if (m->type == MSG_REFUSED)
-        log_error("central refused to let %s %s join: %s", role_text(n->kind), n->name,
-                  m->refused.why ? m->refused.why->data : hawk_strerror(m->refused.err));
+        say_refused(n, m);
     if (m->type == MSG_QUIT)
         log_info("told by central to stop%s", m->quit.now ? " now" : "");
     if (link_is_certified(k))

@@ -50,6 +50,18 @@ def test_a_dist_of_another_cluster_is_refused():
         assert "address of its own central" in d.text(), d.text()
 
 
+def test_two_centrals_without_etcd_are_two_clusters():
+    with Cluster(dists=0, workers=0) as c, Cluster(dists=0, workers=0) as other:
+        both = ("--central", f"{c.central_addr},{other.central_addr}")
+        nodes = [Daemon("dist", "--name", "d1", *both, "--listen", "127.0.0.1:0", "--state-dir", f"{c.dir}/d1"),
+                 Daemon("worker", "--name", "w1", *both, "--slots", "1", "--state-dir", f"{c.dir}/state", "--output-dir", f"{c.dir}/out")]
+        for d in nodes:
+            d.ready()
+        c.central.kill()
+        for d in nodes:
+            assert d.wait() != 0 and "only with central.store: etcd" in d.text(), d.text()
+
+
 def test_a_new_cluster_waits_for_nodes_with_ids_only_where_they_can_come_from():
     """A port that the kernel chose is one that nobody knows from before."""
     with Cluster(dists=1, workers=1) as c:
