@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* ---- version ---- */
@@ -191,12 +192,26 @@ static int run_named(int argc, char **argv)
     return run_command(argc - 1, argv + 1);
 }
 
+/* With fewer descriptors its own parts cannot be made: libraries then abort, or wait for what never comes. */
+#define FILES_MIN 16
+
+static bool may_open_files(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 ||
+        files.rlim_max >= FILES_MIN) /* net/loop.c raises the other one */
+        return true;
+    fprintf(stderr, "hawk: this process may have %llu files open, and needs %d or more (ulimit -n)\n",
+            (unsigned long long)files.rlim_max, FILES_MIN);
+    return false;
+}
+
 /* After gRPC's shutdown its threads go on for a while, the longer the more connections there were. They abort if exit()
  * runs the libraries' destructors meanwhile. */
 int main(int argc, char **argv)
 {
     self_init();
-    int code = run_named(argc, argv);
+    int code = may_open_files() ? run_named(argc, argv) : HAWK_EXIT_FAILED;
 #if defined(__SANITIZE_ADDRESS__) /* its leak checker is such a destructor; net/loop_net.c waits for it */
     return code;
 #else

@@ -253,6 +253,14 @@ def test_what_has_written_nothing_was_not_removed():
             assert "task 0 has written nothing: it was not started" in said and "removed" not in said, said
 
 
+def test_too_few_descriptors_are_said():
+    for args in (("run", "--", "true"), ("up",), ("jobs",)):
+        r = subprocess.run(["sh", "-c", 'ulimit -n 7; exec "$@"', "sh", HAWK, *args], capture_output=True, text=True, timeout=BOUND)
+        assert r.returncode == 1 and "may have 7 files open, and needs 16 or more (ulimit -n)" in r.stderr, r
+    r = subprocess.run(["sh", "-c", 'ulimit -n 16; exec "$@"', "sh", HAWK, "run", "--", "echo", "hi"], capture_output=True, text=True, timeout=BOUND)
+    assert r.returncode == 0 and r.stdout == "hi\n", r
+
+
 def test_limits_are_errors():
     with Cluster(workers=1, dist=("--jobs-max", "2")) as c:
         for _ in range(2):
