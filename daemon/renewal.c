@@ -14,6 +14,7 @@
 
 #define CALL_US (10 * US_PER_S)
 #define LOOK_MAX_S 3600 /* between two looks: the clock may be set */
+#define EXPIRED_S 60    /* the same, where only a new invitation helps, or a clock that is set */
 #define AGAIN_PARTS 30  /* tries in what is left of its life after the first one has failed */
 
 struct renewal {
@@ -25,6 +26,7 @@ struct renewal {
     struct rpc *call; /* NULL: none is under way */
     bool taken;       /* its reply was good */
     bool failed;      /* the log says so */
+    bool expired;     /* the same */
 };
 
 static void look_in(struct renewal *r, int64_t s)
@@ -35,16 +37,29 @@ static void look_in(struct renewal *r, int64_t s)
     loop_timer_set(l, &r->timer, loop_now(l) + s * US_PER_S);
 }
 
+static void say_expired(struct renewal *r)
+{
+    if (!r->expired)
+        log_error(
+            "the certificate has expired: nobody lets this node in any more, central renews no such one; "
+            "start it with a new invitation (`hawk ca invite`, --join)");
+    r->expired = true;
+}
+
 /* Sets the timer after an attempt, or after none. */
 static void look_again(struct renewal *r, bool tried)
 {
     struct identity own;
     int64_t now_s = time(NULL);
 
-    if (!kept_look(r->process->kept, &own))
+    if (!kept_look(r->process->kept, &own)) {
         look_in(r, LOOK_MAX_S);
-    else
+    } else if (r->central && own.until_s <= now_s) {
+        say_expired(r);
+        look_in(r, EXPIRED_S);
+    } else {
         look_in(r, tried && r->failed ? (own.until_s - now_s) / AGAIN_PARTS : kept_renew_s(&own) - now_s);
+    }
 }
 
 static void say_failed(struct renewal *r, const char *why)
@@ -57,7 +72,7 @@ static void say_failed(struct renewal *r, const char *why)
 static void say_renewed(struct renewal *r)
 {
     log_info("the certificate was renewed");
-    r->failed = false;
+    r->failed = r->expired = false;
 }
 
 static void on_reply(void *arg, const uint8_t *data, size_t len)

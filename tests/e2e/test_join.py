@@ -223,6 +223,23 @@ def test_links_outlive_renewed_certificates():
         assert c.central.text().count("w1.worker.hawk has renewed its certificate") >= 2, c.central.text()
 
 
+def test_a_node_whose_certificate_expired_without_central_says_so():
+    with JoinCluster(central=("--certificate-life", "6s")) as c:
+        nodes = [c.node("worker", "--join", c.invite("worker", "w1")), c.node("dist", "--join", c.invite("dist", "d1"))]
+        c.wait_nodes(1)
+        listen = c.central_addr
+        c.central.stop()
+        for d in nodes:
+            wait_for("its certificate to expire", lambda d=d: "the certificate has expired: nobody lets this node in" in d.text())
+            assert "`hawk ca invite`" in d.text(), d.text()
+            d.stop()
+        c.start_central(listen)
+        c.dist_addrs.clear()
+        c.node("worker", "--join", c.invite("worker", "w1"))
+        c.node("dist", "--join", c.invite("dist", "d1"))
+        c.wait_nodes(1)
+
+
 def test_a_certificate_is_renewed_for_its_own_key_alone():
     """Whoever has got hold of a node's connection makes no certificate for a key of his own."""
     with JoinCluster() as c:
