@@ -281,6 +281,12 @@ static void enlist(struct central *c, struct long_task *t)
     central_task_limbo(c, t, c->young_us);
 }
 
+static void cancel_tasks(struct central *c, struct long_job *j)
+{
+    for (uint32_t i = 0; i < j->n; i++)
+        central_task_cancel(c, &j->tasks[i]);
+}
+
 void central_jobs_journalled(struct central *c, struct long_job *j, int32_t err)
 {
     if (!err) {
@@ -301,16 +307,10 @@ void central_jobs_journalled(struct central *c, struct long_job *j, int32_t err)
         return;
     }
     if (j->cancel)
-        central_job_cancel_tasks(c, j);
+        cancel_tasks(c, j);
 }
 
 /* ---- Cancelling ---- */
-
-void central_job_cancel_tasks(struct central *c, struct long_job *j)
-{
-    for (uint32_t i = 0; i < j->n; i++)
-        central_task_cancel(c, &j->tasks[i]);
-}
 
 void central_jobs_settle(struct central *c)
 {
@@ -318,7 +318,7 @@ void central_jobs_settle(struct central *c)
         struct long_job *j = container_of(c->touched.next, struct long_job, touched);
 
         list_remove(&j->touched);
-        central_job_cancel_tasks(c, j);
+        cancel_tasks(c, j);
     }
 }
 
@@ -350,7 +350,7 @@ void central_job_cancel(struct central *c, struct long_job *j, uint32_t client)
     j->cancel = true;
     central_orphans_look(c, j);
     if (j->state == LONG_ACTIVE)
-        central_job_cancel_tasks(c, j);
+        cancel_tasks(c, j);
 }
 
 void central_on_cancel(struct central *c, const struct msg *in)
@@ -608,7 +608,7 @@ void central_jobs_recovered(struct central *c)
             recovered_task(c, &j->tasks[i]);
         if (j->cancel ||
             (j->desc->max_fails && j->ended[TASK_FAILED] + j->ended[TASK_LOST] >= j->desc->max_fails))
-            central_job_cancel_tasks(c, j);
+            cancel_tasks(c, j);
         (void)end_job(c, j); /* its history was counted when it ended */
     }
     central_orphans_look_all(c);

@@ -572,8 +572,6 @@ void central_jobs_journalled(struct central *c, struct long_job *j, int32_t err)
 void central_jobs_end_journalled(struct central *c, struct long_job *j);
 /* One more task of j is final or durable: moves the job on if its state changes. */
 void central_jobs_progress(struct central *c, struct long_job *j);
-/* Cancels all tasks of j, without a record. */
-void central_job_cancel_tasks(struct central *c, struct long_job *j);
 /* Cancels the tasks of touched jobs. Not while tasks are walked: the end of one would move others. */
 void central_jobs_settle(struct central *c);
 /* How long tasks of j that no worker has reported, and that may run, still wait; 0: none does. */
@@ -620,13 +618,10 @@ void central_task_forget(struct central *c, struct long_task *t);
 void central_task_queue(struct central *c, struct long_task *t);
 /* Moves t to limbo: central places it again at due_us, unless a worker turns out to have it. */
 void central_task_limbo(struct central *c, struct long_task *t, int64_t due_us);
-/* The worker that had t lost it: t is tried again, or ends. */
-void central_task_lost(struct central *c, struct long_task *t);
 /* Cancels t: at once, or when its worker has answered. */
 void central_task_cancel(struct central *c, struct long_task *t);
-/* Sends the task's state to a dist; to all watchers. */
+/* Sends the task's state to a dist. */
 void central_task_send(struct central *c, const struct long_task *t, const struct node *dist);
-void central_task_tell(struct central *c, const struct long_task *t);
 void central_ack_journalled_completion(struct central *c, struct long_task *t);
 /* The task whose launch under this id waits for its record; NULL: it does not wait any more. */
 struct long_task *central_task_unsent(const struct central *c, const struct try_id *id);
@@ -644,9 +639,6 @@ void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t du
 void central_task_place(struct central *c, struct long_task *t, struct node *n); /* t waits */
 /* Whether the journal is read, and every worker that is known and may hold something is up and has said what. */
 bool central_workers_all_back(const struct central *c);
-/* A worker has reported what it holds. If it was the last of all workers that central knows by name, tasks
- * that nobody reported are nowhere, and are placed again. O(nodes, tasks in limbo). */
-void central_tasks_all_reported(struct central *c);
 /* Ends cancelled tasks that no worker has, when all workers that can be reached have reported. */
 void central_tasks_end_unwanted(struct central *c);
 int64_t central_tasks_due_us(const struct central *c);

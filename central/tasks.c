@@ -95,6 +95,17 @@ static struct node *node_of(const struct long_task *t)
     return t->place == PLACE_WORKER ? container_of(t->w.worker, struct node, waiting) : NULL;
 }
 
+/* Sends the task's state to all watchers. */
+static void central_task_tell(struct central *c, const struct long_task *t)
+{
+    for (uint32_t i = 0; i < t->job->n_watchers; i++) {
+        const struct node *dist = central_node_by_id(c, t->job->watchers[i].dist);
+
+        if (dist)
+            central_task_send(c, t, dist);
+    }
+}
+
 void central_task_queue(struct central *c, struct long_task *t)
 {
     central_task_forget(c, t);
@@ -168,16 +179,6 @@ void central_task_send(struct central *c, const struct long_task *t, const struc
     m->long_task.used = central_task_used(t);
 }
 
-void central_task_tell(struct central *c, const struct long_task *t)
-{
-    for (uint32_t i = 0; i < t->job->n_watchers; i++) {
-        const struct node *dist = central_node_by_id(c, t->job->watchers[i].dist);
-
-        if (dist)
-            central_task_send(c, t, dist);
-    }
-}
-
 static void send_cancel(struct central *c, const struct node *worker, const struct try_id *id)
 {
     struct msg *m = central_send(c, worker, MSG_TASK_CANCEL);
@@ -246,7 +247,8 @@ static void lose_task(struct central *c, struct long_task *t, bool started)
     }
 }
 
-void central_task_lost(struct central *c, struct long_task *t) { lose_task(c, t, t->state == TASK_RUNNING); }
+/* The worker that had t lost it: t is tried again, or ends. */
+static void task_lost(struct central *c, struct long_task *t) { lose_task(c, t, t->state == TASK_RUNNING); }
 
 /* Whether a worker that can be reached may still report a task in limbo. */
 static bool reports_due(const struct central *c)
@@ -576,9 +578,11 @@ static void lose_unseen(struct central *c, struct node *n, struct list *tasks)
         struct long_task *t = container_of(entry, struct long_task, w.link);
 
         if (t->seen != n->joins)
-            central_task_lost(c, t);
+            task_lost(c, t);
     }
 }
+
+static void place_unreported(struct central *c);
 
 void central_on_held_end(struct central *c, const struct msg *in)
 {
@@ -587,7 +591,7 @@ void central_on_held_end(struct central *c, const struct msg *in)
     central_node_set_reporting(c, n, false);
     lose_unseen(c, n, &n->waiting.running);
     lose_unseen(c, n, &n->waiting.queued);
-    central_tasks_all_reported(c);
+    place_unreported(c);
 }
 
 /* ---- Workers that are gone ---- */
@@ -595,9 +599,9 @@ void central_on_held_end(struct central *c, const struct msg *in)
 void central_tasks_worker_gone(struct central *c, struct node *n)
 {
     while (!list_empty(&n->waiting.running))
-        central_task_lost(c, container_of(n->waiting.running.next, struct long_task, w.link));
+        task_lost(c, container_of(n->waiting.running.next, struct long_task, w.link));
     while (!list_empty(&n->waiting.queued))
-        central_task_lost(c, container_of(n->waiting.queued.next, struct long_task, w.link));
+        task_lost(c, container_of(n->waiting.queued.next, struct long_task, w.link));
 }
 
 void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t due_us)
@@ -656,7 +660,9 @@ bool central_workers_all_back(const struct central *c)
            !any_worker_in(c, NODE_JOINING) && !any_worker_in(c, NODE_SUSPECT);
 }
 
-void central_tasks_all_reported(struct central *c)
+/* A worker has reported what it holds. If it was the last of all workers that central knows by name, tasks
+ * that nobody reported are nowhere, and are placed again. O(nodes, tasks in limbo). */
+static void place_unreported(struct central *c)
 {
     if (list_empty(&c->limbo) || !central_workers_all_back(c))
         return;
@@ -671,7 +677,7 @@ void central_tasks_all_reported(struct central *c)
 void central_tasks_run(struct central *c)
 {
     while (limbo_due_us(c) <= c->now_us)
-        central_task_lost(c, container_of(c->limbo.next, struct long_task, w.link));
+        task_lost(c, container_of(c->limbo.next, struct long_task, w.link));
     while (delayed_due_us(c) <= c->now_us)
         central_task_queue(c, container_of(heap_min(&c->delayed), struct long_task, w.timer));
 }

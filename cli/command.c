@@ -117,7 +117,8 @@ static void end_paragraph(FILE *out, struct text *t)
     t->len = 0;
 }
 
-void help_details(FILE *out, const char *text)
+/* Prints paragraphs, broken at spaces; lines that begin with a space, and those with columns, stay as they are. */
+static void print_details(FILE *out, const char *text)
 {
     struct text paragraph = {0};
     for (size_t len; *text; text += len + (text[len] == '\n')) {
@@ -155,7 +156,7 @@ void command_help(FILE *out, const struct command *c)
     }
     if (c->details) {
         fputc('\n', out);
-        help_details(out, c->details);
+        print_details(out, c->details);
     }
 }
 

@@ -90,8 +90,6 @@ extern const struct command client_commands[];
 const struct command *command_find(const struct command *table, const char *name);
 /* Prints the full help of one command. */
 void command_help(FILE *out, const struct command *c);
-/* Prints paragraphs, broken at spaces; lines that begin with a space, and those with columns, stay as they are. */
-void help_details(FILE *out, const char *text);
 /* Says of which commands each flag's help is to tell whether they have it. The last one is NULL. */
 void command_set_relatives(const struct command *const *commands);
 /* The flag's help; where the command is one of those, behind the names of those that have a flag of this name. */

@@ -16,7 +16,7 @@ SHOW(show_task_state, task_state_text, TASK_STATE_COUNT)
 SHOW(show_class, class_text, CLASS_COUNT)
 SHOW(show_tag, tag_text, TAG_COUNT)
 SHOW(show_why, why_text, WHY_COUNT)
-SHOW(show_outcome, outcome_text, OUTCOME_COUNT)
+static const char *show_outcome(uint32_t v) { return v < OUTCOME_COUNT ? outcome_text(v) : "unknown"; }
 
 /* A duration that does not exist yet is null in JSON. */
 static json_t *duration_json(int64_t us) { return us < 0 ? json_null() : json_integer(us); }

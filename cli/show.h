@@ -11,7 +11,6 @@ const char *show_task_state(uint32_t v);
 const char *show_class(uint32_t v);
 const char *show_tag(uint32_t v);
 const char *show_why(uint32_t v);
-const char *show_outcome(uint32_t v);
 
 /* Central has no number of its own: several processes may be central, one after the other. */
 bool show_has_id(const struct api_node *n);

@@ -72,9 +72,7 @@ void dist_jobs_settle(struct dist *d);
 void dist_job_set_state(struct dist *d, struct dist_job *job, enum job_state to);
 /* All tasks of the job have ended: counts it as finished. The caller still sets its state. */
 void dist_job_close(struct dist *d, struct dist_job *job, int64_t end_us);
-/* Tells the client that the job is accepted; once. */
-void dist_job_accept(struct dist *d, struct dist_job *job);
-/* The same, if the journal and central have the job durably, as far as they must. */
+/* Tells the client that the job is accepted, once, if journal and central have it durably, as far as they must. */
 void dist_job_try_accept(struct dist *d, struct dist_job *job);
 /* For a dist that is about to leave: accepts jobs that are in the journal and wait only for central's word.
  * They come back with the dist. */
@@ -326,8 +324,6 @@ void dist_on_task_held(struct dist *d, const struct msg *m);
 void dist_on_task_paused(struct dist *d, const struct msg *m);
 
 /* ---- probe.c ---- */
-/* Sends n probes (at most PROBES_MAX) for the job, or makes it wait for a worker. */
-void dist_probe_job(struct dist *d, struct dist_job *job, uint64_t n);
 /* Sends the first probes of a new job. */
 void dist_probe_first(struct dist *d, struct dist_job *job);
 /* A task of the job was launched at n: where every worker is to have a reservation of it, n gets the next one. */
@@ -416,8 +412,6 @@ void dist_served_check(const struct dist *d);
 /* Puts n into these pools with the weight that it has there, or 0. */
 void dist_node_update(struct dist *d, struct dist_node *n, struct dist_pool pools[POOL_COUNT], bool in);
 struct dist_node *dist_node_find(const struct dist *d, uint32_t id);
-/* Puts n into its pools and takes it out of the others. */
-void dist_node_update_pools(struct dist *d, struct dist_node *n);
 void dist_on_members(struct dist *d, const struct msg *in);
 void dist_on_member(struct dist *d, const struct msg *in);
 void dist_node_up(struct dist *d, uint32_t id, const struct msg_peer_up *m);

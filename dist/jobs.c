@@ -155,7 +155,8 @@ static void put_submitted(struct dist *d, const struct dist_job *job, int err)
     m->why = job->why;
 }
 
-void dist_job_accept(struct dist *d, struct dist_job *job)
+/* Tells the client that the job is accepted; once. */
+static void accept_job(struct dist *d, struct dist_job *job)
 {
     if (job->submitted)
         return;
@@ -373,7 +374,7 @@ static void place_moved_job(struct dist *d, struct dist_job *job, const struct r
     } else {
         job->probe_long = whole;
     }
-    dist_job_accept(d, job);
+    accept_job(d, job);
     if (job->hand == HAND_NONE)
         dist_tasks_doubt(d, job);
     if (job->hand == HAND_NONE)
@@ -498,7 +499,7 @@ void dist_on_submit(struct dist *d, const struct msg *m)
     for (uint32_t i = 0; again && i < again->n; i++)
         dist_journal_task(d, job, again->v[i].task);
     if (!(desc->flags & JOB_DETACHED))
-        dist_job_accept(d, job);
+        accept_job(d, job);
     else
         dist_job_try_accept(d, job);
     if (!is_long && job->submitted && !job->after)
@@ -511,7 +512,7 @@ void dist_job_try_accept(struct dist *d, struct dist_job *job)
 {
     if (job->journalling || (dist_handover_pending(job) && d->central_up && !d->leaving))
         return;
-    dist_job_accept(d, job);
+    accept_job(d, job);
 }
 
 void dist_jobs_accept_durable(struct dist *d)
@@ -521,7 +522,7 @@ void dist_jobs_accept_durable(struct dist *d)
             struct dist_job *job = container_of(node, struct dist_job, in_state);
 
             if (job->journalled && !job->journalling)
-                dist_job_accept(d, job);
+                accept_job(d, job);
         }
 }
 
@@ -642,7 +643,7 @@ void dist_job_close(struct dist *d, struct dist_job *job, int64_t end_us)
 static __attribute__((noinline)) void job_end(struct dist *d, struct dist_job *job)
 {
     dist_count(d, COUNTER_jobs_finished, 1);
-    dist_job_accept(d, job);
+    accept_job(d, job);
     dist_job_report(d, job);
     dist_job_close(d, job, d->now_us);
     dist_job_set_state(d, job, end_state(job));

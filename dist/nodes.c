@@ -114,7 +114,8 @@ void dist_node_update(struct dist *d, struct dist_node *n, struct dist_pool pool
     }
 }
 
-void dist_node_update_pools(struct dist *d, struct dist_node *n)
+/* Puts n into its pools and takes it out of the others. */
+static void update_pools(struct dist *d, struct dist_node *n)
 {
     dist_node_update(d, n, d->pool, !n->served);
     for (uint32_t i = 0; i < n->n_apps; i++)
@@ -272,7 +273,7 @@ void dist_on_beat(struct dist *d, const struct msg *m)
     compare_live(d, n, m->beat.held);
     if (n->m.state == MEMBER_SUSPECT && !n->vouched) {
         n->vouched = true;
-        dist_node_update_pools(d, n);
+        update_pools(d, n);
     }
 }
 
@@ -296,7 +297,7 @@ static bool take_member(struct dist *d, const struct member *m, struct dist_node
     blob_drop(old.out_why);
     blob_drop(old.serves);
     dist_node_set_user(d, n);
-    dist_node_update_pools(d, n);
+    update_pools(d, n);
     return suspect;
 }
 
@@ -316,7 +317,7 @@ static void unlist(struct dist *d, struct dist_node *n, bool lost)
     n->m.state = MEMBER_GONE;
     n->m.unsettled = !lost; /* a central that has just started may not know it yet */
     n->vouched = false;
-    dist_node_update_pools(d, n);
+    update_pools(d, n);
     dist_node_forget_apps(d, n);
     if (lost)
         dist_end_times_forget(d, n);
@@ -397,7 +398,7 @@ static void drop_stream(struct dist *d, struct dist_node *n)
     n->stream = n->requested = n->reported = n->knows_beats = n->vouched = n->fewer = false;
     n->lost_us = d->now_us;
     beats_end(&n->beats);
-    dist_node_update_pools(d, n);
+    update_pools(d, n);
     /* Nobody tells the dist when a worker is gone that central does not list. */
     lose_all(d, n, n->m.state == MEMBER_GONE ? LOSS_ALL : LOSS_STREAM);
     if (!list_empty(&n->places) && list_empty(&n->awaited))
@@ -417,7 +418,7 @@ void dist_node_up(struct dist *d, uint32_t id, const struct msg_peer_up *m)
     n->knows_beats = d->cfg.heartbeats && msg_in_version(MSG_BEAT, protocol_version_of(m->version));
     if (n->m.state == MEMBER_GONE)
         n->m.role = m->role;
-    dist_node_update_pools(d, n);
+    update_pools(d, n);
     ask_suspect(d, n);
     /* The worker may have told an earlier life of this dist what it stole. */
     if (d->cfg.life > 1)

@@ -200,7 +200,8 @@ static void draw_workers(struct dist *d, const struct dist_job *job, struct draw
     draw_free(&left);
 }
 
-void dist_probe_job(struct dist *d, struct dist_job *job, uint64_t n)
+/* Sends n probes (at most PROBES_MAX) for the job, or makes it wait for a worker. */
+static void probe_job(struct dist *d, struct dist_job *job, uint64_t n)
 {
     struct dist_pool *which = dist_probe_pool_of(d, job);
     uint32_t late = dist_end_times_short(d, job, &which->draw);
@@ -245,7 +246,7 @@ void dist_probe_first(struct dist *d, struct dist_job *job)
         return;
     if (n < job->min_probes)
         n = job->min_probes;
-    dist_probe_job(d, job, n);
+    probe_job(d, job, n);
 }
 
 void dist_probe_refill(struct dist *d, struct dist_job *job, struct dist_node *n)
@@ -261,7 +262,7 @@ void dist_probe_refill(struct dist *d, struct dist_job *job, struct dist_node *n
 static void probe_missing(struct dist *d, struct dist_job *job)
 {
     CHECK(job->live < dist_job_launchable(job));
-    dist_probe_job(d, job, probes_for(job, dist_job_launchable(job) - job->live));
+    probe_job(d, job, probes_for(job, dist_job_launchable(job) - job->live));
 }
 
 /* ---- A worker was lost ---- */
@@ -384,7 +385,7 @@ static void probe_starved(struct dist *d, struct dist_job *job)
     else if (job->live < dist_job_launchable(job))
         probe_missing(d, job);
     else /* its reservations are in doubt: dist_probe_audit() */
-        dist_probe_job(d, job, dist_job_launchable(job));
+        probe_job(d, job, dist_job_launchable(job));
 }
 
 /* Removes the jobs from a list of pool `which` that are drawn for from another pool now. */
@@ -474,7 +475,7 @@ void dist_probe_audit(struct dist *d)
             if (due <= d->now_us) {
                 if (job->audits < AUDIT_DOUBLINGS)
                     job->audits++;
-                dist_probe_job(d, job, dist_job_launchable(job));
+                probe_job(d, job, dist_job_launchable(job));
             } else if (due < d->audit_at) {
                 d->audit_at = due;
             }

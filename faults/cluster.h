@@ -407,7 +407,6 @@ void cluster_slow(struct cluster *c, uint32_t ep, int64_t extra_us, int64_t unti
 void cluster_partition(struct cluster *c, uint32_t x, uint32_t y, bool one_way, int64_t until_us);
 /* Their stream is dead; each side notices it by the other's silence. */
 void cluster_break_unseen(struct cluster *c, uint32_t x, uint32_t y);
-int64_t cluster_silence_us(struct cluster *c); /* draws how long a side takes to notice silence */
 
 /* Stops a process until until_us; `machine`: its worker's spawner and tasks, too. */
 void cluster_freeze(struct cluster *c, uint32_t ep, bool machine, int64_t until_us);

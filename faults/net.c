@@ -86,7 +86,8 @@ void cluster_slow(struct cluster *c, uint32_t ep, int64_t extra_us, int64_t unti
     add_rule(c, (struct cluster_rule){0, ep, until_us, extra_us});
 }
 
-int64_t cluster_silence_us(struct cluster *c)
+/* Draws how long a side takes to notice silence. */
+static int64_t silence_us(struct cluster *c)
 {
     return SILENT_MIN_US + (int64_t)rng_below(&c->net.rng, SILENT_MAX_US - SILENT_MIN_US);
 }
@@ -95,12 +96,12 @@ void cluster_break_unseen(struct cluster *c, uint32_t x, uint32_t y)
 {
     int64_t now_us = bus_now(c->bus);
 
-    bus_break_unseen(c->bus, x, y, now_us + cluster_silence_us(c), now_us + cluster_silence_us(c));
+    bus_break_unseen(c->bus, x, y, now_us + silence_us(c), now_us + silence_us(c));
 }
 
 void cluster_partition(struct cluster *c, uint32_t x, uint32_t y, bool one_way, int64_t until_us)
 {
-    int64_t now_us = bus_now(c->bus), y_hears_us = now_us + cluster_silence_us(c);
+    int64_t now_us = bus_now(c->bus), y_hears_us = now_us + silence_us(c);
 
     cluster_stall(c, x, y, until_us);
     if (!one_way)

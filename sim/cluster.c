@@ -186,7 +186,17 @@ static void add_dists(struct sim *s)
     blob_drop(c.addr);
 }
 
-static void on_stepped(void *arg, uint32_t ep, int64_t now_us) { sim_cluster_check(arg, ep); }
+static void on_stepped(void *arg, uint32_t ep, int64_t now_us)
+{
+    struct sim *s = arg;
+
+    if (ep == s->central_ep)
+        central_check(s->central);
+    else if (sim_is_worker(s, ep))
+        worker_check(&s->workers[sim_worker_of(s, ep)]);
+    else
+        dist_check(&s->dists[ep - s->first_dist_ep]);
+}
 
 /* Nodes join without any time passing. The members that thieves choose from follow within a second. Dists
  * join last: so each gets one list of all workers, and no message per worker. */
@@ -229,14 +239,4 @@ void sim_cluster_free(struct sim *s)
     free(s->dists);
     free(s->seqs);
     free(s->busy_until_us);
-}
-
-void sim_cluster_check(struct sim *s, uint32_t ep)
-{
-    if (ep == s->central_ep)
-        central_check(s->central);
-    else if (sim_is_worker(s, ep))
-        worker_check(&s->workers[sim_worker_of(s, ep)]);
-    else
-        dist_check(&s->dists[ep - s->first_dist_ep]);
 }

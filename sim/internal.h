@@ -113,7 +113,6 @@ void sim_run_end_first(struct sim *s); /* ends the run whose end comes first; th
 void sim_central_config(const struct sim_config *c, struct central_config *to);
 void sim_cluster_start(struct sim *s); /* runs until every dist can reach every worker */
 void sim_cluster_free(struct sim *s);
-void sim_cluster_check(struct sim *s, uint32_t ep);
 /* run.c: what the bus calls. */
 void sim_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m);
 void sim_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m);

@@ -18,12 +18,13 @@ static uint32_t find_app(const struct worker *w, uint64_t app, uint32_t user)
     return i;
 }
 
-bool worker_serves(const struct worker *w, uint64_t app, uint32_t user)
+/* Whether an executor takes that user's tasks for app; true also for no application. */
+static bool serves_app(const struct worker *w, uint64_t app, uint32_t user)
 {
     return app == 0 || find_app(w, app, user) < w->n_apps;
 }
 
-/* Whether it runs that user's commands. For an application worker_serves() says it. */
+/* Whether it runs that user's commands. For an application serves_app() says it. */
 static bool serves_user(const struct worker *w, uint64_t app, uint32_t user)
 {
     return !w->serves || app || w->serves == user;
@@ -33,7 +34,7 @@ int worker_why_not(const struct worker *w, uint64_t app, uint32_t user, int64_t 
 {
     if (refuses_work(w))
         return refusal(w);
-    if (!worker_serves(w, app, user))
+    if (!serves_app(w, app, user))
         return HAWK_ENO_EXECUTOR;
     if (!serves_user(w, app, user))
         return HAWK_EWRONG_USER;
@@ -126,7 +127,7 @@ static void give_back(struct worker *w, struct lane *l, uint64_t app)
     list_foreach(&l->queue.fifo, k, next) {
         struct entry *e = container_of(k, struct entry, q.fifo);
 
-        if (e->job->app == app && !worker_serves(w, app, e->q.bound ? e->job->user : e->q.user))
+        if (e->job->app == app && !serves_app(w, app, e->q.bound ? e->job->user : e->q.user))
             worker_entry_give_back(w, e, HAWK_ENO_EXECUTOR);
     }
 }

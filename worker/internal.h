@@ -330,7 +330,6 @@ void worker_on_exec_paused(struct worker *w, const struct msg *in);
 
 /* ---- probes.c ---- */
 void worker_send_request(struct worker *w, const struct slot *s, const struct job *j);
-void worker_refuse_probes(struct worker *w, const struct job *j, uint32_t n, int err);
 /* Refuses the reservations of e, which is in no queue, and frees e. */
 void worker_entry_refuse(struct worker *w, struct entry *e, int err);
 /* Takes e off its queue and frees it: returns its task to central, or refuses its reservations with err. */
@@ -395,8 +394,6 @@ void worker_on_exec_checked(struct worker *w, const struct msg *in);
 /* Why this worker takes no work of that application, user and estimate (0: not known): HAWK_ESHUTDOWN, HAWK_EDRAINING,
  * HAWK_ENO_EXECUTOR, HAWK_EWRONG_USER or HAWK_ENO_TIME. 0: it takes it. */
 int worker_why_not(const struct worker *w, uint64_t app, uint32_t user, int64_t estimate_us);
-/* Whether an executor takes that user's tasks for app; true also for no application. */
-bool worker_serves(const struct worker *w, uint64_t app, uint32_t user);
 void worker_serves_tell(const struct worker *w); /* tells central whose commands it runs */
 /* Whether a task of that estimate would end before the worker does. */
 static inline bool worker_has_time(const struct worker *w, int64_t estimate_us)

@@ -19,7 +19,7 @@ void worker_send_request(struct worker *w, const struct slot *s, const struct jo
     worker_beats_await(w, j->owner);
 }
 
-void worker_refuse_probes(struct worker *w, const struct job *j, uint32_t n, int err)
+static void refuse_probes(struct worker *w, const struct job *j, uint32_t n, int err)
 {
     struct msg_probe_refused *m = &out_add(w->out, MSG_PROBE_REFUSED, j->owner->node.v)->probe_refused;
 
@@ -32,7 +32,7 @@ void worker_entry_refuse(struct worker *w, struct entry *e, int err)
 {
     struct job *j = e->job;
 
-    worker_refuse_probes(w, j, e->q.count, err);
+    refuse_probes(w, j, e->q.count, err);
     worker_entry_free(w, e);
     worker_job_release(w, j);
 }
@@ -114,7 +114,7 @@ void worker_on_probe(struct worker *w, const struct msg *in)
     if (fits > 0)
         queue_reservations(w, j, m, fits);
     if (fits < m->count)
-        worker_refuse_probes(w, j, m->count - fits, err ? err : HAWK_ELIMIT);
+        refuse_probes(w, j, m->count - fits, err ? err : HAWK_ELIMIT);
     worker_job_release(w, j);
 }
 

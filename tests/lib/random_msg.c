@@ -287,7 +287,7 @@ void random_msg(struct rng *r, enum msg_type type, struct msg *m)
 
 /* ---- Comparison ---- */
 
-bool blob_equal(const struct blob *a, const struct blob *b)
+static bool blob_equal(const struct blob *a, const struct blob *b)
 {
     if (!a || !b)
         return a == b;

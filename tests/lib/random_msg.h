@@ -14,6 +14,5 @@ struct job_desc *random_desc(struct rng *r);
 bool msg_equal(const struct msg *a, const struct msg *b);
 /* args: the task arguments as well. */
 bool desc_equal(const struct job_desc *a, const struct job_desc *b, bool args);
-bool blob_equal(const struct blob *a, const struct blob *b);
 
 #endif
