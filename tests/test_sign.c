@@ -8,6 +8,7 @@
 #include "net/signed.h"
 
 #include <openssl/evp.h>
+#include <openssl/x509v3.h>
 #include <time.h>
 
 #define TASKS 5
@@ -170,6 +171,24 @@ static void part_of_it_or_more_is_none(void **state)
     free(s.bytes);
 }
 
+/* No signer writes it, and it reads as none. */
+static void a_cut_name_or_a_time_before_all_others_is_none(void **state)
+{
+    struct sent s = send_good();
+    struct signed_head head;
+    uint8_t *name = memmem(s.bytes, s.size, "ann", 3),
+            *nonce = memmem(s.bytes, s.size, "0123456789abcde", SIGNED_NONCE);
+
+    assert_true(name && nonce);
+    name[2] = '\0'; /* "an", which another credential may say */
+    assert_false(signed_read(s.bytes, s.size, &head));
+    name[2] = 'n';
+    assert_true(signed_read(s.bytes, s.size, &head));
+    nonce[SIGNED_NONCE] = 0x80; /* of not_after_s: it would be negative */
+    assert_false(signed_read(s.bytes, s.size, &head));
+    free(s.bytes);
+}
+
 static void one_task_is_shown_by_itself(void **state)
 {
     struct sent s = send_good();
@@ -185,6 +204,12 @@ static void one_task_is_shown_by_itself(void **state)
         proof.index = (i + 1) % TASKS;
         assert_false(signed_task_fits(&head, (const uint8_t *)arguments[i], strlen(arguments[i]), &proof));
     }
+    /* The last one as the second of two: the same hashes lead to the same root. */
+    struct signed_proof proof = prove(s.leaves, TASKS, TASKS - 1);
+    proof.leaves = 2;
+    proof.index = 1;
+    assert_false(
+        signed_task_fits(&head, (const uint8_t *)arguments[TASKS - 1], strlen(arguments[TASKS - 1]), &proof));
     free(s.bytes);
 }
 
@@ -501,6 +526,34 @@ static void sign_as(struct sent *s, const char *role, unsigned scopes)
     free(key);
 }
 
+/* Ann's certificate with other names. */
+static bool named(const char *names, struct identity *who)
+{
+    X509_EXTENSION *more = X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, names);
+    X509 *c = X509_dup(ann);
+    bool good;
+
+    assert_true(c && more);
+    X509_EXTENSION_free(X509_delete_ext(c, X509_get_ext_by_NID(c, NID_subject_alt_name, -1)));
+    assert_int_equal(X509_add_ext(c, more, -1), 1);
+    good = certificate_names(c, who);
+    X509_EXTENSION_free(more);
+    X509_free(c);
+    return good;
+}
+
+static void a_certificate_names_one_and_no_uid_that_is_nobodys(void **state)
+{
+    struct identity who;
+
+    assert_true(named("DNS:ann.user.hawk,URI:hawk:uid:7", &who));
+    assert_true(who.has_uid && who.uid == 7);
+    assert_true(named("DNS:ann.user.hawk,URI:hawk:uid:65534", &who)); /* of another user namespace */
+    assert_false(who.has_uid && who.uid == 65534);
+    assert_false(named("DNS:ann.user.hawk,DNS:bob.user.hawk", &who));
+    assert_int_equal(who.name[0], '\0');
+}
+
 static void scopes_and_roles_count(void **state)
 {
     struct sent s = send_good();
@@ -538,6 +591,29 @@ static void time_and_place_count(void **state)
     head.not_after_s = time(NULL) + SIGNED_LIFE_S_MAX + 2 * SIGNED_CLOCKS_S;
     s = send_head(&head);
     verdict_is(&s, SIGNED_LIFE);
+    free(s.bytes);
+}
+
+/* Whoever keeps the job until then would run it under a credential that holds no more. */
+static void it_holds_no_longer_than_its_credential(void **state)
+{
+    struct signed_hash leaves[TASKS];
+    struct signed_head head = head_of(leaves);
+    struct identity who;
+    struct signed_seal seal;
+    unsigned char *der = NULL;
+    struct sent s;
+    int64_t until_s;
+    int n = i2d_X509(ann, &der);
+
+    assert_true(n > 0 && certificate_names(ann, &who));
+    head.not_after_s = who.until_s + 1;
+    s = send_head(&head);
+    seal = (struct signed_seal){
+        .credential = der, .credential_size = (size_t)n, .signature = s.signature, .batch = s.batch};
+    assert_int_equal(signed_check(&s.checker, s.bytes, s.size, &seal, &head, &until_s), SIGNED_GOOD);
+    assert_int_equal(until_s, who.until_s - 1); /* the last second in which it is verified */
+    OPENSSL_free(der);
     free(s.bytes);
 }
 
@@ -633,6 +709,7 @@ int main(void)
         cmocka_unit_test(what_was_signed_is_read),
         cmocka_unit_test(no_byte_can_be_changed),
         cmocka_unit_test(part_of_it_or_more_is_none),
+        cmocka_unit_test(a_cut_name_or_a_time_before_all_others_is_none),
         cmocka_unit_test(one_task_is_shown_by_itself),
         cmocka_unit_test(leaves_of_many_texts_are_those_of_each),
         cmocka_unit_test(trees_of_any_size_prove_every_leaf),
@@ -644,8 +721,10 @@ int main(void)
         cmocka_unit_test(the_oldest_batch_makes_room),
         cmocka_unit_test(of_one_alone_its_credential_is_kept),
         cmocka_unit_test(nobody_signs_for_another),
+        cmocka_unit_test(a_certificate_names_one_and_no_uid_that_is_nobodys),
         cmocka_unit_test(scopes_and_roles_count),
         cmocka_unit_test(time_and_place_count),
+        cmocka_unit_test(it_holds_no_longer_than_its_credential),
         cmocka_unit_test(a_revoked_credential_signs_nothing),
         cmocka_unit_test(what_cannot_be_signed_is_not_written),
     };
