@@ -251,6 +251,45 @@ static void test_a_runner_that_does_nothing_is_ended_from_outside(void **state)
     end_users();
 }
 
+/* A user cannot put the worker out of service for others: what his runner says of its machine is said of him. */
+static void test_what_a_runner_blames_is_its_users(void **state)
+{
+    struct fixture *f = *state;
+    char own[sizeof u.state + sizeof "/users/" IMITATION];
+
+    set_up_users(f, "blames");
+    ask_user(f, IMITATION, EVE, SHELL("true"));
+    turn_until(f, &f->v[EVE].exited);
+    assert_int_equal(f->v[EVE].outcome, OUTCOME_LOST);
+    assert_int_equal(f->v[EVE].code, HAWK_ECANNOT_START);
+    snprintf(own, sizeof own, "%s/users/" IMITATION, u.state);
+    assert_string_equal(f->v[EVE].place, own);
+    end_users();
+}
+
+/* While a run is paused its time does not pass. Afterwards the rest of it does. */
+static void test_a_run_that_was_paused_has_the_rest_of_its_time(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("true");
+    int err;
+
+    set_up_users(f, "pauses");
+    d->time_limit_us = US_PER_S;
+    ask_user(f, IMITATION, EVE, d);
+    turn_until(f, &f->v[EVE].started);
+    assert_true(runners_pause(u.rs, clock_now(), EVE, &err));
+    turn_until(f, &f->v[EVE].paused);
+    u.ahead_us += 3600 * US_PER_S;
+    runners_on_timeout(u.rs, clock_now(), on_event, f);
+    assert_false(f->v[EVE].exited);
+    assert_true(runners_resume(u.rs, clock_now(), EVE));
+    u.ahead_us += US_PER_S + f->config.kill_grace_us + RUNNER_LATE_US;
+    turn_until(f, &f->v[EVE].exited);
+    assert_int_equal(f->v[EVE].outcome, OUTCOME_TIME_LIMIT);
+    end_users();
+}
+
 static void ask_and_start(struct fixture *f, uint32_t run, struct job_desc *d)
 {
     set_blob(&d->cwd, f->dir);
@@ -301,6 +340,23 @@ static void test_an_agent_that_stood_still_judges_nobody_by_that_time(void **sta
     runners_on_timeout(u.rs, clock_now(), on_event, f);
     turn_until(f, &f->v[2].exited);
     assert_int_equal(f->v[2].outcome, OUTCOME_CANCELLED);
+    assert_unharmed(f);
+}
+
+/* It renews the lease before it judges who should have ended a run. */
+static void test_an_agent_that_stood_still_judges_nobody_by_its_lease(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL(UNTIL_GO);
+
+    set_up_users(f, "honest");
+    set_blob(&d->cwd, f->dir);
+    ask_user(f, IMITATION, 1, d); /* a leased run */
+    turn_until(f, &f->v[1].started);
+    runners_lease(u.rs, clock_now() + LIMIT_US); /* which is not sent */
+    u.ahead_us += 2 * LIMIT_US;
+    runners_on_timeout(u.rs, clock_now(), on_event, f);
+    runners_lease(u.rs, clock_now() + LIMIT_US);
     assert_unharmed(f);
 }
 
@@ -537,8 +593,11 @@ int main(int argc, char **argv)
         USERS(test_an_imitation_is_ended),
         USERS(test_an_end_counts_whose_runner_can_be_told_nothing_any_more),
         USERS(test_a_runner_that_does_nothing_is_ended_from_outside),
+        USERS(test_what_a_runner_blames_is_its_users),
+        USERS(test_a_run_that_was_paused_has_the_rest_of_its_time),
         USERS(test_an_end_counts_that_came_while_the_agent_stood_still),
         USERS(test_an_agent_that_stood_still_judges_nobody_by_that_time),
+        USERS(test_an_agent_that_stood_still_judges_nobody_by_its_lease),
         USERS(test_the_machines_sleep_is_in_no_time_limit_but_in_a_lease),
         USERS(test_a_run_whose_keeper_was_killed_ends_before_its_end_is_reported),
         USERS(test_what_the_helper_refuses_is_said),

@@ -19,17 +19,22 @@ static void say(struct bytes *b)
     bytes_free(b);
 }
 
-static void put_exit(struct bytes *b, uint32_t run, enum outcome outcome)
+static void put_end(struct bytes *b, uint32_t run, enum outcome outcome, int32_t code, const char *place)
 {
     size_t begun = record_begin(b, RECORD_EXITED);
 
     put_u32(b, run);
     put_u32(b, (uint32_t)outcome);
-    put_u32(b, 0);
+    put_u32(b, (uint32_t)code);
     put_u64(b, 1);
     put_data(b, NULL, 0);
-    put_data(b, NULL, 0);
+    put_data(b, place, place ? strlen(place) : 0);
     record_end(b, begun);
+}
+
+static void put_exit(struct bytes *b, uint32_t run, enum outcome outcome)
+{
+    put_end(b, run, outcome, 0, NULL);
 }
 
 static void put_two(struct bytes *b, enum record_type type, uint32_t first, uint32_t second)
@@ -49,6 +54,37 @@ static void put_welcome(struct bytes *b)
     put_u64(b, 1);
     put_u64(b, 1);
     record_end(b, begun);
+}
+
+/* Until the agent has sent such a record. */
+static void await(enum record_type type)
+{
+    struct pollfd p = {.fd = RUNNER_SOCKET_FD, .events = POLLIN};
+    struct bytes in = {.record_max = RECORD_MAX};
+    struct record r = {.type = 0};
+
+    while (r.type != type) {
+        int got = record_next(&in, &r);
+
+        if (got < 0 || (got == 0 && (poll(&p, 1, -1) < 0 || bytes_receive(&in, RUNNER_SOCKET_FD) < 0)))
+            exit(1);
+    }
+    bytes_free(&in);
+}
+
+/* Its run starts, and pauses when it is to. It does nothing else. */
+static void pause_alone(void)
+{
+    struct bytes b = {0};
+
+    put_welcome(&b);
+    put_two(&b, RECORD_STARTED, EVE, 1);
+    say(&b);
+    await(RECORD_PAUSE);
+    put_two(&b, RECORD_PAUSED, EVE, 0);
+    say(&b);
+    for (;;)
+        pause();
 }
 
 /* Tells the agent what no spawner says; mode: what. */
@@ -81,6 +117,8 @@ static void imitate(const char *mode)
         put_two(&b, RECORD_STARTED, EVE, 1);
         put_exit(&b, EVE, OUTCOME_EXITED);
     }
+    if (strcmp(mode, "blames") == 0)
+        put_end(&b, EVE, OUTCOME_LOST, HAWK_ECANNOT_START, "/a/place/of/others");
     if (strcmp(mode, "large") == 0)
         bytes_add(&b, (const uint32_t[]){1u << 20, RECORD_CHECKED | RECORD_VERSION << 16}, 8);
     if (b.len)
@@ -158,6 +196,8 @@ static int be_runner(const char *mode)
         be_older();
     if (strcmp(mode, "hoards") == 0)
         hoard();
+    if (strcmp(mode, "pauses") == 0)
+        pause_alone();
     imitate(mode);
     return 1;
 }
