@@ -632,8 +632,9 @@ static void test_who_has_most_finished_jobs_makes_room(void **state)
     one_ends(t, "eve", 2, 1);
     for (uint64_t seq = 3; seq <= 9; seq++)
         one_ends(t, "ann", seq, 1);
-    /* One that is too large by itself pushes nobody's out. */
+    t->d.cfg.finished_tasks_kept = 3; /* one that is too large by itself pushes none of these out */
     one_ends(t, "zoe", 10, 30);
+    t->d.cfg.finished_tasks_kept = 20;
     for (uint64_t seq = 1; seq <= 10; seq++)
         assert_true(!!dist_find(&t->d, J(seq)) == (seq <= 2 || seq >= 9));
     one_ends(t, "ann", 11, 1);

@@ -158,6 +158,24 @@ static void a_job_that_is_cancelled_does_not_wait(void **state)
     talk_end(t);
 }
 
+/* It failed by itself before its worker heard of that: it has failed, and does not wait. */
+static void a_task_of_a_cancelled_job_has_failed(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit(t, desc_retries(1, 1, 3600 * US_PER_S));
+    ignore(t);
+    launch(t, 101, 1, "101 TASK_LAUNCH id=3.1/0@1.1");
+    HEAR(t, 0, CANCEL, cancel, .job = J(1));
+    says(t, "101 TASK_CANCEL id=3.1/0@1.1");
+    ignore(t);
+    ended(t, 101, try_of(1, 0, 1, 1), OUTCOME_EXITED, 1);
+    ignore(t);
+    assert_int_equal(job_view_of(t, 1).failed, 1);
+    assert_int_equal(task_view_of(t, 1, 0).failures, 0); /* that were tried again */
+    talk_end(t);
+}
+
 /* A lost worker and a failure cost a retry of their own kind. */
 static void lost_tries_count_apart(void **state)
 {
@@ -271,6 +289,7 @@ int main(void)
         cmocka_unit_test(it_waits_longer_each_time),
         cmocka_unit_test(only_what_was_asked_for_is_tried_again),
         cmocka_unit_test(a_job_that_is_cancelled_does_not_wait),
+        cmocka_unit_test(a_task_of_a_cancelled_job_has_failed),
         cmocka_unit_test(lost_tries_count_apart),
         cmocka_unit_test(many_that_wait_long_do_not_slow_down_those_that_wait_briefly),
         cmocka_unit_test(failures_are_on_record),

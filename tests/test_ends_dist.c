@@ -174,6 +174,10 @@ static void ends_that_central_does_not_say_again_are_forgotten_together(void **s
     wait_timer(t, 5 * S);
     says(t, "102 PROBE job=3.1 estimate_us=20000000 count=1");
     says(t, "103 PROBE job=3.1 estimate_us=20000000 count=1");
+    submit(t, desc_for(3, 20 * S)); /* what it said again holds */
+    says(t, "- SUBMITTED job=3.2");
+    says(t, "102 PROBE job=3.2 estimate_us=20000000 count=3");
+    says(t, "103 PROBE job=3.2 estimate_us=20000000 count=3");
     talk_end(t);
 }
 
