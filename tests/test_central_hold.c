@@ -148,22 +148,33 @@ static void clients_hold_durably(void **state)
     end(&c);
 }
 
-static void a_hold_is_read_back(void **state)
+/* A central that has read such a hold hears of the job's new owner, and of a worker. */
+static void read_back(struct cluster *c, bool by_client)
 {
-    struct cluster c = {0};
     struct job_desc *d = desc_of("", 1);
 
-    talk_config(&c.t);
-    talk_start(&c.t);
-    tell(&c.t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 1), .desc = d, .epoch = 1, .estimate_us = 9 * S);
-    tell(&c.t, JOURNAL_WAITS, journal_waits, 0, .job = JOB(1, 1), .epoch = 1, .held = 1, .by_client = 1);
+    talk_config(&c->t);
+    talk_start(&c->t);
+    tell(&c->t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 1), .desc = d, .epoch = 1, .estimate_us = 9 * S);
+    tell(&c->t, JOURNAL_WAITS, journal_waits, 0, .job = JOB(1, 1), .epoch = 1, .held = 1,
+         .by_client = by_client);
     job_desc_drop(d);
-    tell(&c.t, RECOVERED, recovered, 0, 0);
-    c.d = add_dist(&c.t, "d1");
-    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1, .owner = 3);
-    c.w[0] = add_worker(&c.t, "w0", 1);
-    pass(&c.t, 100 * S);
-    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 0);
+    tell(&c->t, RECOVERED, recovered, 0, 0);
+    c->d = add_dist(&c->t, "d1");
+    tell(&c->t, LONG_WATCH, long_watch, c->d, .job = JOB(1, 1), .epoch = 1, .owner = 3);
+    c->w[0] = add_worker(&c->t, "w0", 1);
+    pass(&c->t, 100 * S);
+}
+
+static void a_hold_is_read_back(void **state)
+{
+    struct cluster c = {0}, dists = {0};
+
+    read_back(&dists, false); /* the new owner would have said that it holds it */
+    assert_int_equal(view_of(&dists, 1).waiting, 0);
+    end(&dists);
+    read_back(&c, true);
+    assert_int_equal(view_of(&c, 1).waiting, 1);
     tell(&c.t, HOLD, hold, 0, .job = JOB(1, 1), .client = 6, .on = 0);
     expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
     end(&c);

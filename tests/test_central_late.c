@@ -314,15 +314,18 @@ static void what_runs_shows_as_much_as_it_has_run(void **state)
 static void sizes_follow_the_cluster(void **state)
 {
     struct cluster c = {0};
-    uint32_t got = 0;
+    uint32_t got = 0, w1;
 
     begin_turns(&c, 2, 1);
     submit(&c.t, c.d, 1, 8, 10 * S);
     pass(&c.t, 20 * S);
     submit(&c.t, c.d, 2, 2, 10 * S);
     assert_int_equal(next_job(&c, &got, NULL), 2); /* 40 s; 20 s + 10 s */
-    add_worker(&c.t, "w1", 14);
+    w1 = add_worker(&c.t, "w1", 14);
     assert_int_equal(next_job(&c, &got, NULL), 1); /* 5 s; 20 s + 1.25 s */
+    tell(&c.t, PEER_LOST, peer_lost, w1, .role = ROLE_WORKER);
+    pass(&c.t, c.t.config.long_lease_us);
+    assert_int_equal(next_job(&c, &got, NULL), 2); /* 40 s; 20 s + 10 s, as before */
     end(&c);
 }
 
