@@ -77,6 +77,22 @@ static void test_is_taken(void **state)
     movable_job_free(a);
 }
 
+/* Central has a part of a job under an epoch between two of its dist's. One behind those that were given is damage. */
+static void test_an_epoch_of_centrals_is_no_later_than_the_dists(void **state)
+{
+    struct api_event event = {.job = {.at_central = true, .epoch = 2}},
+                     late = {.job = {.at_central = true, .epoch = 8}};
+    struct movable_job *a = submitted();
+    struct api_submit_request r;
+
+    movable_job_event(a, &event);
+    movable_job_event(a, &late);
+    assert_int_equal(movable_job_move(a, 10, &r), 0);
+    assert_int_equal(r.resubmit.long_epoch, 2);
+    free(r.resubmit.ended);
+    movable_job_free(a);
+}
+
 /* It may wait for a long time: what was refused for want of room costs no epoch. */
 static void test_waits_for_room(void **state)
 {
@@ -100,6 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stays),
         cmocka_unit_test(test_is_taken),
+        cmocka_unit_test(test_an_epoch_of_centrals_is_no_later_than_the_dists),
         cmocka_unit_test(test_waits_for_room),
     };
 
