@@ -165,6 +165,8 @@ def test_halt_counts_successes_and_shares():
     # A share counts once three have ended.
     r = run("-j1", "--halt", "soon,fail=50%", "--array", "1-9", "--", "sh", "-c", "test $HAWK_INPUT = 2 -o $HAWK_INPUT = 3", check=1)
     assert "2 of 9 tasks done, 2 failed, 5 cancelled" in r.stderr, r
+    r = run("-j1", "--halt", "soon,fail=50%", "--array", "1-9", "--", "sh", "-c", "test $HAWK_INPUT = 2", check=1)
+    assert "1 of 9 tasks done, 2 failed, 6 cancelled" in r.stderr, r
     assert "--halt" not in run("-j1", "--halt", "soon,done=2", "--array", "1-2", "--", "true", check=0).stdout
     for bad in ("now", "fail=1", "now,fail=0", "now,fail=0%", "later,fail=1", "now,fail=x", "now,lost=1"):
         assert bad in run("--halt", bad, "--", "true", check=2).stderr
