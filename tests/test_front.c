@@ -191,6 +191,30 @@ static void an_address_has_few_connections_that_wait_for_the_process(void **stat
         close(fd[i]);
 }
 
+/* The oldest waits for this process, and so the next one makes room, until that has taken long. */
+static void who_waits_for_the_process_keeps_his_place_for_a_while(void **state)
+{
+    int fd[4];
+
+    (void)state;
+    begin(2);
+    until(loop, served_closed == 1); /* the self-test's */
+    way = MUTE;
+    fd[0] = client(2, true);
+    until(loop, served_n == 2);
+    way = ANSWERS;
+    for (int i = 1; i < 3; i++)
+        assert_true(enters(2, &fd[i]));
+    wait_end(fd[1]);
+    assert_true(stands(fd[0]) && stands(fd[2]));
+    pass(FRONT_OWED_US);
+    assert_true(enters(2, &fd[3]));
+    wait_end(fd[0]);
+    assert_true(stands(fd[2]) && stands(fd[3]));
+    for (int i = 0; i < 4; i++)
+        close(fd[i]);
+}
+
 static bool answered_now(int fd)
 {
     bool answered = false;
@@ -318,6 +342,7 @@ int main(void)
         cmocka_unit_test_teardown(an_idle_connection_wakes_nobody, end),
         cmocka_unit_test_teardown(an_address_has_few_unproven_connections, end),
         cmocka_unit_test_teardown(an_address_has_few_connections_that_wait_for_the_process, end),
+        cmocka_unit_test_teardown(who_waits_for_the_process_keeps_his_place_for_a_while, end),
         cmocka_unit_test_teardown(an_address_that_connects_too_fast_waits, end),
         cmocka_unit_test_teardown(who_comes_back_with_backoff_never_waits, end),
         cmocka_unit_test_teardown(wrong_tokens_close_the_door_to_an_address, end),

@@ -56,6 +56,48 @@ static void put_welcome(struct bytes *b)
     record_end(b, begun);
 }
 
+/* Its run, which has ended, as this try. */
+static void put_held(struct bytes *b, struct try_id id)
+{
+    size_t begun = record_begin(b, RECORD_HELD);
+
+    put_u32(b, EVE);
+    put_u32(b, 0);
+    put_u64(b, id.job.v);
+    put_u32(b, id.task);
+    put_u32(b, id.epoch);
+    put_u32(b, id.attempt);
+    for (int i = 0; i < 2; i++)
+        put_u32(b, 0);
+    put_u32(b, OUTCOME_EXITED);
+    put_u32(b, 0);
+    put_u64(b, 1);
+    for (int i = 0; i < 3; i++)
+        put_data(b, NULL, 0);
+    record_end(b, begun);
+}
+
+/* Its run starts. The next agent hears of its end, with `its_own` as what it was, else as a task of others. */
+static void hold_one(bool its_own)
+{
+    struct pollfd p = {.fd = RUNNER_LISTEN_FD, .events = POLLIN};
+    struct try_id id = try_of(EVE);
+    struct bytes b = {0};
+
+    if (its_own)
+        id.job = job_id_make((node_id_t){3}, HER_JOB);
+    put_welcome(&b);
+    put_two(&b, RECORD_STARTED, EVE, 1);
+    say(&b);
+    poll(&p, 1, -1);
+    int fd = accept(RUNNER_LISTEN_FD, NULL, NULL);
+    put_held(&b, id);
+    put_welcome(&b);
+    (void)!bytes_send(&b, fd);
+    for (;;)
+        pause();
+}
+
 /* Until the agent has sent such a record. */
 static void await(enum record_type type)
 {
@@ -196,6 +238,8 @@ static int be_runner(const char *mode)
         be_older();
     if (strcmp(mode, "hoards") == 0)
         hoard();
+    if (strcmp(mode, "holds") == 0 || strcmp(mode, "holds-anothers") == 0)
+        hold_one(strcmp(mode, "holds") == 0);
     if (strcmp(mode, "pauses") == 0)
         pause_alone();
     imitate(mode);
