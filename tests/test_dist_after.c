@@ -137,6 +137,31 @@ static void test_tasks_wait_for_tasks(void **state)
     talk_end(t);
 }
 
+/* Both have ended when it comes: the one that failed decides, in whatever order they are named. */
+static void test_a_task_with_a_failed_and_a_done_predecessor_is_cancelled(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    for (uint64_t seq = 1; seq <= 2; seq++) {
+        submit(t, desc_new(2, ""));
+        ignore(t);
+        request(t, 101, seq, (uint32_t)seq);
+        ignore(t);
+        finished(t, 101, try_of(seq, 0, 1, 1), seq == 1 ? 7 : 0, 50);
+        ignore(t);
+    }
+    submit_after(t, 2, 0, "3.1", "3.2");
+    ignore(t);
+    submit_after(t, 2, 0, "3.2", "3.1");
+    ignore(t);
+    for (uint64_t seq = 3; seq <= 4; seq++) {
+        assert_int_equal(task_view_of(t, seq, 0).state, TASK_CANCELLED);
+        assert_int_equal(task_view_of(t, seq, 1).state, TASK_WAITING);
+        assert_int_equal(job_view_of(t, seq).cause.v, J(1).v);
+    }
+    talk_end(t);
+}
+
 static void test_as_a_whole_when_it_says_so(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
@@ -529,6 +554,7 @@ int main(void)
         cmocka_unit_test(test_waits_for_the_last_of_several),
         cmocka_unit_test(test_a_predecessor_that_fails_cancels_what_waits_in_turn),
         cmocka_unit_test(test_tasks_wait_for_tasks),
+        cmocka_unit_test(test_a_task_with_a_failed_and_a_done_predecessor_is_cancelled),
         cmocka_unit_test(test_as_a_whole_when_it_says_so),
         cmocka_unit_test(test_the_end_of_a_task_is_cheap_however_many_wait_for_its_job),
         cmocka_unit_test(test_whoever_is_not_known_here_is_refused),

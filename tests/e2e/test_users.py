@@ -316,6 +316,12 @@ def test_jobs_are_their_users():
         c.as_user(BOB, "submit", "--wait", "--", "true")
         r = c.as_user(BOB, "history", "--trace")
         assert r.stdout.count("\n") == 1 and "1 job; left out: 0 of which no task is done, 2 of other users" in r.stderr, r
+        # It would run as its user: an operator may not have that.
+        failed = c.as_user(ANN, "submit", "--", "false").stdout.strip()
+        c.as_user(ANN, "wait", failed, check=1)
+        r = c.hawk("resubmit", failed, check=None)
+        assert r.returncode == 3 and f"job {failed} is of user {ANN}: only they can run it again" in r.stderr, r
+        assert c.as_user(ANN, "resubmit", failed).stdout.strip() != failed
 
 
 def test_an_operator_may_show_everybody_the_names():
