@@ -51,6 +51,27 @@ static void test_goes_on_where_it_was(void **state)
     talk_end(t);
 }
 
+/* A try that was adopted answered a request of an earlier life: none of this one's, whatever its number. */
+static void test_a_late_request_launches_no_adopted_task(void **state)
+{
+    struct talk *t = talk_again();
+
+    journal_job(t, 7, desc_new(2, "job"), 1, 0, NULL);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    held(t, 101, try_of(7, 0, 1, 1), TASK_RUNNING);
+    held_end(t, 101);
+    wait_timer(t, 50000);
+    says(t, "101 PROBE job=3.7");
+    request(t, 101, 7, 5);
+    says(t, "101 TASK_LAUNCH id=3.7/1@3.1");
+    ignore(t);
+    request(t, 101, 7, 1); /* the number of the adopted try's epoch */
+    says(t, "101 NO_TASK job=3.7 request=1");
+    talk_end(t);
+}
+
 /* What a task used is on record with its end. A record of an earlier version, or a task that was cancelled, has none:
  * nothing shows where the task was in a list. */
 static void test_what_tasks_used_is_known_again(void **state)
@@ -642,6 +663,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_clock_that_was_set_makes_no_row_that_cannot_be_read),
         cmocka_unit_test(test_goes_on_where_it_was),
+        cmocka_unit_test(test_a_late_request_launches_no_adopted_task),
         cmocka_unit_test(test_what_tasks_used_is_known_again),
         cmocka_unit_test(test_what_ended_meanwhile_counts_once),
         cmocka_unit_test(test_only_one_try_is_adopted),

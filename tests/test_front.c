@@ -81,11 +81,14 @@ static void a_listener_that_answers_is_fine(void **state)
 
 static void connections_have_little_time(void **state)
 {
-    int mute, idle, proven;
+    int mute, idle, guest, proven;
 
     (void)state;
     begin(0);
     assert_true(enters(1, &proven));
+    front_prove(newest());
+    assert_true(enters(1, &guest));
+    newest()->who.role = ROLE_GUEST; /* that his call was accepted proves nothing */
     front_prove(newest());
     assert_true(enters(1, &idle));
     mute = client(1, false);
@@ -94,13 +97,15 @@ static void connections_have_little_time(void **state)
     pass(2 * US_PER_S);
     wait_end(mute);
     pass(FRONT_UNPROVEN_US - FRONT_SETUP_US - 5 * US_PER_S);
-    assert_true(stands(idle));
+    assert_true(stands(idle) && stands(guest));
     pass(6 * US_PER_S);
     wait_end(idle);
+    wait_end(guest);
     pass(FRONT_UNPROVEN_US);
     assert_true(stands(proven));
     close(mute);
     close(idle);
+    close(guest);
     close(proven);
 }
 
