@@ -401,7 +401,10 @@ class Executor(concurrent.futures.Executor):
             self._submit([call])
             return
         self._forget(call)
-        if task.state == pb.TASK_DONE:
+        if task.state == pb.TASK_DONE and task.result_lost:
+            self._fail(call, WorkerError(f"{call.name}: this call ran {call.lost + 1} times, and each time a dist lost "
+                                         "what it returned"))
+        elif task.state == pb.TASK_DONE:
             if task.run_us >= 0:
                 seconds = task.run_us / 1e6
                 self._call_seconds = seconds if self._call_seconds is None else 0.9 * self._call_seconds + 0.1 * seconds

@@ -14,7 +14,7 @@ import pythontest as p
 from hawktest import BOUND, alive, run_tests, wait_for
 
 import hawk
-from hawk import _calls, _resident, executor_pb2 as epb
+from hawk import _calls, _executor, _resident, executor_pb2 as epb, hawk_pb2 as pb
 
 
 def test_who_waits_for_cancelled_calls_hears_of_it():
@@ -169,6 +169,21 @@ def test_a_cancellation_that_comes_with_its_call_is_heard():
         assert process._run(process.tasks.get()) == {"result": b""} and not os.path.exists(f"{d}/ran")
         assert process.current is None
         assert process._run(process.tasks.get())["result"] and os.path.exists(f"{d}/ran")
+
+
+def test_a_call_whose_result_a_dist_lost_runs_again():
+    """A few times: something is wrong where that goes on."""
+    again, call = [], _executor.Call(concurrent.futures.Future(), "mark")
+    executor = object.__new__(_executor.Executor)
+    executor._key, executor._lock, executor._functions_lock = bytes(32), threading.Condition(), threading.Lock()
+    executor._running, executor._submit, executor._call_seconds = {call}, again.extend, 1.0
+    for times in range(1, _executor.LOST_RESULTS_MAX + 1):
+        executor._ended(call, pb.Task(state=pb.TASK_DONE, result_lost=True, run_us=5))
+        assert again == [call] * times and not call.future.done() and call in executor._running
+    executor._ended(call, pb.Task(state=pb.TASK_DONE, result_lost=True, run_us=5))
+    error = call.future.exception()
+    assert isinstance(error, hawk.WorkerError) and "mark: this call ran 4 times, and each time a dist lost" in str(error), error
+    assert len(again) == _executor.LOST_RESULTS_MAX and not executor._running
 
 
 def test_a_process_that_a_call_ends_is_replaced():
