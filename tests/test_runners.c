@@ -554,28 +554,38 @@ static void test_an_older_runner_that_was_taken_over_gets_no_limits(void **state
     end_users();
 }
 
-/* The next agent keeps little of what it says, and ends it when that is too much. */
-/* A run is the try that it was given as. A user cannot say of his run that it is a task of others, and so end that. */
-static void test_a_runner_holds_no_task_of_others(void **state)
+/* A run is the try that it was given as, and it ends once. A user cannot say that his is a task of others, and so end
+ * that. */
+static void test_a_runner_holds_what_it_was_given_once(void **state)
 {
-    static const char *const modes[] = {"holds", "holds-anothers"};
+    static const struct {
+        const char *mode;
+        uint32_t held;
+    } cases[] = {{"holds", 1}, {"holds-anothers", 0}, {"holds-twice", 1}, {"holds-forgotten", 0}};
     struct fixture *f = *state;
 
-    set_up_users(f, modes[0]);
-    for (uint32_t i = 0; i < 2; i++) {
-        write_helper(f, modes[i]);
-        f->v[EVE] = (struct result){0};
+    set_up_users(f, cases[0].mode);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_helper(f, cases[i].mode);
+        f->v[EVE] = f->v[EVE + 1] = (struct result){0};
         ask_user(f, IMITATION, EVE, SHELL("true"));
+        ask_user(f, IMITATION, EVE + 1, SHELL("true"));
         turn_until(f, &f->v[EVE].started);
+        if (i == 3) {
+            turn_until(f, &f->v[EVE].exited);
+            assert_true(runners_forget(u.rs, EVE));
+        }
         write_helper(f, "silent");
         come_back(f, true);
-        assert_int_equal(held_n, i == 0);
+        if (held_n != cases[i].held)
+            fail_msg("%s: %u", cases[i].mode, held_n);
         runners_leave(u.rs);
         begin(f, false);
     }
     end_users();
 }
 
+/* The next agent keeps little of what it says, and ends it when that is too much. */
 static void test_a_runner_that_says_too_much_is_ended(void **state)
 {
     struct fixture *f = *state;
@@ -625,7 +635,7 @@ int main(int argc, char **argv)
         USERS(test_a_runner_that_cannot_be_noted_is_ended),
         USERS(test_a_name_leads_nowhere_else),
         USERS(test_another_agent_takes_over_what_it_gave),
-        USERS(test_a_runner_holds_no_task_of_others),
+        USERS(test_a_runner_holds_what_it_was_given_once),
         USERS(test_a_runner_that_says_too_much_is_ended),
         USERS(test_an_older_runner_that_was_taken_over_gets_no_limits),
     };

@@ -77,21 +77,26 @@ static void put_held(struct bytes *b, struct try_id id)
     record_end(b, begun);
 }
 
-/* Its run starts. The next agent hears of its end, with `its_own` as what it was, else as a task of others. */
-static void hold_one(bool its_own)
+/* Its run starts. The next agent hears of its end: as a task of others, twice, or though the first one has heard of it
+ * and forgotten it. */
+static void hold_one(const char *how)
 {
     struct pollfd p = {.fd = RUNNER_LISTEN_FD, .events = POLLIN};
     struct try_id id = try_of(EVE);
     struct bytes b = {0};
 
-    if (its_own)
+    if (strcmp(how, "holds-anothers") != 0)
         id.job = job_id_make((node_id_t){3}, HER_JOB);
     put_welcome(&b);
     put_two(&b, RECORD_STARTED, EVE, 1);
+    if (strcmp(how, "holds-forgotten") == 0)
+        put_exit(&b, EVE, OUTCOME_EXITED);
     say(&b);
     poll(&p, 1, -1);
     int fd = accept(RUNNER_LISTEN_FD, NULL, NULL);
     put_held(&b, id);
+    if (strcmp(how, "holds-twice") == 0)
+        put_held(&b, id);
     put_welcome(&b);
     (void)!bytes_send(&b, fd);
     for (;;)
@@ -238,8 +243,8 @@ static int be_runner(const char *mode)
         be_older();
     if (strcmp(mode, "hoards") == 0)
         hoard();
-    if (strcmp(mode, "holds") == 0 || strcmp(mode, "holds-anothers") == 0)
-        hold_one(strcmp(mode, "holds") == 0);
+    if (strncmp(mode, "holds", 5) == 0)
+        hold_one(mode);
     if (strcmp(mode, "pauses") == 0)
         pause_alone();
     imitate(mode);

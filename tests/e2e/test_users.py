@@ -324,6 +324,22 @@ def test_jobs_are_their_users():
         assert c.as_user(ANN, "resubmit", failed).stdout.strip() != failed
 
 
+def test_jobs_whose_dist_is_down_are_their_users():
+    if not others_exist():
+        return
+    with UserCluster(workers=1) as c:
+        job = c.as_user(ANN, "submit", "--name", "secret", "--class", "long", "--", "sleep", "600").stdout.strip()
+        wait_for("it to run", lambda: c.job(job)["running"])
+        c.dists[0].kill()
+
+        def listed(uid):
+            reply = caller_as(uid, c.central_addr)("ListJobs", pb.ListJobsRequest(), pb.ListJobsReply)
+            return [(j.job, j.user, j.name) for j in reply.jobs]
+
+        wait_for("central to show it", lambda: listed(0))
+        assert listed(0) == listed(ANN) == [(job, str(ANN), "secret")] and listed(BOB) == [(job, str(ANN), "")], listed(BOB)
+
+
 def test_an_operator_may_show_everybody_the_names():
     if not others_exist():
         return
