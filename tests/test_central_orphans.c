@@ -49,6 +49,7 @@ static void a_job_whose_dist_is_another_process_ends_a_lease_later(void **state)
     begin_running(&c);
     tell(&c.t, PEER_LOST, peer_lost, c.d, 0);
     c.d = join(&c.t, (struct join){.name = "d1", .role = ROLE_DIST, .incarnation = 2, .node = 1});
+    assert_non_null(central_next_job(c.t.c, NULL)); /* the new process cannot show it */
     pass(&c.t, 60 * S - 1);
     expect_none(&c.t, JOB_ABANDONED, 0);
     pass(&c.t, 1);
@@ -163,6 +164,25 @@ static void without_any_dist_central_may_be_the_one_who_is_cut_off(void **state)
 }
 
 /* Its process stood still: it has yet to read that the dist is there, and has the job. */
+/* What has passed of the lease before counts again when a dist is back. */
+static void the_clock_goes_on_where_it_stood(void **state)
+{
+    struct cluster c;
+    uint32_t other = begin_running(&c);
+
+    tell(&c.t, PEER_LOST, peer_lost, c.d, 0);
+    pass(&c.t, 100 * S); /* suspect for a lease, gone for 40 s */
+    tell(&c.t, LEAVE, leave, other, 0);
+    pass(&c.t, 500 * S);
+    expect_none(&c.t, JOB_ABANDONED, 0);
+    c.d = add_dist(&c.t, "d3");
+    pass(&c.t, 20 * S - 1);
+    expect_none(&c.t, JOB_ABANDONED, 0);
+    pass(&c.t, 1);
+    expect_cancelled(&c, 1);
+    end(&c);
+}
+
 static void while_central_stands_still_its_clock_does(void **state)
 {
     struct cluster c = {0};
@@ -342,6 +362,7 @@ int main(void)
         cmocka_unit_test(a_job_without_a_client_here_may_have_one_elsewhere),
         cmocka_unit_test(a_job_without_any_client_ends_a_lease_later),
         cmocka_unit_test(without_any_dist_central_may_be_the_one_who_is_cut_off),
+        cmocka_unit_test(the_clock_goes_on_where_it_stood),
         cmocka_unit_test(while_central_stands_still_its_clock_does),
         cmocka_unit_test(a_detached_job_needs_nobody),
         cmocka_unit_test(after_a_restart_what_nobody_claims_ends),
