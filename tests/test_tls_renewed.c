@@ -1,4 +1,5 @@
-/* A peer that shows a renewed certificate on an open connection (net/tls): for the same node and key alone. */
+/* A peer that shows a renewed certificate on an open connection (net/tls): for the same node and key alone; and
+ * lists of those that are revoked. */
 #include "tests/test_tls.h"
 
 #include "ca/file.h"
@@ -105,11 +106,41 @@ static void anything_else_is_refused(void **state)
     free(first);
 }
 
+/* Revokes it, and returns the list that says so. The caller frees it. */
+static char *list_without(const char *name)
+{
+    struct identity who = somebody("worker", name);
+    char path[PATH_MAX], *text;
+    uint64_t version;
+
+    assert_int_equal(ca_revoke(dir, &who, &version, why, sizeof why), 0);
+    assert_true(ca_path(path, dir, CA_DENIED, why, sizeof why));
+    assert_int_equal(ca_read(path, &text, why, sizeof why), 0);
+    return text;
+}
+
+/* Whoever sends an earlier list, which is as well signed, brings nobody back. */
+static void an_earlier_list_of_the_revoked_is_not_taken(void **state)
+{
+    char *earlier = list_without("w1"), *later = list_without("w2");
+    struct identity w2 = somebody("worker", "w2");
+
+    assert_int_equal(tls_deny(ours, later, why, sizeof why), 1);
+    assert_int_equal(tls_denied_version(ours), 2);
+    assert_int_equal(tls_deny(ours, earlier, why, sizeof why), 0);
+    assert_int_equal(tls_deny(ours, later, why, sizeof why), 0);
+    assert_int_equal(tls_denied_version(ours), 2);
+    assert_non_null(tls_why_not(ours, &w2));
+    free(earlier);
+    free(later);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_renewed_one_is_taken_for_the_same_node_and_key),
         cmocka_unit_test(anything_else_is_refused),
+        cmocka_unit_test(an_earlier_list_of_the_revoked_is_not_taken),
     };
 
     return cmocka_run_group_tests(tests, open_ours, close_ours);
