@@ -39,6 +39,30 @@ static void the_parts_of_a_job_are_found_together(void **state)
     end(&c);
 }
 
+/* What a worker says of a task that the part does not have is said of none. */
+static void a_part_has_its_own_tasks_alone(void **state)
+{
+    static const uint32_t strange[] = {0, 2, 4};
+    struct task_set *set = task_set_new(2);
+    struct job_desc *d = desc_of("", 5);
+    struct cluster c;
+
+    set->v[0] = 1;
+    set->v[1] = 3;
+    begin(&c, 1);
+    tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(c.d, 1), .desc = d, .tasks = set,
+         .estimate_us = 5 * S, .epoch = 1);
+    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++)
+        finished(&c.t, c.w[0], try_of(c.d, 1, strange[i], 1), OUTCOME_EXITED, 0, S);
+    assert_int_equal(view_of(&c, 1).done, 0);
+    for (uint32_t i = 0; i < set->n; i++)
+        finished(&c.t, c.w[0], try_of(c.d, 1, set->v[i], 1), OUTCOME_EXITED, 0, S);
+    assert_int_equal(view_of(&c, 1).done, 2);
+    task_set_drop(set);
+    job_desc_drop(d);
+    end(&c);
+}
+
 static void a_job_is_found_among_many(void **state)
 {
     const uint32_t many = 20000;
@@ -69,6 +93,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_parts_of_a_job_are_found_together),
+        cmocka_unit_test(a_part_has_its_own_tasks_alone),
         cmocka_unit_test(a_job_is_found_among_many),
     };
 
