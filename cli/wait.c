@@ -20,9 +20,9 @@
 #define WAITING_SHOWN 5  /* jobs of which it says what they wait for */
 #define PENDING_TOLD_US (2 * US_PER_S)
 
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t interrupted; /* the signal; 0: none came */
 
-static void on_interrupt(int signo) { interrupted = 1; }
+static void on_interrupt(int signo) { interrupted = signo; }
 
 struct progress {
     struct session *session;
@@ -328,6 +328,24 @@ static int print_results(const struct progress *p, const struct selection *jobs)
     return exit_code;
 }
 
+static const int signals[] = {SIGINT, SIGTERM};
+#define SIGNALS (sizeof signals / sizeof *signals)
+
+/* The first of them stops the waiting; a second one ends whatever still hangs. */
+static void heed_signals(struct sigaction old[SIGNALS])
+{
+    const struct sigaction act = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    interrupted = 0;
+    for (size_t i = 0; i < SIGNALS; i++)
+        sigaction(signals[i], signal_ignored(signals[i]) ? NULL : &act, &old[i]);
+}
+
+static void heed_no_more(const struct sigaction old[SIGNALS])
+{
+    for (size_t i = 0; i < SIGNALS; i++)
+        sigaction(signals[i], &old[i], NULL);
+}
+
 int wait_jobs(struct session *s, const struct selection *jobs, const struct waiting *how)
 {
     bool results = how->results;
@@ -336,24 +354,22 @@ int wait_jobs(struct session *s, const struct selection *jobs, const struct wait
                          .n = jobs->n,
                          .start_us = monotonic_us(),
                          .shown = how->progress || (s->mode == OUTPUT_TABLE && isatty(STDERR_FILENO))};
-    /* The first Ctrl-C stops the waiting; a second one ends whatever still hangs. */
-    struct sigaction act = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, old;
+    struct sigaction old[SIGNALS];
     p.jobs = xcalloc(p.n ? p.n : 1, sizeof *p.jobs);
     p.told = xcalloc(p.n ? p.n : 1, sizeof *p.told);
     for (uint32_t i = 0; i < p.n; i++)
         p.jobs[i] = (struct api_job){.job = jobs->jobs[i]};
     qsort(p.jobs, p.n, sizeof *p.jobs, by_id);
     p.kept = results ? results_keep_new() : NULL;
-    interrupted = 0;
-    sigaction(SIGINT, signal_ignored(SIGINT) ? NULL : &act, &old);
+    heed_signals(old);
     int result = client_watch(s->client, jobs->jobs, jobs->n,
                               results ? CLIENT_WATCH_RESULTS : CLIENT_WATCH_JOBS, on_event, on_tick, &p);
-    sigaction(SIGINT, &old, NULL);
+    heed_no_more(old);
     if (p.shown)
         print_progress(&p); /* how it ended */
     if (p.printed)
         fputc('\n', stderr);
-    int exit_code = HAWK_EXIT_INTERRUPTED;
+    int exit_code = 128 + interrupted;
     if (result == INTERRUPTED)
         explain_stop(&p, jobs, "");
     else

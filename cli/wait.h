@@ -11,10 +11,10 @@ struct waiting {
     int64_t for_us; /* give up after this time; 0: never */
 };
 
-/* Waits until every job has ended. On Ctrl-C, and when the time is over, it stops waiting and says how to
- * go on. It explains failures on stderr unless quiet. In JSON mode it prints the jobs as they ended, or as
+/* Waits until every job has ended. On Ctrl-C or SIGTERM, and when the time is over, it stops waiting and says
+ * how to go on. It explains failures on stderr unless quiet. In JSON mode it prints the jobs as they ended, or as
  * they were when it stopped. HAWK_EXIT_OK when every task was done, HAWK_EXIT_FAILED when one was not,
- * HAWK_EXIT_GAVE_UP, HAWK_EXIT_INTERRUPTED. */
+ * HAWK_EXIT_GAVE_UP, or 128 and the signal's number. */
 int wait_jobs(struct session *s, const struct selection *jobs, const struct waiting *how);
 
 #endif

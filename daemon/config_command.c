@@ -35,7 +35,7 @@ const char config_details[] =
 
 /* For the help: show reads its flags as daemons do. */
 const struct flag config_command_flags[] = {
-    {.name = "config", .kind = FLAG_TEXT, .arg = "FILE", .help = "show: the file to read"},
+    {.name = "config", .kind = FLAG_TEXT, .arg = "FILE", .help = "the file to read"},
     {.name = "set",
      .kind = FLAG_LIST,
      .arg = "SECTION.NAME=VALUE",
@@ -278,6 +278,19 @@ static int show_config(int argc, char **argv)
     return code == 1 ? HAWK_EXIT_OK : code;
 }
 
+/* FILE, --config FILE or --config=FILE. NULL: none of these. */
+static const char *file_to_check(int argc, char **argv)
+{
+    static const char flag[] = "--config";
+    size_t len = sizeof flag - 1;
+
+    if (argc == 3 && strcmp(argv[1], flag) == 0)
+        return argv[2];
+    if (argc == 2 && strncmp(argv[1], flag, len) == 0)
+        return argv[1][len] == '=' ? argv[1] + len + 1 : NULL;
+    return argc == 2 && strncmp(argv[1], "--", 2) != 0 ? argv[1] : NULL;
+}
+
 int config_main(int argc, char **argv)
 {
     if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
@@ -285,8 +298,10 @@ int config_main(int argc, char **argv)
     int code = flags_take_output("config", &argc, argv);
     if (code)
         return code;
-    if (argc == 3 && strcmp(argv[1], "check") == 0)
-        return check_config(argv[2]);
+    const char *checked =
+        argc >= 2 && strcmp(argv[1], "check") == 0 ? file_to_check(argc - 1, argv + 1) : NULL;
+    if (checked)
+        return check_config(checked);
     if (argc >= 2 && strcmp(argv[1], "show") == 0)
         return show_config(argc - 1, argv + 1);
     return usage_error("config: write `hawk config check FILE` or `hawk config show [SECTION]`; "

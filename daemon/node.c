@@ -399,8 +399,8 @@ static bool joins_too_big(const struct node *n, struct link *k, const struct msg
     if (n->kind != ROLE_CENTRAL || m->type != MSG_JOIN || !link_slots_max(k) ||
         m->join.slots <= link_slots_max(k))
         return false;
-    snprintf(why, sizeof why, "it was invited with at most %u slots, and has %u: start it with --slots",
-             link_slots_max(k), m->join.slots);
+    snprintf(why, sizeof why, "it was invited with at most %u slot%s, and has %u: start it with --slots",
+             link_slots_max(k), link_slots_max(k) == 1 ? "" : "s", m->join.slots);
     log_warn("%s (%s) may not join: %s; its link is closed", link_peer_name(k), link_addr(k), why);
     link_break(k, HAWK_EDENIED, why);
     return true;

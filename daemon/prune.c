@@ -43,6 +43,8 @@ struct report {
     json_t *list;
     uint32_t jobs;
     uint64_t bytes, left_bytes;
+    const char *dirs[2]; /* the first ones that were looked at */
+    uint32_t dirs_n;
 };
 
 static int prune_one(const struct options *o, const struct retention *rules, struct report *report)
@@ -66,11 +68,27 @@ static int prune_one(const struct options *o, const struct retention *rules, str
         table_cell(&report->table, "%s", size_format(bytes, sizeof bytes, job->bytes));
         table_cell(&report->table, "%s", r.dir);
     }
+    if (report->dirs_n < sizeof report->dirs / sizeof *report->dirs)
+        report->dirs[report->dirs_n] = r.dir;
+    report->dirs_n++;
     report->jobs += result.gone_n;
     report->bytes += result.bytes;
     report->left_bytes += result.left_bytes;
     free(result.gone);
     return HAWK_EXIT_OK;
+}
+
+/* Where there was nothing to remove. */
+static void print_dirs(const struct report *report)
+{
+    if (report->dirs_n == 1)
+        printf("looked in %s\n", report->dirs[0]);
+    else if (report->dirs_n == 2)
+        printf("looked in %s and %s\n", report->dirs[0], report->dirs[1]);
+    else if (report->dirs_n == 0)
+        printf("neither worker.output_dir nor up.output_dir is on this machine, or the configuration keeps "
+               "all in "
+               "them\n");
 }
 
 static void print_report(const struct options *o, struct report *report)
@@ -91,6 +109,8 @@ static void print_report(const struct options *o, struct report *report)
            size_format(bytes, sizeof bytes, report->bytes), o->yes ? "removed" : "would be removed",
            size_format(left, sizeof left, report->left_bytes),
            o->yes || !report->jobs ? "" : ". Nothing was: add --yes");
+    if (!report->jobs)
+        print_dirs(report);
 }
 
 /* The rules for one directory: the flags, else the configuration's. */

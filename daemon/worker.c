@@ -244,8 +244,9 @@ static void after_turn(void *arg)
     d->ready = true;
     process_ready(&d->process);
     check_lease(d);
-    log_info("worker %s is ready at %s as node %u with %u slots", d->process.name,
-             server_addr(d->process.server, 0), worker_node(&d->role).v, counts.slots);
+    log_info("worker %s is ready at %s as node %u with %u slot%s", d->process.name,
+             server_addr(d->process.server, 0), worker_node(&d->role).v, counts.slots,
+             counts.slots == 1 ? "" : "s");
     log_info("worker.freezer is %s: %s", exec_freezer_name(exec_freezer_in_force(d->exec)),
              exec_freezer_text(exec_freezer_in_force(d->exec)));
     log_info("worker.run_as is %s: %s", run_as_name(d->run_as.mode), run_as_text(d->run_as.mode));

@@ -310,12 +310,13 @@ def test_who_stops_waiting_is_told_what_becomes_of_the_job():
         said = hawk("wait", "--for", "100ms", goes_on, attended, check=4).stderr
         assert f"job {attended} is cancelled when nobody waits for it" in said and ", the rest goes on;" in said, said
         assert [json_of(hawk, "job", j)["jobs"][0]["attended"] for j in (goes_on, attended)] == [False, True]
-        waiting = subprocess.Popen([HAWK, "wait", "--progress", attended], stderr=subprocess.PIPE, text=True, env=env,
-                                   preexec_fn=heed_signals)
-        assert waiting.stderr.read(1)
-        waiting.send_signal(signal.SIGINT)
-        said = waiting.communicate(timeout=BOUND)[1]
-        assert waiting.returncode == 130 and "is cancelled when nobody waits" in said, said
+        for signo in (signal.SIGINT, signal.SIGTERM):
+            waiting = subprocess.Popen([HAWK, "wait", "--progress", attended], stderr=subprocess.PIPE, text=True, env=env,
+                                       preexec_fn=heed_signals)
+            assert waiting.stderr.read(1)
+            waiting.send_signal(signo)
+            said = waiting.communicate(timeout=BOUND)[1]
+            assert waiting.returncode == 128 + signo and "is cancelled when nobody waits" in said, said
         hawk("cancel", "all")
         assert p.wait(BOUND) == 1
         p.stdout.close()

@@ -121,6 +121,9 @@ def test_config_check_opens_what_the_file_names():
             f.write(f"cluster:\n  metrics_token_file: {d}/nowhere\nworker:\n  output_dir: {d}/file\n"
                     f"dist:\n  state_dir: {d}/file/below\nlog:\n  audit: {d}/nowhere/audit\n")
         shown = hawk("config", "check", f"{d}/hawk.yaml", check=2).stderr
+        assert hawk("config", "check", "--config", f"{d}/hawk.yaml", check=2).stderr == shown
+        assert hawk("config", "check", f"--config={d}/hawk.yaml", check=2).stderr == shown
+        assert "config check FILE" in hawk("config", "check", f"--conf={d}/hawk.yaml", check=2).stderr
         for wanted in ("cluster.metrics_token_file", f"{d}/nowhere", "worker.output_dir", "dist.state_dir",
                        f"log.audit: {d}/nowhere/audit cannot be opened"):
             assert wanted in shown, shown

@@ -53,7 +53,9 @@ def test_prune_lists_first_and_removes_with_yes():
         assert document["bytes"] >= 200 * 1024 and document["left_bytes"] >= 100 * 1024
         assert "2 jobs" in prune("--older", "30d", "--yes", d)
         assert jobs_in(d) == ["1.2", "notes"]
-        assert "0 jobs" in prune("--older", "30d", d)
+        shown = prune("--older", "30d", d)
+        assert "0 jobs" in shown and f"looked in {d}\n" in shown, shown
+        assert f"looked in {d} and {d}/notes\n" in prune("--older", "30d", d, f"{d}/notes")
 
 
 def test_prune_by_size_takes_the_oldest():
