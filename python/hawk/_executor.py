@@ -4,6 +4,7 @@ Each worker has one resident (hawk/_resident.py): a task that becomes as many Py
 They serve an application of this executor alone, and each call is a task of it. Calls wait here until the cluster is to
 have them, and count as running from then on.
 """
+import _thread
 import atexit
 import collections
 import concurrent.futures
@@ -102,17 +103,10 @@ def name_of(function):
     return (getattr(function, "__qualname__", "") or type(function).__name__)[:200]
 
 
-class Executor(concurrent.futures.Executor):
-    """Runs calls on the cluster that `hawk submit` would use.
+class Core:
+    """What works for an Executor. Its threads know it alone, so that an Executor that is forgotten is collected."""
 
-    max_workers: at most so many calls at a time; None: as the cluster has room. python: the interpreter there; it has
-    this one's minor version. directory: where values above 1 MiB go, on a file system that the workers share. env: more
-    variables for the processes. estimate: seconds that a call takes; klass: "short" or "long". retries: how often a
-    call runs again whose process or machine died. idle: seconds after which processes without calls end.
-    """
-
-    def __init__(self, max_workers=None, *, dist=None, token_file=None, python=None, directory=None, env=None,
-                 estimate=None, klass=None, retries=2, idle=60.0):
+    def __init__(self, max_workers, dist, token_file, python, directory, env, estimate, klass, retries, idle):
         if max_workers is not None and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")
         if _calls.importing_main:
@@ -145,46 +139,9 @@ class Executor(concurrent.futures.Executor):
         self._manager = threading.Thread(target=self._manage, name="hawk-executor", daemon=True)
         self._manager.start()
 
-    # ---- The interface of concurrent.futures ----
+    # ---- Its end, as it is asked for ----
 
-    def submit(self, fn, /, *args, **kwargs):
-        self._check_open()
-        future = concurrent.futures.Future()
-        self._add([self._call(future, fn, None, args, kwargs)])
-        return future
-
-    def map(self, fn, *iterables, timeout=None, chunksize=1):
-        if chunksize < 1:
-            raise ValueError("chunksize must be >= 1.")
-        self._check_open()
-        end = None if timeout is None else time.monotonic() + timeout
-        items, function, prepared = zip(*iterables), fn, None
-        if chunksize > 1:
-            chunks, function = zip(*iterables), _calls.run_chunk
-            items = ((fn, chunk) for chunk in iter(lambda: list(itertools.islice(chunks, chunksize)), []))
-        calls = []
-        for item in items:
-            future = concurrent.futures.Future()
-            if prepared is None:
-                prepared = self._prepare(function, future)
-            calls.append(self._call(future, function, prepared, item, {}, name_of(fn)))
-        self._add(calls)
-        results = self._results([call.future for call in calls], end)
-        return itertools.chain.from_iterable(results) if chunksize > 1 else results
-
-    @staticmethod
-    def _results(futures, end):
-        def results():
-            futures.reverse()
-            try:
-                while futures:
-                    yield futures.pop().result(None if end is None else end - time.monotonic())
-            finally:
-                for future in futures:
-                    future.cancel()
-        return results()
-
-    def shutdown(self, wait=True, *, cancel_futures=False):
+    def shutdown(self, wait=True, cancel_futures=False):
         with self._lock:
             self._shut = True
             cancelled = list(self._waiting) if cancel_futures else []
@@ -200,17 +157,9 @@ class Executor(concurrent.futures.Executor):
             self._manager.join()
 
     def kill(self):
-        """Ends the executor and everything that it runs, now."""
         with self._lock:
             self._kill = True
         self.shutdown(wait=True, cancel_futures=True)
-
-    def __exit__(self, kind, value, trace):
-        if kind is not None and not issubclass(kind, Exception):  # KeyboardInterrupt: nobody wants the results
-            self.kill()
-        else:
-            self.shutdown(wait=True)
-        return False
 
     # ---- Calls ----
 
@@ -584,6 +533,78 @@ class Executor(concurrent.futures.Executor):
             over.wait(1.0)
             self._session.cancel(job)
             over.wait(1.0)
+
+
+class Executor(concurrent.futures.Executor):
+    """Runs calls on the cluster that `hawk submit` would use.
+
+    max_workers: at most so many calls at a time; None: as the cluster has room. python: the interpreter there; it has
+    this one's minor version. directory: where values above 1 MiB go, on a file system that the workers share. env: more
+    variables for the processes. estimate: seconds that a call takes; klass: "short" or "long". retries: how often a
+    call runs again whose process or machine died. idle: seconds after which processes without calls end.
+    """
+
+    def __init__(self, max_workers=None, *, dist=None, token_file=None, python=None, directory=None, env=None,
+                 estimate=None, klass=None, retries=2, idle=60.0):
+        self._core = Core(max_workers, dist, token_file, python, directory, env, estimate, klass, retries, idle)
+        # As concurrent.futures' own: when nobody has it any more, it ends once its calls have. By a thread of its own:
+        # one in which garbage is collected may hold any lock.
+        weakref.finalize(self, _thread.start_new_thread, self._core.shutdown, (False,)).atexit = False
+
+    # ---- The interface of concurrent.futures ----
+
+    def submit(self, fn, /, *args, **kwargs):
+        core = self._core
+        core._check_open()
+        future = concurrent.futures.Future()
+        core._add([core._call(future, fn, None, args, kwargs)])
+        return future
+
+    def map(self, fn, *iterables, timeout=None, chunksize=1):
+        if chunksize < 1:
+            raise ValueError("chunksize must be >= 1.")
+        core = self._core
+        core._check_open()
+        end = None if timeout is None else time.monotonic() + timeout
+        items, function, prepared = zip(*iterables), fn, None
+        if chunksize > 1:
+            chunks, function = zip(*iterables), _calls.run_chunk
+            items = ((fn, chunk) for chunk in iter(lambda: list(itertools.islice(chunks, chunksize)), []))
+        calls = []
+        for item in items:
+            future = concurrent.futures.Future()
+            if prepared is None:
+                prepared = core._prepare(function, future)
+            calls.append(core._call(future, function, prepared, item, {}, name_of(fn)))
+        core._add(calls)
+        results = self._results([call.future for call in calls], end)
+        return itertools.chain.from_iterable(results) if chunksize > 1 else results
+
+    @staticmethod
+    def _results(futures, end):
+        def results():
+            futures.reverse()
+            try:
+                while futures:
+                    yield futures.pop().result(None if end is None else end - time.monotonic())
+            finally:
+                for future in futures:
+                    future.cancel()
+        return results()
+
+    def shutdown(self, wait=True, *, cancel_futures=False):
+        self._core.shutdown(wait, cancel_futures)
+
+    def kill(self):
+        """Ends the executor and everything that it runs, now."""
+        self._core.kill()
+
+    def __exit__(self, kind, value, trace):
+        if kind is not None and not issubclass(kind, Exception):  # KeyboardInterrupt: nobody wants the results
+            self.kill()
+        else:
+            self.shutdown(wait=True)
+        return False
 
 
 executors = weakref.WeakSet()  # those that have not ended

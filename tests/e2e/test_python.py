@@ -272,7 +272,7 @@ def test_a_dist_is_killed_and_another_is_there():
         assert list(ex.map(p.square, range(5))) == [x * x for x in range(5)]
         futures = [ex.submit(p.mark_and_wait, f"{d}/started{i}", f"{d}/go") for i in range(2)]
         wait_for("two calls", lambda: all(os.path.exists(f"{d}/started{i}") for i in range(2)))
-        at = c.dist_addrs.index(ex._session.address)
+        at = c.dist_addrs.index(ex._core._session.address)
         c.dists[at].kill()
         more = [ex.submit(p.square, x) for x in range(50)]
         p.mark(f"{d}/go")
@@ -371,7 +371,7 @@ def test_a_token_and_tls():
                 assert other.submit(p.square, 5).result(BOUND) == 25
             with p.up(), p.environment(HAWK_LOGIN=d, **none):  # named, it goes before a cluster that runs here
                 with hawk.Executor() as ex:
-                    assert ex._cluster.contacts == [c.dist_addrs[0]]
+                    assert ex._core._cluster.contacts == [c.dist_addrs[0]]
             with p.up(), p.environment(HAWK_LOGIN=f"{d}/nowhere", **none):
                 try:
                     hawk.Executor()
@@ -418,10 +418,10 @@ def test_no_cluster():
 def test_somebody_elses_bytes_are_not_unpickled():
     with p.up(), hawk.Executor() as ex:
         assert ex.submit(p.square, 2).result(BOUND) == 4
-        spec = hawk._jobs.pb.JobSpec(tasks=1, kind=hawk._jobs.pb.PAYLOAD_APP, app=ex._app, each_arg=True,
+        spec = hawk._jobs.pb.JobSpec(tasks=1, kind=hawk._jobs.pb.PAYLOAD_APP, app=ex._core._app, each_arg=True,
                                      task_args=[b"x" * 16 + b"C" + pickle.dumps(print)])
         over = []
-        ex._session.submit(spec, lambda job, task: over.append(task), lambda job, error: None)
+        ex._core._session.submit(spec, lambda job, task: over.append(task), lambda job, error: None)
         wait_for("its end", lambda: over)
         assert "a packet that this executor did not make" in over[0].message, over
 
@@ -431,13 +431,13 @@ def test_a_dist_tells_the_last_result_and_the_end_of_its_job_apart():
     try:
         with p.up():
             ex = hawk.Executor()
-            end = ex._session._end
+            end = ex._core._session._end
 
             def late(tag, error):
-                if ex._session.jobs[tag] in ex._jobs:
-                    wait_for("the executor to end", lambda: ex._broken)
+                if ex._core._session.jobs[tag] in ex._core._jobs:
+                    wait_for("the executor to end", lambda: ex._core._broken)
                 end(tag, error)
-            ex._session._end = late
+            ex._core._session._end = late
             assert ex.submit(p.square, 2).result(BOUND) == 4
             over = threading.Thread(target=ex.shutdown, daemon=True)
             over.start()

@@ -64,9 +64,9 @@ def test_a_socket_that_another_user_has_put_there_is_nobodys():
 FOUND = """import sys, hawk
 print(hawk.run(["true"]).state)
 from hawk import _cluster, _jobs, hawk_pb2 as pb
-print(hawk.Executor()._cluster.contacts[0] == _cluster.own_dist_address())
+print(hawk.Executor()._core._cluster.contacts[0] == _cluster.own_dist_address())
 _cluster.own_dist_address, _cluster.SYSTEM_SOCKET = _cluster.up_address, sys.argv[1]
-print(hawk.run(["true"]).state, hawk.Executor()._cluster.contacts[0] == sys.argv[1])
+print(hawk.run(["true"]).state, hawk.Executor()._core._cluster.contacts[0] == sys.argv[1])
 """
 
 

@@ -2,6 +2,7 @@
 """The Python package hawk at its ends: of executors, wherever they are asked for, and of the processes of calls."""
 # timeout: 300
 import concurrent.futures
+import gc
 import os
 import pickle
 import queue
@@ -41,8 +42,8 @@ def test_a_callback_shuts_the_executor_down():
             future.add_done_callback(lambda future: (ex.shutdown(), returned.set()))
             p.mark(f"{d}/go")
             assert future.result(BOUND) and returned.wait(BOUND), "it waits for itself"
-            ex._manager.join(BOUND)
-            assert not ex._manager.is_alive()
+            ex._core._manager.join(BOUND)
+            assert not ex._core._manager.is_alive()
         finally:
             ex.kill()
 
@@ -54,14 +55,40 @@ def test_a_callback_kills_the_executor():
         future = ex.submit(p.mark_and_wait, f"{d}/started", f"{d}/go")
         p.wait_for_file(f"{d}/started")
         assert os.listdir(values)
-        future.add_done_callback(lambda future: (ex.kill(), wait_for("it to end calls", lambda: ex._broken)))
+        future.add_done_callback(lambda future: (ex.kill(), wait_for("it to end calls", lambda: ex._core._broken)))
         p.mark(f"{d}/go")
         assert future.result(BOUND)
-        ex._manager.join(BOUND)
+        ex._core._manager.join(BOUND)
         assert os.listdir(values) == []
         wait_for("no process", lambda: not p.residents())
-        threads = [ex._manager, *ex._session.threads]
+        threads = [ex._core._manager, *ex._core._session.threads]
         assert not any(thread.is_alive() for thread in threads), threads
+
+
+class Keeps:
+    """An executor that garbage collection alone finds."""
+
+    def __init__(self):
+        self.executor, self.itself = hawk.Executor(), self
+
+
+def test_an_executor_that_is_forgotten_ends():
+    """Once its calls have, as those of concurrent.futures do."""
+    with p.up(slots=1), tempfile.TemporaryDirectory() as d:
+        before = threading.active_count()
+        for executor_of in (hawk.Executor, lambda: Keeps().executor):
+            ex = executor_of()
+            held = ex.submit(p.mark_and_wait, f"{d}/started", f"{d}/go")
+            p.wait_for_file(f"{d}/started")
+            squares = ex.map(p.square, range(5))
+            del ex
+            gc.collect()
+            p.mark(f"{d}/go")
+            assert held.result(BOUND) and list(squares) == [0, 1, 4, 9, 16]
+            wait_for("its processes to end", lambda: not p.residents())
+            wait_for("its threads to end", lambda: threading.active_count() == before)
+            for name in ("started", "go"):
+                os.unlink(f"{d}/{name}")
 
 
 def test_a_process_in_which_a_call_ignores_signals_ends():

@@ -18,7 +18,7 @@ SQUARES = [x * x for x in range(50)]
 
 def where(c, ex):
     """The dist at which the executor is, and another one."""
-    at = c.dist_addrs.index(ex._session.address)
+    at = c.dist_addrs.index(ex._core._session.address)
     return at, 1 - at
 
 
@@ -30,11 +30,11 @@ def test_a_dist_is_drained():
         at, other = where(c, ex)
         c.hawk("drain", f"d{at + 1}")
         futures = [ex.submit(p.square, x) for x in range(50)]
-        wait_for("it to refuse them", lambda: ex._session.refused)
+        wait_for("it to refuse them", lambda: ex._core._session.refused)
         p.mark(f"{d}/go")
         assert call.result(BOUND) == "w1"
         assert [future.result(BOUND) for future in futures] == SQUARES
-        assert ex._session.address == c.dist_addrs[other]
+        assert ex._core._session.address == c.dist_addrs[other]
         # Both: whoever waits hears why.
         before, hawk._session.TIMEOUT = hawk._session.TIMEOUT, 2.0
         try:
@@ -58,7 +58,7 @@ def test_the_dist_that_is_left_is_full():
         full = c.hawk("submit", "--array", "1-20", "--", "sh", "-c", f"test $HAWK_TASK_INDEX != 1 || until test -e {d}/room; "
                       "do sleep 0.1; done", dist=c.dist_addrs[other]).stdout.strip()
         c.dists[at].kill()
-        wait_for("it to refuse them", lambda: ex._session.refused)
+        wait_for("it to refuse them", lambda: ex._core._session.refused)
         p.mark(f"{d}/room")
         c.hawk("wait", full, dist=c.dist_addrs[other])
         p.mark(f"{d}/go")
@@ -72,7 +72,7 @@ def test_a_program_that_is_busy_keeps_its_dist():
         call, other = [ex.submit(p.mark_and_wait, f"{d}/started{i}", f"{d}/go{i}") for i in range(2)]
         p.wait_for_file(f"{d}/started0")
         p.wait_for_file(f"{d}/started1")
-        session, beats, over = ex._session, [], threading.Event()
+        session, beats, over = ex._core._session, [], threading.Event()
         address, take = session.address, session._take
         session._take = lambda event: (beats.append(event.beat_us), take(event))
 
@@ -92,7 +92,7 @@ def test_a_program_that_is_busy_keeps_its_dist():
         assert call.result(BOUND) == "w1"
         with open(f"{d}/started0", encoding="utf-8") as f:
             assert len(f.readlines()) == 1
-        assert ex._session.address == address
+        assert ex._core._session.address == address
 
 
 def test_a_dist_is_known_by_one_address():
@@ -157,9 +157,11 @@ def test_a_connection_breaks():
     with p.cluster(workers=1) as c, tempfile.TemporaryDirectory() as d, hawk.Executor() as ex:
         call = ex.submit(p.mark_and_wait, f"{d}/started", f"{d}/go")
         p.wait_for_file(f"{d}/started")
-        before = ex._session.generation
-        ex._session.stream.cancel()
-        wait_for("another stream", lambda: ex._session.generation > before + 1 and len(ex._session.here) == len(ex._session.jobs) > 0)
+        session = ex._core._session
+        before = session.generation
+        session.stream.cancel()
+        wait_for("another stream",
+                 lambda: session.generation > before + 1 and len(session.here) == len(session.jobs) > 0)
         p.mark(f"{d}/go")
         assert call.result(BOUND) == "w1"
         assert len(lines(f"{d}/started")) == 1

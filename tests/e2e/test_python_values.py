@@ -48,7 +48,7 @@ def test_calls_with_much_inside_are_several_jobs():
     """Together they are more than a dist takes as one."""
     data = bytes(1_000_000)
     with p.up(slots=4), hawk.Executor() as ex:
-        wait_for("so much room", lambda: list(ex.map(p.square, range(50))) and ex._room() >= 95)
+        wait_for("so much room", lambda: list(ex.map(p.square, range(50))) and ex._core._room() >= 95)
         assert list(ex.map(len, [data] * 95)) == [len(data)] * 95
 
 
