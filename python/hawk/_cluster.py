@@ -109,14 +109,36 @@ def is_untouched(error):
         (error.code() == grpc.StatusCode.UNAVAILABLE and any(words in text for words in UNTOUCHED))
 
 
-FORKED = ("this process was forked while its parent had a hawk.Executor, and cannot use Hawk: start it by "
-          "multiprocessing's method \"spawn\", or before there is an Executor")
-is_forked = False  # so: gRPC would wait for ever here, and disturb the parent, with which it shares an epoll
+FORKED = ("this process was forked while its parent had a hawk.Executor or waited for a job, and cannot use Hawk: "
+          "start it by multiprocessing's method \"spawn\", or before")
+is_forked = False  # so: gRPC would wait for ever here, and crash the parent, with which it shares an epoll
+under_way = set()  # calls of gRPC's
 
 
 def check_not_forked():
     if is_forked:
         raise HawkError(FORKED)
+
+
+@contextlib.contextmanager
+def calling():
+    """Around each call of gRPC's."""
+    check_not_forked()
+    call = object()
+    under_way.add(call)
+    try:
+        yield
+    finally:
+        under_way.discard(call)
+
+
+def forked():
+    """In the child."""
+    global is_forked
+    is_forked = is_forked or bool(under_way)
+
+
+os.register_at_fork(after_in_child=forked)
 
 
 class Cluster:
@@ -213,10 +235,11 @@ class Cluster:
         return self.local and not os.path.exists(self.contacts[0][len("unix:"):])
 
     def call_at(self, address, method, request, reply, timeout=TIMEOUT):
-        call = self.channel(address).unary_unary(f"/hawk.v1.Hawk/{method}",
-                                                 request_serializer=type(request).SerializeToString,
-                                                 response_deserializer=reply.FromString)
-        return call(request, timeout=timeout, metadata=self.metadata)
+        with calling():
+            call = self.channel(address).unary_unary(f"/hawk.v1.Hawk/{method}",
+                                                     request_serializer=type(request).SerializeToString,
+                                                     response_deserializer=reply.FromString)
+            return call(request, timeout=timeout, metadata=self.metadata)
 
     def call(self, method, request, reply, timeout=TIMEOUT):
         """Asks the first contact that answers. HawkError."""
@@ -303,12 +326,13 @@ class Cluster:
         while True:
             request = pb.ReadOutputRequest(job=job, task=task, stderr=stderr, offset=size)
             try:
-                for chunk in call(request, timeout=TIMEOUT, metadata=self.metadata):
-                    if path and chunk.path not in ("", path):
-                        raise HawkError(f"{what}: the task began again while it was read: read it once more")
-                    path = path or chunk.path
-                    parts.append(chunk.data)
-                    size += len(chunk.data)
+                with calling():
+                    for chunk in call(request, timeout=TIMEOUT, metadata=self.metadata):
+                        if path and chunk.path not in ("", path):
+                            raise HawkError(f"{what}: the task began again while it was read: read it once more")
+                        path = path or chunk.path
+                        parts.append(chunk.data)
+                        size += len(chunk.data)
                 return b"".join(parts)
             except grpc.RpcError as e:
                 if e.code() != grpc.StatusCode.DEADLINE_EXCEEDED or size == before:

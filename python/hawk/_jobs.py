@@ -7,7 +7,8 @@ import time
 import grpc
 
 from hawk import hawk_pb2 as pb
-from hawk._cluster import ELSEWHERE, TIMEOUT, Cluster, HawkError, ancestors, bytes_of, check_numbers, umask
+from hawk._cluster import (ELSEWHERE, TIMEOUT, Cluster, HawkError, ancestors, bytes_of, calling, check_not_forked,
+                           check_numbers, umask)
 from hawk._session import text_of
 
 STATES = {pb.JOB_PENDING: "pending", pb.JOB_WAITING: "waiting", pb.JOB_RUNNING: "running", pb.JOB_DONE: "done",
@@ -100,6 +101,7 @@ class Job:
 
     def wait(self, timeout=None):
         """Until it has ended: its state. TimeoutError: it goes on."""
+        check_not_forked()
         end, gone = None if timeout is None else time.monotonic() + timeout, None
         while self._ended is None:
             left = None if end is None else end - time.monotonic()
@@ -129,9 +131,10 @@ class Job:
         channel = self._cluster.channel(self._cluster.dist_of(self.id))
         watch = channel.unary_stream("/hawk.v1.Hawk/Watch", request_serializer=pb.WatchRequest.SerializeToString,
                                      response_deserializer=pb.Event.FromString)
-        for event in watch(pb.WatchRequest(job=self.id), timeout=timeout, metadata=self._cluster.metadata):
-            if event.HasField("job") and STATES[event.job.state] in FINAL:
-                self._ended = STATES[event.job.state]
+        with calling():
+            for event in watch(pb.WatchRequest(job=self.id), timeout=timeout, metadata=self._cluster.metadata):
+                if event.HasField("job") and STATES[event.job.state] in FINAL:
+                    self._ended = STATES[event.job.state]
 
     def cancel(self):
         """Ends what runs, and starts nothing more. False: it had ended."""

@@ -143,6 +143,33 @@ def test_a_forked_child_of_a_program_with_an_executor_says_so():
     assert out.splitlines() == [*refused, "3", "no error: done"], (out, err)
 
 
+FORKS_BESIDE_A_WAIT = FORKS[:FORKS.index("if __name__")] + """
+import threading
+from hawk import _cluster
+job = hawk.submit(["sh", "-c", "until test -e go; do sleep 0.02; done"])
+waits = threading.Thread(target=job.wait)
+waits.start()
+while not _cluster.under_way:
+    pass
+child(run, hawk.Executor, job.wait, lambda: job.state)
+open("go", "w").close()
+waits.join()
+print(job.state, flush=True)
+child(run, lambda: job.state)
+"""
+
+
+def test_a_child_that_is_forked_beside_a_wait_says_so():
+    """Its calls would crash the parent."""
+    with p.up(slots=1), tempfile.TemporaryDirectory() as d, p.program(d, FORKS_BESIDE_A_WAIT) as program:
+        try:
+            out, err = program.communicate(timeout=BOUND)
+        except subprocess.TimeoutExpired:
+            program.kill()
+            raise
+    assert out.splitlines() == ["HawkError True"] * 4 + ["done"] + ["no error: done"] * 2, (out, err)
+
+
 def test_what_a_call_forks_is_no_executor():
     with p.up(slots=1):
         ex = hawk.Executor()
