@@ -1,5 +1,4 @@
 /* exec/: commands as real processes: how they are started, and what comes out. */
-#include "exec/note.h"
 #include "exec/procs.h"
 #include "tests/lib/exec_fixture.h"
 
@@ -646,31 +645,6 @@ static void test_many_descriptions(void **state)
     assert_output(f, 60, "first\n");
 }
 
-/* A note names it, in which an agent looks for what a dead spawner has left: its number was given out anew. */
-static void test_what_a_living_process_runs_is_its_own(void **state)
-{
-    struct fixture *f = *state;
-    struct job_desc *d = SHELL("until test -e go; do sleep 0.01; done; exit 3");
-    char text[NOTE_MAX], dir[300];
-    struct exec *second;
-
-    set_blob(&d->cwd, f->dir);
-    f->config.state_dir = f->dir;
-    start(f);
-    ask(f, 0, d, NULL);
-    job_desc_drop(d);
-    pump_until(f, &f->v[0].started);
-    snprintf(dir, sizeof dir, "%s/second", f->dir);
-    assert_int_equal(mkdir(dir, 0700), 0);
-    assert_true(note_read(f->dir, "spawner", text) && note_write(dir, "spawner", text) == 0);
-    f->config.state_dir = dir;
-    assert_int_equal(exec_start(&second, &f->config), 0);
-    exec_stop(second);
-    write_file(f, "go", "", 0644);
-    pump_until(f, &f->v[0].exited);
-    assert_exited(&f->v[0], 3);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -700,7 +674,6 @@ int main(void)
         TEST(test_refusals),
         TEST(test_a_thousand),
         TEST(test_many_descriptions),
-        TEST(test_what_a_living_process_runs_is_its_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* exec/: tasks that become residents. */
+/* exec/: tasks that become residents; and what is no resident's to end. */
+#include "exec/note.h"
 #include "tests/lib/exec_fixture.h"
 
 #define STAYS "trap 'echo told > fifo; exit' TERM; echo up > fifo; while :; do sleep 0.01; done"
@@ -143,6 +144,31 @@ static void test_tasks_are_told_where_executors_attach(void **state)
     assert_output(f, 0, "unix:/run/x.sock\n");
 }
 
+/* A note names it, in which an agent looks for what a dead spawner has left: its number was given out anew. */
+static void test_what_a_living_process_runs_is_its_own(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("until test -e go; do sleep 0.01; done; exit 3");
+    char text[NOTE_MAX], dir[300];
+    struct exec *second;
+
+    set_blob(&d->cwd, f->dir);
+    f->config.state_dir = f->dir;
+    start(f);
+    ask(f, 0, d, NULL);
+    job_desc_drop(d);
+    pump_until(f, &f->v[0].started);
+    snprintf(dir, sizeof dir, "%s/second", f->dir);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    assert_true(note_read(f->dir, "spawner", text) && note_write(dir, "spawner", text) == 0);
+    f->config.state_dir = dir;
+    assert_int_equal(exec_start(&second, &f->config), 0);
+    exec_stop(second);
+    write_file(f, "go", "", 0644);
+    pump_until(f, &f->v[0].exited);
+    assert_exited(&f->v[0], 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +178,7 @@ int main(void)
         TEST(test_residents_end_with_the_agent),
         TEST(test_stop_ends_residents),
         TEST(test_tasks_are_told_where_executors_attach),
+        TEST(test_what_a_living_process_runs_is_its_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

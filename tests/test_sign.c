@@ -12,7 +12,7 @@
 #include <time.h>
 
 #define TASKS 5
-#define LEAVES_MAX 70
+#define BATCH 7
 
 static X509_STORE *roots;
 static char blue[SIGNED_CLUSTER_TEXT];
@@ -213,61 +213,10 @@ static void one_task_is_shown_by_itself(void **state)
     free(s.bytes);
 }
 
-static void leaves_of_many_texts_are_those_of_each(void **state)
-{
-    static const uint8_t text[] = "one two";
-    static const uint32_t off[] = {0, 3, 3, 7};
-    struct signed_hash *leaves = signed_leaves(text, off, 3);
-
-    for (uint32_t i = 0; i < 3; i++) {
-        struct signed_hash leaf = signed_leaf(text + off[i], off[i + 1] - off[i]);
-        assert_memory_equal(&leaves[i], &leaf, sizeof leaf);
-    }
-    free(leaves);
-}
-
-static void trees_of_any_size_prove_every_leaf(void **state)
-{
-    struct signed_hash leaves[LEAVES_MAX], root, got;
-
-    for (uint32_t i = 0; i < LEAVES_MAX; i++)
-        leaves[i] = signed_leaf((const uint8_t *)&i, sizeof i);
-    for (uint32_t n = 1; n <= LEAVES_MAX; n++) {
-        root = signed_root(leaves, n);
-        for (uint32_t i = 0; i < n; i++) {
-            struct signed_proof proof = prove(leaves, n, i);
-            assert_true(signed_root_of(&leaves[i], &proof, &got));
-            assert_memory_equal(&got, &root, sizeof root);
-            assert_true(!signed_root_of(&leaves[(i + 1) % LEAVES_MAX], &proof, &got) ||
-                        memcmp(&got, &root, sizeof root) != 0);
-            proof.n++;
-            assert_false(signed_root_of(&leaves[i], &proof, &got));
-            proof.n -= proof.n > 1 ? 2 : 0;
-            assert_false(signed_root_of(&leaves[i], &proof, &got));
-        }
-    }
-}
-
-/* RFC 6962's tree of two leaves, from its own first bytes: other programs make the same. */
-static void the_tree_is_that_of_the_rfc(void **state)
-{
-    struct signed_hash leaves[2] = {signed_leaf((const uint8_t *)"a", 1), signed_leaf(NULL, 0)}, root, want;
-    uint8_t bytes[1 + 2 * SIGNED_HASH] = {1};
-
-    assert_int_equal(EVP_Digest("\0a", 2, want.bytes, NULL, EVP_sha256(), NULL), 1);
-    assert_memory_equal(&leaves[0], &want, sizeof want);
-    assert_int_equal(EVP_Digest("\0", 1, want.bytes, NULL, EVP_sha256(), NULL), 1);
-    assert_memory_equal(&leaves[1], &want, sizeof want);
-    memcpy(bytes + 1, leaves, sizeof leaves);
-    assert_int_equal(EVP_Digest(bytes, sizeof bytes, want.bytes, NULL, EVP_sha256(), NULL), 1);
-    root = signed_root(leaves, 2);
-    assert_memory_equal(&root, &want, sizeof want);
-}
-
 /* n submissions that one signature signs, each with its place in the batch. */
 static void sign_batch(struct sent *s, uint32_t n, EVP_PKEY *key, struct verified *verified)
 {
-    struct signed_hash inside[TASKS], leaves[LEAVES_MAX];
+    struct signed_hash inside[TASKS], leaves[BATCH];
     struct signed_signature signature;
     static uint8_t batch;
 
@@ -292,8 +241,6 @@ static void free_batch(struct sent *s, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         free(s[i].bytes);
 }
-
-#define BATCH 7
 
 /* Whatever of it is another's, or not whole, is refused: also where its batch, and every other, is known. */
 static void spoil_batch(struct sent *v, struct sent *other)
@@ -401,30 +348,6 @@ static void a_batch_of_another_user_is_his(void **state)
     }
     verified_free(verified);
     free_batch(v, 2);
-}
-
-static void the_oldest_batch_makes_room(void **state)
-{
-    struct verified *b = verified_new();
-    struct signer ann_of = {.cluster = "blue", .from_s = 10, .until_s = 20};
-    uint8_t key[TREE_HASH] = {0};
-
-    for (uint32_t i = 0; i <= VERIFIED_MAX; i++) {
-        memcpy(key, &i, sizeof i);
-        assert_null(verified_find(b, VERIFIED_BATCH, key, 10));
-        verified_add(b, VERIFIED_BATCH, key, &ann_of);
-        assert_non_null(verified_find(b, VERIFIED_BATCH, key, 10));
-    }
-    assert_null(verified_find(b, VERIFIED_BATCH, key, 9));
-    assert_non_null(verified_find(b, VERIFIED_BATCH, key, 19));
-    assert_null(verified_find(b, VERIFIED_BATCH, key, 20));
-    for (uint32_t i = 0; i <= VERIFIED_MAX; i++) {
-        memcpy(key, &i, sizeof i);
-        assert_int_equal(verified_find(b, VERIFIED_BATCH, key, 10) != NULL, i > 0);
-    }
-    verified_forget(b);
-    assert_null(verified_find(b, VERIFIED_BATCH, key, 10));
-    verified_free(b);
 }
 
 /* One alone is the only one of its batch: nothing but its credential is to be kept of it. */
@@ -711,14 +634,10 @@ int main(void)
         cmocka_unit_test(part_of_it_or_more_is_none),
         cmocka_unit_test(a_cut_name_or_a_time_before_all_others_is_none),
         cmocka_unit_test(one_task_is_shown_by_itself),
-        cmocka_unit_test(leaves_of_many_texts_are_those_of_each),
-        cmocka_unit_test(trees_of_any_size_prove_every_leaf),
-        cmocka_unit_test(the_tree_is_that_of_the_rfc),
         cmocka_unit_test(a_batch_is_verified_once),
         cmocka_unit_test(a_known_batch_excuses_nothing),
         cmocka_unit_test(a_known_credential_excuses_nothing),
         cmocka_unit_test(a_batch_of_another_user_is_his),
-        cmocka_unit_test(the_oldest_batch_makes_room),
         cmocka_unit_test(of_one_alone_its_credential_is_kept),
         cmocka_unit_test(nobody_signs_for_another),
         cmocka_unit_test(a_certificate_names_one_and_no_uid_that_is_nobodys),

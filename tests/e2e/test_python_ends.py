@@ -228,7 +228,7 @@ def test_a_cancellation_that_comes_with_its_call_is_heard():
 def test_a_call_whose_result_a_dist_lost_runs_again():
     """A few times: something is wrong where that goes on."""
     again, call = [], _executor.Call(concurrent.futures.Future(), "mark")
-    executor = object.__new__(_executor.Executor)
+    executor = object.__new__(_executor.Core)
     executor._key, executor._lock, executor._functions_lock = bytes(32), threading.Condition(), threading.Lock()
     executor._running, executor._submit, executor._call_seconds = {call}, again.extend, 1.0
     for times in range(1, _executor.LOST_RESULTS_MAX + 1):
