@@ -158,6 +158,59 @@ class BrokenWorker:
         self.server.stop(None).wait()
 
 
+class BrokenCentral:
+    """A central that was broken into, to a worker that joins it: it has central's key, and gives out what it likes."""
+
+    def __init__(self, cluster):
+        ca = cluster.ca
+        ca.issue("central", "broken-central")
+        self.heard, self.to_worker, self.jobs = queue.Queue(), queue.Queue(), 0
+        self.server = grpc.server(futures.ThreadPoolExecutor(2))
+        credentials = grpc.ssl_server_credentials([(ca.read("broken-central.key"), ca.read("broken-central.crt"))], ca.read("roots.crt"), True)
+        self.addr = f"127.0.0.1:{self.server.add_secure_port('127.0.0.1:0', credentials)}"
+        link = grpc.stream_stream_rpc_method_handler(self.dialled, wire.Batch.FromString, wire.Batch.SerializeToString)
+        self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("hawk.v1.Peer", {"Link": link}),))
+        self.server.start()
+
+    def dialled(self, requests, context):
+        context.send_initial_metadata([("hawk-version", "3"), ("hawk-role", "central"), ("hawk-node", str(0xffffff)), ("hawk-name", "broken-central")])
+        threading.Thread(target=self.listen, args=(requests,), daemon=True).start()
+        while (envelope := self.to_worker.get()):
+            yield wire.Batch(envelopes=[envelope])
+
+    def listen(self, requests):
+        with contextlib.suppress(grpc.RpcError, ValueError):
+            for batch in requests:
+                for e in batch.envelopes:
+                    kind = e.WhichOneof("body")
+                    if kind == "join":
+                        self.send(joined=wire.Joined(cluster=1, heartbeat_us=200000, lease_us=600 * 10**6, node=2, central_epoch=1))
+                        self.send(partition=wire.Partition(epoch=1, general=True))
+                    elif kind == "heartbeat" and not e.heartbeat.quiet:
+                        self.send(heartbeat_ack=wire.HeartbeatAck(seq=e.heartbeat.seq))
+                    elif kind == "task_finished":
+                        self.send(finish_ack=wire.FinishAck(id=e.task_finished.id))
+                        self.heard.put(e.task_finished)
+
+    def send(self, **body):
+        self.to_worker.put(wire.Envelope(**body))
+
+    def give(self, spec, task=0, arg=None):
+        """Has the worker run one task of a long job. Returns its TaskFinished."""
+        self.jobs += 1
+        sent = api.JobSpec.FromString(spec.SerializeToString())
+        args = list(sent.task_args)
+        sent.ClearField("task_args")
+        self.send(task_enqueue=wire.TaskEnqueue(
+            id=getattr(wire, "Try")(job=9 << 40 | self.jobs, task=task, epoch=1, attempt=1), desc=sent, estimate_us=10**6,
+            arg=arg if arg is not None else args[task] if args else None, proof=proof_of(args, task) if args else None))
+        return self.heard.get(timeout=BOUND)
+
+    def close(self):
+        self.to_worker.put(None)
+        self.server.stop(None).wait()
+
+
 def id_of(job):
     node, number = map(int, job.split("."))
     return node << 40 | number

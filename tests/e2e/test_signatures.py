@@ -9,7 +9,7 @@ import time
 
 import pythontest as p
 from executortest import Executor
-from signedtest import DENIED, BrokenDist, BrokenWorker, Catcher, SignedCluster, api, id_of, not_run, proof_of, ran
+from signedtest import DENIED, BrokenCentral, BrokenDist, BrokenWorker, Catcher, SignedCluster, api, id_of, not_run, proof_of, ran
 from tlstest import EXPECTED, SecureCaller, secure_channel
 
 import grpc
@@ -174,6 +174,25 @@ def test_a_broken_dist_runs_what_users_asked_for_alone():
         c.start_worker("w1")
         broken = BrokenDist(c)
         assert not_run(broken.give(spec), "its user signed this job as ")
+        broken.close()
+
+
+def test_a_broken_central_runs_what_users_asked_for_alone():
+    """As long jobs, which central gives out."""
+    with SignedCluster(workers=1) as c:
+        catcher, broken = Catcher(c), BrokenCentral(c)
+        spec = catcher.catch(c, "--", "touch", c.path("signed"))
+        several = catcher.catch(c, "--input", "one", "two", "--", "touch", f"{c.path('input')}-{{}}")
+        c.central_addr = broken.addr
+        c.start_worker("w2")
+        made_up = api.JobSpec(name="forged", tasks=1, user="ann", argv=[b"touch", c.path("forged").encode()])
+        assert not_run(broken.give(made_up), "it is not signed")
+        spec.argv[:] = [b"touch", c.path("forged").encode()]
+        assert ran(broken.give(spec)), "the worker reads the command from what was signed"
+        assert c.has("signed") and not c.has("forged")
+        assert not_run(broken.give(spec), "its user signed this job as 9.2: ")
+        assert not_run(broken.give(several, arg=b"three"), "did not sign")
+        assert ran(broken.give(several, task=1)) and c.has("input-two")
         broken.close()
 
 
