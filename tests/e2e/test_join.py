@@ -327,6 +327,29 @@ def test_open_calls_end_with_their_certificate():
         assert "is cut off: its certificate has expired" in d.text(), d.text()
 
 
+def test_open_calls_of_who_is_revoked_end():
+    """What he had begun ends, though he asks for nothing anew; others' calls go on."""
+    with JoinCluster() as c:
+        d = c.node("dist", "--join", c.invite("dist", "d1"))
+        c.ca.issue("user", "bob")
+        waits = pb.JobSpec(tasks=1, kind=pb.PAYLOAD_TIMER, argv=[b"600s"], detached=True)  # for a worker
+
+        def watch(name):
+            caller = SecureCaller(c.dist_addrs[0], c.ca, name, expected="dist.hawk")
+            job = caller("Submit", pb.SubmitRequest(job=waits), pb.SubmitReply).job
+            call = caller.stream("Watch", pb.WatchRequest(job=job), pb.Event)
+            next(call)
+            return call
+
+        of_ann, of_bob = watch("ann"), watch("bob")
+        c.ca.run("revoke", c.ca.dir, "--role", "user", "--name", "bob")
+        wait_for("the end of his", lambda: not of_bob.is_active(), bound=10)
+        assert of_bob.code() == grpc.StatusCode.UNAVAILABLE, of_bob
+        assert d.text().count("is cut off: its certificate was revoked") == 1, d.text()
+        assert of_ann.is_active(), of_ann
+        of_ann.cancel()
+
+
 def test_the_commands_say_what_is_wrong():
     ca = Roots()
 
