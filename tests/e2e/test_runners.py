@@ -54,6 +54,15 @@ def test_dots_lead_no_output_to_others():
             r = c.as_user(BOB, "submit", "--wait", *bob, "--name", "of-bob", "--stdout", pattern, "--", "true", check=None)
             assert r.returncode == 1, r
         assert not any("of-bob" in f or "named" in f for f in os.listdir(f"{MACHINE}/ann"))
+        # Nor does a link that leads there.
+        for link, to in (("to-ann", "../ann"), ("file", "../ann/of-bob")):
+            os.symlink(to, f"{MACHINE}/bob/{link}")
+        for pattern in ("to-ann/of-bob", "file", "to-ann/new/of-bob"):
+            r = c.as_user(BOB, "submit", "--wait", *bob, "--stdout", pattern, "--", "true", check=None)
+            assert r.returncode == 1, r
+        assert not any(f in ("of-bob", "new") for f in os.listdir(f"{MACHINE}/ann"))
+        for link in ("to-ann", "file"):
+            os.unlink(f"{MACHINE}/bob/{link}")
         c.submit_as(BOB, "--wait", *bob, "--stdout", "../bob/own", "--", "true")
         assert os.stat(f"{MACHINE}/bob/own").st_uid == BOB
 
