@@ -247,6 +247,58 @@ def test_certificates_and_roots_change_while_daemons_run():
         assert comes_in(c.ca, "ann")
 
 
+class Authority(Roots):
+    """An operator's own, of which `hawk ca` knows nothing: openssl makes what the guide says that certificates need."""
+
+    def __init__(self):
+        self.made = tempfile.TemporaryDirectory(prefix="hawk-own-")
+        self.dir = self.made.name
+        self.roots = f"{self.dir}/roots.crt"
+        self.key("root")
+        self.openssl("req", "-x509", "-new", "-key", "root.key", "-subj", "/CN=our own", "-days", "2", "-out", "roots.crt")
+
+    def openssl(self, *args):
+        subprocess.run(["openssl", *args], cwd=self.dir, check=True, capture_output=True, timeout=BOUND)
+
+    def key(self, name):
+        self.openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", f"{name}.key")
+        os.chmod(f"{self.dir}/{name}.key", 0o600)
+
+    def issue(self, role, name, *more):
+        names = [f"DNS:{name}.{role}.hawk"] + [f"DNS:{role}.hawk"] * (role != "user") + ["DNS:scheduler.hawk"] * (role in ("central", "dist"))
+        names += [f"URI:hawk:scope:{scope}" for scope in more[1].split(",")] if more else []
+        return self.sign(name, ",".join(names))
+
+    def sign(self, name, names):
+        self.key(name)
+        with open(f"{self.dir}/names", "w", encoding="ascii") as f:
+            f.write(f"subjectAltName={names}\n")
+        self.openssl("req", "-new", "-key", f"{name}.key", "-subj", f"/CN={name}", "-out", f"{name}.csr")
+        self.openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "roots.crt", "-CAkey", "root.key", "-CAcreateserial", "-days", "1",
+                     "-extfile", "names", "-out", f"{name}.crt")
+        return name
+
+
+def test_certificates_of_ones_own_authority_work():
+    with TlsCluster(workers=1, ca=Authority) as c:
+        assert c.hawk("submit", "--wait", "--", "true").returncode == 0
+        c.hawk("drain", "w1")
+        c.hawk("undrain", "w1")
+        # Scopes are those that it says; without any there are two.
+        c.ca.issue("user", "bob")
+        assert "Drain needs scope operate" in c.hawk("drain", "w1", env=c.ca.environment("bob"), check=3).stderr
+        c.hawk("submit", "--wait", "--", "true", env=c.ca.environment("bob"))
+        # What the authority has signed for other ends is neither a node's nor a user's.
+        c.ca.sign("web", "DNS:web.example.org")
+        assert "one of the form NAME.ROLE.hawk" in c.hawk("nodes", env=c.ca.environment("web"), check=2).stderr
+        refused(UNAVAILABLE, lambda: list_nodes(SecureCaller(c.dist_addrs[0], c.ca, "web", expected="dist.hawk")))
+        wait_for("why, in the log", lambda: "is refused: its certificate is for nobody" in c.dists[0].text())
+        # A worker's certificate is no dist's.
+        d = Daemon("dist", "--name", "w1", "--listen", "127.0.0.1:0", "--central", c.central_addr, "--state-dir", f"{c.dir}/no",
+                   *c.ca.files("w1"))
+        assert d.wait() == 2 and "it is for w1.worker.hawk, and not for dist w1" in d.text(), d.text()
+
+
 def config_says(text, code):
     with tempfile.TemporaryDirectory() as d:
         with open(f"{d}/hawk.yaml", "w", encoding="ascii") as f:

@@ -61,8 +61,8 @@ class TlsCluster(Cluster):
     """A cluster whose connections all have TLS; ann is its user."""
     daemon_flags = ()  # of dists and workers
 
-    def __init__(self, **more):
-        self.ca = Roots()
+    def __init__(self, ca=Roots, **more):
+        self.ca = ca()
         self.ca.issue("central", "c1")
         self.ca.issue("user", "ann", "--scopes", "read,submit,operate,admin")
         super().__init__(central=self.ca.files("c1"), **more)
