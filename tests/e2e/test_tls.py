@@ -2,6 +2,7 @@
 import collections
 import contextlib
 import os
+import shutil
 import resource
 import socket
 import subprocess
@@ -238,13 +239,21 @@ def test_certificates_and_roots_change_while_daemons_run():
             except grpc.RpcError:
                 return False
 
+        def take_roots(*texts):
+            with open(f"{c.ca.dir}/new", "wb") as f:
+                f.write(b"".join(texts))
+            os.rename(f"{c.ca.dir}/new", f"{c.ca.dir}/roots.crt")
+
         assert not comes_in(others, "bob")
         first = c.ca.read("roots.crt")
-        with open(f"{c.ca.dir}/both", "wb") as f:
-            f.write(first + others.read("roots.crt"))
-        os.rename(f"{c.ca.dir}/both", f"{c.ca.dir}/roots.crt")
+        take_roots(first, others.read("roots.crt"))
         wait_for("bob to come in", lambda: comes_in(others, "bob"))
         assert comes_in(c.ca, "ann")
+        others.issue("central", "c1")
+        for file in ("c1.key", "c1.crt"):
+            shutil.copy(f"{others.dir}/{file}", c.ca.dir)
+        take_roots(others.read("roots.crt"))
+        wait_for("ann to be out", lambda: not comes_in(c.ca, "ann") and comes_in(others, "bob"))
 
 
 class Authority(Roots):
