@@ -86,9 +86,8 @@ static void print_dirs(const struct report *report)
     else if (report->dirs_n == 2)
         printf("looked in %s and %s\n", report->dirs[0], report->dirs[1]);
     else if (report->dirs_n == 0)
-        printf("neither worker.output_dir nor up.output_dir is on this machine, or the configuration keeps "
-               "all in "
-               "them\n");
+        printf("neither worker.output_dir nor up.output_dir is on this machine, "
+               "or the configuration keeps all in them\n");
 }
 
 static void print_report(const struct options *o, struct report *report)

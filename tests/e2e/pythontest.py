@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-from hawktest import HAWK, Cluster, Daemon, alive, wait_for
+from hawktest import BOUND, HAWK, Cluster, Daemon, alive, wait_for
 
 PACKAGE = os.path.join(os.path.dirname(HAWK), "python")
 sys.path.insert(0, PACKAGE)
@@ -202,3 +202,12 @@ def program(directory, text, name="program.py", module=None):
     which = ["-m", module] if module else [path]
     return subprocess.Popen(["/usr/bin/python3", *which], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             cwd=directory, env={**os.environ, "PYTHONPATH": PACKAGE})
+
+
+def told(program):
+    """What a program() writes to stdout and stderr until it ends; one that hangs is killed."""
+    try:
+        return program.communicate(timeout=BOUND)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        raise

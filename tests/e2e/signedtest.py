@@ -109,6 +109,16 @@ class BrokenDist:
         self.central.close()
 
 
+def serve_links(ca, name, dialled):
+    """A server with that node's key, which calls dialled() for whoever opens a link to it; and its address."""
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    credentials = grpc.ssl_server_credentials([(ca.read(f"{name}.key"), ca.read(f"{name}.crt"))], ca.read("roots.crt"), True)
+    addr = f"127.0.0.1:{server.add_secure_port('127.0.0.1:0', credentials)}"
+    link = grpc.stream_stream_rpc_method_handler(dialled, wire.Batch.FromString, wire.Batch.SerializeToString)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("hawk.v1.Peer", {"Link": link}),))
+    return server, addr
+
+
 class BrokenWorker:
     """A worker of which the key was stolen: central has let it in, and the dist has dialled it. It tells both what it likes."""
 
@@ -116,11 +126,7 @@ class BrokenWorker:
         ca = cluster.ca
         ca.issue("worker", "broken")
         self.heard, self.to_dist = queue.Queue(), queue.Queue()
-        self.server = grpc.server(futures.ThreadPoolExecutor(2))
-        credentials = grpc.ssl_server_credentials([(ca.read("broken.key"), ca.read("broken.crt"))], ca.read("roots.crt"), True)
-        addr = f"127.0.0.1:{self.server.add_secure_port('127.0.0.1:0', credentials)}"
-        link = grpc.stream_stream_rpc_method_handler(self.dialled, wire.Batch.FromString, wire.Batch.SerializeToString)
-        self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("hawk.v1.Peer", {"Link": link}),))
+        self.server, addr = serve_links(ca, "broken", self.dialled)
         self.central = Link(secure_channel(cluster.central_addr, ca, "broken", EXPECTED["central"]), "worker", "broken")
         self.central.join(wire.ROLE_WORKER, name="broken", addr=addr, slots=1)
         self.node = self.central.hear("joined").node
@@ -165,11 +171,7 @@ class BrokenCentral:
         ca = cluster.ca
         ca.issue("central", "broken-central")
         self.heard, self.to_worker, self.jobs = queue.Queue(), queue.Queue(), 0
-        self.server = grpc.server(futures.ThreadPoolExecutor(2))
-        credentials = grpc.ssl_server_credentials([(ca.read("broken-central.key"), ca.read("broken-central.crt"))], ca.read("roots.crt"), True)
-        self.addr = f"127.0.0.1:{self.server.add_secure_port('127.0.0.1:0', credentials)}"
-        link = grpc.stream_stream_rpc_method_handler(self.dialled, wire.Batch.FromString, wire.Batch.SerializeToString)
-        self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("hawk.v1.Peer", {"Link": link}),))
+        self.server, self.addr = serve_links(ca, "broken-central", self.dialled)
         self.server.start()
 
     def dialled(self, requests, context):

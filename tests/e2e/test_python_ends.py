@@ -6,7 +6,6 @@ import gc
 import os
 import pickle
 import queue
-import subprocess
 import sys
 import tempfile
 import threading
@@ -134,11 +133,7 @@ if __name__ == "__main__":
 def test_a_forked_child_of_a_program_with_an_executor_says_so():
     """gRPC waits for ever there."""
     with p.up(slots=1), tempfile.TemporaryDirectory() as d, p.program(d, FORKS) as program:
-        try:
-            out, err = program.communicate(timeout=BOUND)
-        except subprocess.TimeoutExpired:
-            program.kill()
-            raise
+        out, err = p.told(program)
     refused = ["HawkError True", "HawkError True", "WorkerError True", "WorkerError True"]
     assert out.splitlines() == [*refused, "3", "no error: done"], (out, err)
 
@@ -162,11 +157,7 @@ child(run, lambda: job.state)
 def test_a_child_that_is_forked_beside_a_wait_says_so():
     """Its calls would crash the parent."""
     with p.up(slots=1), tempfile.TemporaryDirectory() as d, p.program(d, FORKS_BESIDE_A_WAIT) as program:
-        try:
-            out, err = program.communicate(timeout=BOUND)
-        except subprocess.TimeoutExpired:
-            program.kill()
-            raise
+        out, err = p.told(program)
     assert out.splitlines() == ["HawkError True"] * 4 + ["done"] + ["no error: done"] * 2, (out, err)
 
 
