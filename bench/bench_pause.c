@@ -159,7 +159,7 @@ int main(int argc, char **argv)
     for (enum exec_freezer m = EXEC_FREEZER_SIGNAL; m < EXEC_FREEZER_AUTO; m++) {
         struct freezer f;
 
-        freezer_choose(&f, m);
+        freezer_choose(&f, m, false);
         if (f.method != m)
             continue;
         printf("%s\n", exec_freezer_name(m));

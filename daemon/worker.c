@@ -411,13 +411,6 @@ static void begin_links(struct worker_daemon *d, const char *state_dir)
     node_start(d->node);
 }
 
-/* Tasks that run as their users are paused by their runners, who may not have cgroups. */
-static enum exec_freezer freezer_wish(const struct worker_daemon *d)
-{
-    enum exec_freezer wish = exec_freezer_of(d->process.config.worker.freezer);
-    return d->run_as.mode == RUN_AS_USER && wish != EXEC_FREEZER_OFF ? EXEC_FREEZER_SIGNAL : wish;
-}
-
 /* Frees what was started, so that the next agent, with a right configuration, still finds the tasks. */
 static void give_up(struct worker_daemon *d, uint64_t incarnation)
 {
@@ -445,6 +438,7 @@ static int start_exec(struct worker_daemon *d, const struct exec_config *ec)
         return err;
     struct exec_config of_users = *ec;
     of_users.incarnation = exec_incarnation(d->exec);
+    of_users.freezer = exec_freezer_in_force(d->exec);
     err = runners_start(&d->users, &of_users, d->run_as.helper, c->worker.run_as_idle,
                         clock_us(CLOCK_BOOTTIME), of_users.incarnation != ec->incarnation);
     if (err)
@@ -481,7 +475,7 @@ static void configure_exec(struct worker_daemon *d, const char *state_dir, struc
     ec->output_free_min = c->worker.output_free_min;
     ec->kill_grace_us = c->worker.kill_grace;
     ec->orphan_grace_us = c->worker.agent_grace;
-    ec->freezer = freezer_wish(d);
+    ec->freezer = exec_freezer_of(c->worker.freezer);
     ec->pause_free_mem = c->worker.pause_free_mem;
     ec->state_dir = state_dir;
     ec->serves = run_as_serves(&d->run_as);

@@ -16,7 +16,8 @@
 #include <unistd.h>
 
 #define MOUNT "/sys/fs/cgroup"
-#define NAME "hawk-task-" /* followed by SPAWNER-RUN */
+#define NAME "hawk-task-"         /* followed by SPAWNER-RUN */
+#define KEEPER_NAME "hawk-keeper" /* as hawk-run-as names itself */
 #define PROCESSES_MAX (1u << 20)
 #define ROUNDS 100 /* passes over a cgroup in which new processes may still appear */
 #define DEPTH_MAX 16
@@ -291,7 +292,22 @@ static bool is_foreign(const char *path)
     return foreign;
 }
 
-static void clear(const char *base, pid_t owner, bool end)
+static bool is_gone(pid_t pid) { return pid > 0 && kill(pid, 0) < 0 && errno == ESRCH; }
+
+static bool is_keeper(pid_t pid)
+{
+    char path[64], *name;
+    size_t len;
+
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    name = pid > 0 ? procs_read(path, sizeof path, &len) : NULL;
+    bool is = name && strcmp(name, KEEPER_NAME "\n") == 0;
+    free(name);
+    return is;
+}
+
+static void for_all(const char *base, pid_t owner, bool (*is_meant)(pid_t),
+                    void (*fn)(const char *path, pid_t owner))
 {
     char path[CGROUP_PATH_MAX];
     struct dirent *e;
@@ -299,21 +315,38 @@ static void clear(const char *base, pid_t owner, bool end)
 
     while (d && (e = readdir(d))) {
         pid_t whose = owner_of(e->d_name);
-        bool gone = owner ? whose == owner : whose > 0 && kill(whose, 0) < 0 && errno == ESRCH;
 
-        if (!gone || snprintf(path, sizeof path, "%s/%s", base, e->d_name) >= (int)sizeof path)
-            continue;
-        if (end && !owner && is_foreign(path))
-            continue;
-        (void)cgroup_freeze(path, false);
-        if (end)
-            kill_and_remove(path);
-        else
-            (void)take_away(path, base, 0);
+        if ((owner ? whose == owner : is_meant(whose)) &&
+            snprintf(path, sizeof path, "%s/%s", base, e->d_name) < (int)sizeof path)
+            fn(path, owner);
     }
     if (d)
         closedir(d);
 }
 
-void cgroup_empty_all(const char *base, pid_t owner) { clear(base, owner, false); }
-void cgroup_kill_all(const char *base, pid_t owner) { clear(base, owner, true); }
+static void thaw(const char *path, pid_t owner)
+{
+    (void)owner;
+    (void)cgroup_freeze(path, false);
+}
+
+static void empty(const char *path, pid_t owner)
+{
+    char base[CGROUP_PATH_MAX];
+
+    snprintf(base, sizeof base, "%.*s", (int)(strrchr(path, '/') - path), path);
+    thaw(path, owner);
+    (void)take_away(path, base, 0);
+}
+
+static void end(const char *path, pid_t owner)
+{
+    if (!owner && is_foreign(path))
+        return;
+    thaw(path, owner);
+    kill_and_remove(path);
+}
+
+void cgroup_empty_all(const char *base, pid_t owner) { for_all(base, owner, is_gone, empty); }
+void cgroup_kill_all(const char *base, pid_t owner) { for_all(base, owner, is_gone, end); }
+void cgroup_thaw_all(const char *base, pid_t owner) { for_all(base, owner, is_keeper, thaw); }

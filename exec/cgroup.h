@@ -38,5 +38,7 @@ bool cgroup_remove(const char *path);
 void cgroup_empty_all(const char *base, pid_t owner);
 /* The same, but kills the processes. */
 void cgroup_kill_all(const char *base, pid_t owner);
+/* Thaws the processes in the cgroups of a keeper of a user's runner; owner 0: of all such keepers. */
+void cgroup_thaw_all(const char *base, pid_t owner);
 
 #endif

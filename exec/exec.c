@@ -112,7 +112,7 @@ static int fork_spawner(struct exec *e)
             log_error("%s/" SPAWNER_SOCKET ": cannot be listened on: %s", e->config.state_dir,
                       strerror(errno));
     }
-    freezer_choose(&freezer, e->config.freezer);
+    freezer_choose(&freezer, e->config.freezer, e->config.as_users);
     if (listen_fd >= 0 || !e->config.state_dir)
         pid = fork();
     if (pid == 0)

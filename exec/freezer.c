@@ -325,7 +325,7 @@ static bool try_cgroup(struct freezer *f, enum exec_freezer method)
     return false;
 }
 
-void freezer_choose(struct freezer *f, enum exec_freezer wish)
+void freezer_choose(struct freezer *f, enum exec_freezer wish, bool as_users)
 {
     *f = (struct freezer){.method = wish, .owner = getpid()};
     if (wish == EXEC_FREEZER_OFF)
@@ -335,7 +335,7 @@ void freezer_choose(struct freezer *f, enum exec_freezer wish)
         return;
     if (wish != EXEC_FREEZER_CGROUP1 && try_cgroup(f, EXEC_FREEZER_CGROUP2))
         return;
-    if (wish != EXEC_FREEZER_CGROUP2 && try_cgroup(f, EXEC_FREEZER_CGROUP1))
+    if (wish != EXEC_FREEZER_CGROUP2 && (!as_users || geteuid() == 0) && try_cgroup(f, EXEC_FREEZER_CGROUP1))
         return;
     f->method = wish == EXEC_FREEZER_AUTO ? EXEC_FREEZER_SIGNAL : EXEC_FREEZER_OFF;
     if (wish != EXEC_FREEZER_AUTO)

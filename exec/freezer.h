@@ -32,8 +32,9 @@ struct frozen_task {
 };
 
 /* Chooses a method that works: makes a cgroup, and freezes a child of this process in it. If the wished
- * method does not work, it chooses EXEC_FREEZER_OFF and logs why. */
-void freezer_choose(struct freezer *f, enum exec_freezer wish);
+ * method does not work, it chooses EXEC_FREEZER_OFF and logs why. as_users: tasks are other users', whom version 1
+ * lets only root move. */
+void freezer_choose(struct freezer *f, enum exec_freezer wish, bool as_users);
 /* Makes a group for a task that is about to start. Returns a descriptor of it, for the caller to close; -1:
  * none is made now. */
 int freezer_make(const struct freezer *f, uint64_t number);

@@ -45,7 +45,8 @@ struct plan {
     int in, out, err;
     int group;                /* the cgroup in which it starts; -1: the spawner's */
     int entries[LIMIT_KINDS]; /* of the cgroups that limit it; -1: not that */
-    int gate;                 /* to them; -1: the entries are open */
+    int gate;                 /* to them, and to the one that freezes it; -1: the entries are open */
+    bool limited;             /* it must not start outside of them */
     struct launch_failure *failure;
 };
 
@@ -183,7 +184,7 @@ static IN_CHILD bool child_enter(const struct plan *p)
 
     errno = ECONNABORTED;
     if (p->gate >= 0)
-        return write(p->gate, "0", 1) == 1 && read(p->gate, &in, 1) == 1;
+        return (write(p->gate, "0", 1) == 1 && read(p->gate, &in, 1) == 1) || !p->limited;
     for (int i = 0; i < LIMIT_KINDS; i++)
         if (p->entries[i] >= 0 && write(p->entries[i], "0", 1) < 0)
             return false;
@@ -504,7 +505,7 @@ static void tell_stderr(int fd, const struct launched *out)
 
 void launch_task(struct launcher *l, struct spec *s, const struct task *t, struct launched *out)
 {
-    struct plan p = {.umask = job_desc_umask(s->d)};
+    struct plan p = {.umask = job_desc_umask(s->d), .limited = limits_wanted(s->d)};
     char program[EXEC_PATH_MAX], job[JOB_ID_TEXT];
     char job_id[64], index[48], attempt[32], run[64], worker[sizeof "HAWK_WORKER=" + LIMIT_NAME_BYTES];
     char why[TEMPLATE_WHY_MAX], socket[sizeof "HAWK_WORKER_SOCKET=" + EXECUTORS_MAX];

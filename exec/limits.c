@@ -59,6 +59,31 @@ static bool base_works(pid_t owner, const char *base, const char *file)
     return cgroup_remove(path) && ok;
 }
 
+/* Version 2 freezes below any cgroup; but where it limits tasks, that cgroup is the one to freeze. */
+static bool find_freezer_base(int version, char base[CGROUP_PATH_MAX])
+{
+    char own[EXEC_PATH_MAX];
+
+    if (version == 2 && find_base_version2(base))
+        return true;
+    if (cgroup_own(version, "freezer", own))
+        return false;
+    snprintf(base, CGROUP_PATH_MAX, "%s", own);
+    return true;
+}
+
+static void choose_freezer(struct limits *l)
+{
+    bool version2 = l->freezer == EXEC_FREEZER_CGROUP2;
+    char base[CGROUP_PATH_MAX];
+
+    if (!find_freezer_base(version2 ? 2 : 1, base) ||
+        !base_works(l->owner, base, version2 ? "cgroup.freeze" : "freezer.state"))
+        return;
+    memcpy(l->base[LIMIT_PAUSE], base, sizeof base);
+    l->version2[LIMIT_PAUSE] = version2;
+}
+
 static void choose(struct limits *l)
 {
     static const char *const files[2][LIMIT_KINDS] = {{"memory.limit_in_bytes", "pids.max"},
@@ -82,6 +107,8 @@ static void choose(struct limits *l)
             memcpy(l->base[kind], base, sizeof base);
             l->version2[kind] = version == 2;
         }
+    if (l->freezer == EXEC_FREEZER_CGROUP1 || l->freezer == EXEC_FREEZER_CGROUP2)
+        choose_freezer(l);
 }
 
 void limits_leftovers(pid_t owner)
@@ -93,6 +120,18 @@ void limits_leftovers(pid_t owner)
             cgroup_kill_all(base, owner);
     if (find_base(2, LIMIT_MEMORY, base))
         cgroup_kill_all(base, owner);
+    for (int version = 1; owner && version <= 2; version++)
+        if (find_freezer_base(version, base))
+            cgroup_kill_all(base, owner);
+}
+
+void limits_thaw(pid_t owner)
+{
+    char base[CGROUP_PATH_MAX];
+
+    for (int version = 1; version <= 2; version++)
+        if (find_freezer_base(version, base))
+            cgroup_thaw_all(base, owner);
 }
 
 /* ---- One task ---- */
@@ -229,13 +268,17 @@ int limits_take(struct limits *l, const struct job_desc *d, struct limited *t, c
     return 0;
 }
 
+/* Version 1 kills nothing that is frozen before it is thawed. */
 void limits_kill(const struct limits *l, const struct limited *t)
 {
     char path[CGROUP_PATH_MAX];
 
-    for (int kind = 0; kind < LIMIT_KINDS; kind++)
-        if (path_of(l, t, kind, path))
+    for (int kind = 0; kind < LIMIT_CGROUPS; kind++)
+        if (path_of(l, t, kind, path)) {
             cgroup_kill(path);
+            if (kind == LIMIT_PAUSE)
+                (void)cgroup_freeze(path, false);
+        }
 }
 
 bool limits_gone(const struct limits *l, const struct limited *t)
@@ -243,7 +286,7 @@ bool limits_gone(const struct limits *l, const struct limited *t)
     char path[CGROUP_PATH_MAX];
     bool gone = true;
 
-    for (int kind = 0; kind < LIMIT_KINDS; kind++)
+    for (int kind = 0; kind < LIMIT_CGROUPS; kind++)
         if (path_of(l, t, kind, path)) {
             struct pids p = {0};
 
@@ -290,7 +333,7 @@ static bool take_away(const struct limits *l, const struct limited *t)
     limits_kill(l, t);
     if (l->given)
         return limits_gone(l, t);
-    for (int kind = 0; kind < LIMIT_KINDS; kind++)
+    for (int kind = 0; kind < LIMIT_CGROUPS; kind++)
         if (path_of(l, t, kind, path))
             gone = cgroup_remove(path) && gone;
     return gone;
@@ -298,7 +341,21 @@ static bool take_away(const struct limits *l, const struct limited *t)
 
 static struct limited any_of(const struct limits *l, uint64_t number)
 {
-    return (struct limited){number, {*l->base[LIMIT_MEMORY] != '\0', *l->base[LIMIT_PIDS] != '\0'}};
+    struct limited t = {.number = number};
+
+    for (int kind = 0; kind < LIMIT_CGROUPS; kind++)
+        t.has[kind] = *l->base[kind] != '\0';
+    return t;
+}
+
+/* It is the cgroup of a limit before it. */
+static bool is_shared(const struct limits *l, int kind)
+{
+    bool shared = false;
+
+    for (int i = 0; i < kind; i++)
+        shared = shared || (l->version2[i] && l->version2[kind]);
+    return shared;
 }
 
 int limits_enter(const struct limits *l, uint64_t number, pid_t pid)
@@ -306,15 +363,49 @@ int limits_enter(const struct limits *l, uint64_t number, pid_t pid)
     struct limited t = any_of(l, number);
     char path[CGROUP_PATH_MAX];
 
-    for (int kind = 0; kind < LIMIT_KINDS; kind++)
-        if (path_of(l, &t, kind, path) && cgroup_has(path, "cgroup.procs") && cgroup_enter(path, pid) < 0)
+    for (int kind = 0; kind < LIMIT_CGROUPS; kind++)
+        if (path_of(l, &t, kind, path) && !is_shared(l, kind) && cgroup_has(path, "cgroup.procs") &&
+            cgroup_enter(path, pid) < 0 && kind < LIMIT_KINDS)
             return -1;
     return 0;
 }
 
+bool limits_make_freezer(struct limits *l, uint64_t number)
+{
+    char path[CGROUP_PATH_MAX];
+
+    if (!l->chosen)
+        choose(l);
+    if (!*l->base[LIMIT_PAUSE])
+        return false;
+    cgroup_path(l->base[LIMIT_PAUSE], l->owner, number, path);
+    return cgroup_make(path) == 0 || errno == EEXIST;
+}
+
+void limits_freeze(struct limits *l, uint64_t number, bool frozen)
+{
+    char path[CGROUP_PATH_MAX];
+
+    if (!l->chosen)
+        choose(l);
+    if (!*l->base[LIMIT_PAUSE])
+        return;
+    cgroup_path(l->base[LIMIT_PAUSE], l->owner, number, path);
+    (void)cgroup_freeze(path, frozen);
+}
+
+static bool has_any(const struct limited *t)
+{
+    bool any = false;
+
+    for (int kind = 0; kind < LIMIT_CGROUPS; kind++)
+        any = any || t->has[kind];
+    return any;
+}
+
 void limits_end(struct limits *l, struct limited *t)
 {
-    if ((t->has[LIMIT_MEMORY] || t->has[LIMIT_PIDS]) && !take_away(l, t)) {
+    if (has_any(t) && !take_away(l, t)) {
         vec_grow(l->left, l->left_n, l->left_cap);
         l->left[l->left_n++] = t->number;
     }

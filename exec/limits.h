@@ -2,30 +2,33 @@
  * process of it gets away. A task that asks for no limit has none. The spawner makes the cgroups, beside those of the
  * freezer and with the same names (cgroup_path): version 1 below the spawner's own cgroups for memory and pids; version
  * 2 below the delegated cgroup that has the agent's cgroup in it (docs/operating.md). A user's runner may make none:
- * its agent does (run_files.h). */
+ * its agent does (run_files.h). The agent also makes the cgroup in which it freezes a long task of a user, whom his
+ * runner's SIGSTOP alone would not hold: he may send SIGCONT. */
 #ifndef HAWK_EXEC_LIMITS_H
 #define HAWK_EXEC_LIMITS_H
 
 #include "exec/cgroup.h"
 #include "msg/types.h"
 
-enum limit { LIMIT_MEMORY, LIMIT_PIDS, LIMIT_KINDS };
+/* What a task's cgroups are for. */
+enum limit { LIMIT_MEMORY, LIMIT_PIDS, LIMIT_KINDS, LIMIT_PAUSE = LIMIT_KINDS, LIMIT_CGROUPS };
 
 struct limits {
-    pid_t owner; /* the spawner, or the keeper of a user's runner; 0: this process */
-    bool chosen; /* the next members are valid: set at the first task with a limit */
-    bool given;  /* this process is a user's runner: its agent makes and removes the cgroups */
-    char base[LIMIT_KINDS]
-             [CGROUP_PATH_MAX]; /* has the tasks' cgroups in it; "": this limit cannot be enforced */
-    bool version2[LIMIT_KINDS]; /* of both: they are one cgroup */
-    uint64_t *left;             /* tasks that have ended, and whose cgroups have processes yet */
+    pid_t owner;               /* the spawner, or the keeper of a user's runner; 0: this process */
+    bool chosen;               /* the next members are valid: set at the first task with a limit */
+    bool given;                /* this process is a user's runner: its agent makes and removes the cgroups */
+    enum exec_freezer freezer; /* of limits_make_freezer(): a cgroup's, or it makes none */
+    char base[LIMIT_CGROUPS]
+             [CGROUP_PATH_MAX];   /* has the tasks' cgroups in it; "": this limit cannot be enforced */
+    bool version2[LIMIT_CGROUPS]; /* those of version 2 are one cgroup */
+    uint64_t *left;               /* tasks that have ended, and whose cgroups have processes yet */
     uint32_t left_n, left_cap;
 };
 
 /* A task as the limits know it. Zeroed: it has none. */
 struct limited {
     uint64_t number; /* of its run, as in its cgroups' names */
-    bool has[LIMIT_KINDS];
+    bool has[LIMIT_CGROUPS];
 };
 
 #define LIMITS_PLACE                                                                                         \
@@ -38,7 +41,9 @@ static inline bool limits_wanted(const struct job_desc *d) { return d->mem_bytes
  * HAWK_EUNSUPPORTED, and why: this worker cannot enforce a limit. */
 HAWK_MUST_USE int limits_make(struct limits *l, uint64_t number, const struct job_desc *d, struct limited *t,
                               int access, int entries[LIMIT_KINDS], char *why, size_t size);
-/* Puts a process into the cgroups of the run of that number. -1 with errno: it is not in all of them. */
+/* Makes the cgroup in which the run of that number can be frozen, if limits_make() has not. False: there is none. */
+bool limits_make_freezer(struct limits *l, uint64_t number);
+/* Puts a process into the cgroups of the run of that number. -1 with errno: it is not in all that limit it. */
 HAWK_MUST_USE int limits_enter(const struct limits *l, uint64_t number, pid_t pid);
 /* The same in a user's runner, whose agent has made them and sent the entries. HAWK_EUNSUPPORTED: it sent none for a
  * limit of the job, or something else. */
@@ -59,7 +64,11 @@ void limits_end_run(struct limits *l, uint64_t number);
 /* Goes on with that. False: nothing is left to do. */
 bool limits_sweep(struct limits *l);
 void limits_free(struct limits *l);
+/* Freezes all that the run of that number has in its cgroups, or thaws it, if limits_make_freezer() made one. */
+void limits_freeze(struct limits *l, uint64_t number, bool frozen);
 /* Kills the limited tasks of a spawner that is gone, and removes their cgroups. owner 0: of all such spawners. */
 void limits_leftovers(pid_t owner);
+/* Thaws what an agent that is gone has frozen of that keeper's runner. owner 0: of all keepers'. */
+void limits_thaw(pid_t owner);
 
 #endif

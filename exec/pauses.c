@@ -136,10 +136,18 @@ void pauses_take_resume(struct spawner *s, struct record *rec)
         pause_end(s, r);
 }
 
+static bool agent_freezes(const struct spawner *s) { return s->config.as_users && *s->freezer.base; }
+
+void pauses_begin(struct spawner *s)
+{
+    if (agent_freezes(s) && watcher_start(&s->watcher))
+        log_warn("spawner: nobody can watch over paused tasks of users");
+}
+
 /* The watcher has died. A new one learns the stopped groups from the memory that it inherits. */
 void pauses_unwatched(struct spawner *s)
 {
-    bool frozen = false;
+    bool frozen = agent_freezes(s);
 
     watcher_ended(&s->watcher);
     for (const struct run *r = s->by_run; r && !frozen; r = r->by_run.next)

@@ -12,6 +12,8 @@ void pauses_end_all(struct spawner *s);
 /* Answers for runs that stand still by now, and undoes freezes that took too long. Returns when to call it
  * again, or TIME_NEVER. */
 int64_t pauses_look(struct spawner *s);
+/* Agents freeze the tasks of users, too, and the watcher thaws these if this process dies as well. */
+void pauses_begin(struct spawner *s);
 /* The watcher has died. */
 void pauses_unwatched(struct spawner *s);
 

@@ -22,7 +22,7 @@ static void close_all(const int fds[RUN_FILES])
 
 static void end_limits(struct gates *g, const struct held_run *r)
 {
-    if (!(r->files & (RUN_MEMORY | RUN_PIDS)))
+    if (!(r->files & RUN_GATE))
         return;
     gates_close(g, r->run);
     limits_end_run(&g->limits, r->run);
@@ -34,23 +34,30 @@ void run_files_close(struct gates *g, const int fds[RUN_FILES], const struct hel
     end_limits(g, r);
 }
 
+static bool may_be_paused(const struct msg_exec_start *m)
+{
+    return m->class == CLASS_LONG && !(m->desc->flags & JOB_NO_PAUSE);
+}
+
 /* The task's cgroups, and the gate to them. */
 static int open_limits(struct gates *g, const struct msg_exec_start *m, int fds[RUN_FILES], uint32_t *files,
                        char why[EXEC_WHY_MAX])
 {
     int *entries = fds + RUN_FIRST_ENTRY;
-    struct limited t;
+    bool limited = limits_wanted(m->desc);
+    struct limited t = {0};
     int err;
 
     (void)limits_sweep(&g->limits);
-    err = limits_make(&g->limits, m->run, m->desc, &t, O_PATH, entries, why, EXEC_WHY_MAX);
-    if (err)
+    if (limited && (err = limits_make(&g->limits, m->run, m->desc, &t, O_PATH, entries, why, EXEC_WHY_MAX)))
         return err;
+    if (!(may_be_paused(m) && limits_make_freezer(&g->limits, m->run)) && !limited)
+        return 0;
     fds[RUN_GATE_PLACE] = gates_open(g, m->run);
     if (fds[RUN_GATE_PLACE] < 0) {
         snprintf(why, EXEC_WHY_MAX, "the task cannot be limited: %s", strerror(errno));
-        limits_end(&g->limits, &t);
-        return HAWK_EUNSUPPORTED;
+        limits_end_run(&g->limits, m->run);
+        return limited ? HAWK_EUNSUPPORTED : 0;
     }
     *files |= RUN_GATE;
     for (int kind = 0; kind < LIMIT_KINDS; kind++)
@@ -67,7 +74,7 @@ int run_files_open(const struct exec_config *c, struct gates *g, const struct ms
     for (int i = RUN_FIRST_ENTRY; i < RUN_FILES; i++)
         fds[i] = -1;
     err = own_output_open(c, m, fds, files, why);
-    if (err || !limits_wanted(m->desc))
+    if (err)
         return err;
     err = open_limits(g, m, fds, files, why);
     if (err)

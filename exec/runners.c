@@ -193,9 +193,6 @@ int runners_start(struct runners **out, const struct exec_config *c, const char 
                            .epoll = epoll_create1(EPOLL_CLOEXEC)};
     rs->config.state_dir = rs->dir;
     rs->config.soft_files = getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0;
-    /* The cgroups are the agent's, and no user may have them: only signals are left. */
-    if (rs->config.freezer != EXEC_FREEZER_OFF)
-        rs->config.freezer = EXEC_FREEZER_SIGNAL;
     list_init(&rs->all);
     if (rs->epoll < 0 || (mkdir(dir, 0700) < 0 && errno != EEXIST)) {
         log_error("%s: %s", dir, strerror(errno));
@@ -410,7 +407,7 @@ uint64_t runners_reside(struct runners *rs, uint32_t run, int32_t pid)
         if (!user_runner_has(e->u, run) || user_runner_ending(e->u))
             continue;
         struct resident *r = xcalloc(1, sizeof *r);
-        user_runner_tell(e->u, RECORD_RESIDE, run);
+        user_runner_reside(e->u, run);
         r->number = RESIDENT_FIRST + ++rs->residents;
         r->pid = pid;
         list_push_tail(&e->residents, &r->node);

@@ -314,6 +314,7 @@ static void lose_agent(struct spawner *s)
         s->orphan_us = monotonic_us() + s->config.orphan_grace_us;
     s->greeted = false;
     pauses_end_all(s); /* nobody could resume them */
+    limits_thaw(0);    /* nor what the agent has frozen of users' runners */
     residents_end_all(s);
 }
 
@@ -634,6 +635,7 @@ static noreturn void run_spawner(struct spawner *s)
     }
     s->launcher.freezer = &s->freezer;
     s->launcher.limits = &s->limits;
+    pauses_begin(s);
     loop(s);
     strays_free(&s->strays);
     watcher_free(&s->watcher);

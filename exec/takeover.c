@@ -138,7 +138,8 @@ void takeover_hello(struct bytes *b, const struct exec_config *c, bool of_user)
     if (of_user) {
         put_data(b, c->worker, strlen(c->worker));
         put_u64(b, c->incarnation);
-        put_u32(b, (uint32_t)c->freezer);
+        /* The cgroups are the agent's, which freezes the task once its runner has stopped it. */
+        put_u32(b, c->freezer == EXEC_FREEZER_OFF ? EXEC_FREEZER_OFF : EXEC_FREEZER_SIGNAL);
         put_u64(b, c->soft_files);
     }
     record_end(b, begun);

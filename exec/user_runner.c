@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define KNOWS_GATES 5             /* as in RECORD_WELCOME */
 #define RECORD_BYTES_MAX 65536u   /* of a record that a runner sends */
 #define READS_PER_TURN 16         /* a runner that sends without end holds up nobody else */
 #define START_US (30 * US_PER_S)  /* until it must have answered the hello */
@@ -52,6 +53,23 @@ static void forget_command(struct user_runner *u, struct command *c)
     free(c);
 }
 
+/* Freezes it with all that it started, or thaws it. What its runner has stopped, another process of its user could let
+ * go on. */
+static void freeze_command(struct user_runner *u, struct command *c, bool frozen)
+{
+    if (c->frozen == frozen || !(c->held.files & RUN_GATE))
+        return;
+    limits_freeze(&u->gates.limits, c->run, frozen);
+    c->frozen = frozen;
+}
+
+/* Nothing that is frozen can be ended. */
+static void thaw_all(struct user_runner *u)
+{
+    for (struct command *c = u->commands; c; c = c->hh.next)
+        freeze_command(u, c, false);
+}
+
 /* ---- Ending ---- */
 
 static void close_socket(struct user_runner *u)
@@ -69,6 +87,7 @@ void user_runner_end(struct user_runner *u, int64_t now_us)
         return;
     if (u->state != ALONE) {
         u->state = ENDING;
+        thaw_all(u);
         keeper_end(&u->keeper);
         u->answer_us = now_us + ENDING_US;
     }
@@ -87,6 +106,7 @@ void user_runner_stop(struct user_runner *u, int64_t now_us)
     if (u->state >= LEAVING)
         return;
     u->state = LEAVING;
+    thaw_all(u);
     held_runs_close(&u->held);
     record_end(&u->out, record_begin(&u->out, RECORD_STOP));
     u->answer_us = now_us + u->config->kill_grace_us + RUNNER_LATE_US;
@@ -226,6 +246,12 @@ static struct user_runner *make(const struct exec_config *c, const char *user)
     return u;
 }
 
+static void own_cgroups(struct user_runner *u)
+{
+    u->gates.limits.owner = u->keeper.pid;
+    u->gates.limits.freezer = u->config->freezer;
+}
+
 static int open_held(struct user_runner *u)
 {
     int dir_fd = open(u->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -254,7 +280,7 @@ struct user_runner *user_runner_start(const struct exec_config *c, const char *h
         user_runner_free(u);
         return NULL;
     }
-    u->gates.limits.owner = u->keeper.pid;
+    own_cgroups(u);
     takeover_hello(&u->out, c, true);
     u->state = GREETED;
     u->answer_us = now_us + START_US;
@@ -271,7 +297,8 @@ struct user_runner *user_runner_find(const struct exec_config *c, const char *us
         user_runner_free(u);
         return NULL;
     }
-    u->gates.limits.owner = u->keeper.pid;
+    own_cgroups(u);
+    limits_thaw(u->keeper.pid);
     u->fd = open_held(u) ? -1 : spawner_socket_connect(u->dir);
     u->state = GREETED;
     if (u->fd < 0) {
@@ -349,6 +376,8 @@ void user_runner_greet(struct user_runner *u, int64_t now_us, int64_t deadline_u
     bytes_free(&u->in);
     u->in = u->taken.in;
     u->knows = u->taken.knows;
+    if (u->knows < KNOWS_GATES)
+        u->gates.limits.freezer = EXEC_FREEZER_OFF;
     u->state = UP;
     for (uint32_t i = 0; i < u->taken.n; i++) {
         struct msg_exec_held *m = &u->taken.v[i].m.exec_held;
@@ -387,7 +416,7 @@ int user_runner_run(struct user_runner *u, int64_t now_us, const struct msg_exec
 
     if (u->state >= LEAVING)
         return *why ? HAWK_ECANNOT_START : HAWK_EUNAVAILABLE;
-    if (limits_wanted(m->desc) && u->knows < 5) {
+    if (limits_wanted(m->desc) && u->knows < KNOWS_GATES) {
         snprintf(why, EXEC_WHY_MAX,
                  "the runner of user %s here, of an older version, limits no task until it ends", u->user);
         return HAWK_EUNSUPPORTED;
@@ -426,6 +455,7 @@ void user_runner_kill(struct user_runner *u, int64_t now_us, uint32_t run, enum 
 
     if (!c)
         return;
+    freeze_command(u, c, false);
     if (c->reason == OUTCOME_NONE)
         c->reason = outcome;
     if (due_us < c->due_us)
@@ -462,6 +492,7 @@ void user_runner_resume(struct user_runner *u, int64_t now_us, uint32_t run)
     if (c->paused && c->left_us != TIME_NEVER && c->reason == OUTCOME_NONE)
         c->due_us = now_us + c->left_us;
     c->paused = false;
+    freeze_command(u, c, false);
     put_due(u, c->due_us);
     put_number(&u->out, RECORD_RESUME, run);
 }
@@ -470,6 +501,17 @@ void user_runner_tell(struct user_runner *u, uint32_t type, uint32_t number)
 {
     if (u->fd >= 0)
         put_number(&u->out, type, number);
+}
+
+void user_runner_reside(struct user_runner *u, uint32_t run)
+{
+    struct command *c = find_command(u, run);
+
+    if (c) {
+        freeze_command(u, c, false);
+        c->held.files &= (uint16_t)~RUN_GATE;
+    }
+    user_runner_tell(u, RECORD_RESIDE, run);
 }
 
 bool user_runner_forget(struct user_runner *u, uint32_t run)
@@ -526,7 +568,7 @@ static int on_started(struct user_runner *u, struct record *r, exec_event_fn fn,
     return 0;
 }
 
-static int on_exited(struct user_runner *u, struct record *r, exec_event_fn fn, void *arg)
+static int on_exited(struct user_runner *u, struct record *r, int64_t now_us, exec_event_fn fn, void *arg)
 {
     struct msg m = {.type = MSG_EXEC_EXITED};
     struct msg_exec_exited *x = &m.exec_exited;
@@ -548,6 +590,7 @@ static int on_exited(struct user_runner *u, struct record *r, exec_event_fn fn, 
     x->result = utf8_tame_blob(x->result, TEXT_MAX);
     blame_user(u, x);
     run_files_ended(u->config, &u->gates, &c->held);
+    user_runner_sweep(u, now_us);
     forget_command(u, c);
     fn(arg, &m);
     msg_drop(&m);
@@ -565,6 +608,7 @@ static int on_paused(struct user_runner *u, struct record *r, int64_t now_us, ex
     c->pausing = false;
     c->pause_due_us = TIME_NEVER;
     c->paused = err == 0;
+    freeze_command(u, c, c->paused && c->reason == OUTCOME_NONE);
     if (c->paused && c->reason == OUTCOME_NONE) {
         c->left_us = c->due_us == TIME_NEVER ? TIME_NEVER : c->due_us - now_us;
         c->due_us = TIME_NEVER;
@@ -599,7 +643,7 @@ static int take_records(struct user_runner *u, int64_t now_us, exec_event_fn fn,
             err = r.type == RECORD_WELCOME ? on_welcome(u) : HAWK_EMALFORMED;
         else
             err = r.type == RECORD_STARTED  ? on_started(u, &r, fn, arg)
-                  : r.type == RECORD_EXITED ? on_exited(u, &r, fn, arg)
+                  : r.type == RECORD_EXITED ? on_exited(u, &r, now_us, fn, arg)
                   : r.type == RECORD_PAUSED ? on_paused(u, &r, now_us, fn, arg)
                                             : HAWK_EMALFORMED;
         if (err)

@@ -55,7 +55,9 @@ bool user_runner_has(const struct user_runner *u, uint32_t run);
 void user_runner_kill(struct user_runner *u, int64_t now_us, uint32_t run, enum outcome outcome, bool force);
 HAWK_MUST_USE int user_runner_pause(struct user_runner *u, int64_t now_us, uint32_t run);
 void user_runner_resume(struct user_runner *u, int64_t now_us, uint32_t run);
-/* RECORD_RESIDE, of a run of its; RECORD_EVICT, of a pid that it has named, which means something to it alone. */
+/* RECORD_RESIDE, of a run of its. Its cgroups stay as long as the runner. */
+void user_runner_reside(struct user_runner *u, uint32_t run);
+/* RECORD_EVICT, of a pid that it has named, which means something to it alone. */
 void user_runner_tell(struct user_runner *u, uint32_t type, uint32_t number);
 /* False: it is no run of this runner's. */
 bool user_runner_forget(struct user_runner *u, uint32_t run);

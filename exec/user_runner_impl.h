@@ -28,6 +28,7 @@ struct command {
     struct held_run held;
     struct sent_spec *spec; /* NULL: an earlier agent sent it */
     bool started, pausing, paused;
+    bool frozen;         /* by this agent, in its cgroup */
     enum outcome reason; /* why it was to end; OUTCOME_NONE: nobody wants that */
     int64_t due_us;      /* when its end must have been reported */
     int64_t left_us;     /* paused: what was left until then */
@@ -59,6 +60,8 @@ static inline void put_due(struct user_runner *u, int64_t at_us)
         u->due_us = at_us;
 }
 
+/* Goes on with removing the cgroups of ended tasks. */
+void user_runner_sweep(struct user_runner *u, int64_t now_us);
 /* It has done what an honest one does not: ends it from outside. */
 void user_runner_distrust(struct user_runner *u, int64_t now_us, const char *what);
 

@@ -2,6 +2,7 @@
 #include "exec/user_runner_impl.h"
 
 #include "base/log.h"
+#include "exec/strays.h"
 
 static void add_sleep(int64_t *at_us, int64_t by_us)
 {
@@ -44,6 +45,12 @@ static const char *overdue(struct command *c, int64_t lease_due_us, int64_t now_
                                                                   : NULL;
 }
 
+void user_runner_sweep(struct user_runner *u, int64_t now_us)
+{
+    if (limits_sweep(&u->gates.limits))
+        put_due(u, now_us + STRAY_SWEEP_US);
+}
+
 bool user_runner_on_timeout(struct user_runner *u, int64_t now_us, bool late)
 {
     if (user_runner_is_gone(u))
@@ -59,6 +66,7 @@ bool user_runner_on_timeout(struct user_runner *u, int64_t now_us, bool late)
     if (now_us < u->due_us || u->state >= ALONE)
         return false;
     u->due_us = TIME_NEVER;
+    user_runner_sweep(u, now_us);
     for (struct command *c = u->commands; c; c = c->hh.next) {
         const char *what = overdue(c, u->lease_due_us, now_us);
 

@@ -47,6 +47,7 @@ static noreturn void watch_spawner(struct watcher *w, pid_t spawner, int fd)
         kill(-w->groups[i], SIGCONT);
     freezer_leftovers(spawner);
     limits_leftovers(spawner);
+    limits_thaw(0);
     _exit(0);
 }
 

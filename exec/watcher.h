@@ -1,6 +1,6 @@
 /* A process beside the spawner that thaws frozen tasks, and ends limited ones, when the spawner dies. It reads from a
  * pipe whose only writer is the spawner: the pipe ends when the spawner does. The spawner forks it for the first pause
- * or limit. */
+ * or limit, or at its start where an agent freezes users' tasks. */
 #ifndef HAWK_EXEC_WATCHER_H
 #define HAWK_EXEC_WATCHER_H
 

@@ -412,7 +412,7 @@ static bool works_here(const struct fixture *f)
 {
     struct freezer z;
 
-    freezer_choose(&z, f->config.freezer);
+    freezer_choose(&z, f->config.freezer, false);
     freezer_free(&z);
     return z.method == f->config.freezer;
 }
@@ -595,7 +595,7 @@ static void test_the_next_start_finds_leftovers(void **state)
     struct frozen_task t = {.number = 7};
     int status;
 
-    freezer_choose(&z, f->config.freezer);
+    freezer_choose(&z, f->config.freezer, false);
     if (z.method != f->config.freezer || z.method == EXEC_FREEZER_SIGNAL) {
         freezer_free(&z);
         skip();

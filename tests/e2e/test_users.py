@@ -1,3 +1,4 @@
+# timeout: 240
 """Several users: who calls is known, jobs are their users', and who may not do something hears why."""
 import json
 import os

@@ -1,0 +1,151 @@
+# timeout: 200
+"""Pauses of tasks that run as their users, from outside: by cgroups that the worker has. What left its process group stands
+still too, its user cannot let it go on, and nothing stays frozen whoever dies."""
+import contextlib
+import glob
+import os
+import signal
+import sys
+
+from cgrouptest import TOP, delegated
+from hawktest import alive, run_tests, wait_for
+from runastest import ANN, HAWK_USER, enter_machine
+from runnerstest import RunAsCluster
+
+MACHINE = enter_machine()
+PLACE = f"{MACHINE}/ann"
+# Counts in two files: in the task's process group, and in a session of its own.
+COUNT = f'''cd {PLACE}
+setsid sh -c 'echo $$ >away.pid; while :; do echo x >>away; done' &
+echo $$ >here.pid; echo up; while :; do echo x >>here; done'''
+# Another task of the same user, in which he sends SIGCONT a thousand times: do the files keep their sizes?
+STILL = f'''import os, signal, sys
+os.chdir("{PLACE}")
+pids = [int(open(f"{{name}}.pid").read()) for name in ("here", "away")]
+sizes = lambda: [os.path.getsize(name) for name in ("here", "away")]
+before = sizes()
+for i in range(1000):
+    for pid in pids:
+        for whom in (pid, -pid):
+            os.kill(whom, signal.SIGCONT)
+    os.sched_yield()
+sys.exit(before != sizes())'''
+
+
+def sizes():
+    return [os.path.getsize(f"{PLACE}/{name}") for name in ("here", "away")]
+
+
+def wait_for_growth():
+    then = sizes()
+    wait_for("both to go on", lambda: all(now > was for was, now in zip(then, sizes())))
+
+
+def pid_of(name):
+    with open(f"{PLACE}/{name}.pid", encoding="ascii") as f:
+        return int(f.read())
+
+
+def is_freezable(version):
+    path = TOP if version == 2 else "/sys/fs/cgroup/freezer"
+    if not os.path.exists(f"{path}/cgroup.procs"):
+        print(f"skipped: no cgroups of version {version} freeze anything here")
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def cluster(version):
+    """With a long task of ann's that counts."""
+    for file in glob.glob(f"{PLACE}/*"):
+        os.unlink(file)
+    flags = ("--freezer", f"cgroup{version}")
+    with delegated(HAWK_USER if version == 2 else 0) as (_, before):
+        with RunAsCluster(workers=1, slots=1, before=before if version == 2 else (), owner=HAWK_USER if version == 2 else 0, worker=flags) as c:
+            job = c.up(ANN, "--class", "long", "--", "sh", "-c", COUNT)
+            wait_for("both files", lambda: all(os.path.exists(f"{PLACE}/{name}") for name in ("here", "away")))
+            yield c, job
+
+
+def pause(c):
+    """Pauses it for a short task that stays; returns that."""
+    job = c.submit_as(ANN, "--class", "short", "--", "sh", "-c", f"touch {PLACE}/runs; exec sleep 1000")
+    wait_for("the short task", lambda: os.path.exists(f"{PLACE}/runs"))
+    return job
+
+
+def keeper(c):
+    with open(f"/proc/{c.runner(ANN)}/stat", encoding="ascii") as f:
+        return int(f.read().rsplit(")", 1)[1].split()[1])
+
+
+def groups(of):
+    return glob.glob(f"/sys/fs/cgroup/**/hawk-task-{of}-*", recursive=True)
+
+
+def each_version(test):
+    for version in (2, 1):
+        if is_freezable(version):
+            with cluster(version) as (c, job):
+                test(c, job)
+
+
+def test_no_other_task_of_the_user_lets_it_go_on():
+    def test(c, job):
+        wait_for_growth()
+        c.submit_as(ANN, "--wait", "--class", "short", "--", sys.executable, "-c", STILL)
+        wait_for_growth()
+        assert c.task(ANN, job)["state"] == "running"
+    each_version(test)
+
+
+def test_what_ends_it_ends_it_paused():
+    def test(c, job):
+        pids, of = [pid_of(name) for name in ("here", "away")], keeper(c)
+        assert len(groups(of)) == 1
+        pause(c)
+        c.as_user(ANN, "cancel", job)
+        wait_for("its processes to end", lambda: not any(map(alive, pids)))
+        wait_for("its cgroup to be removed", lambda: groups(of) == [])
+        assert c.task(ANN, job)["outcome"] == "cancelled"
+    each_version(test)
+
+
+def test_it_ends_with_its_runner():
+    def test(c, _):
+        pids, of = [pid_of(name) for name in ("here", "away")], keeper(c)
+        assert len(groups(of)) == 1
+        pause(c)
+        os.kill(c.runner(ANN), signal.SIGKILL)
+        wait_for("its processes to end", lambda: not any(map(alive, pids)))
+        wait_for("its cgroup to be removed", lambda: groups(of) == [])
+    each_version(test)
+
+
+def test_it_goes_on_when_its_agent_dies():
+    def test(c, _):
+        pause(c)
+        c.workers.pop().kill()
+        wait_for_growth()
+        w = c.start_worker("w1")
+        wait_for("both to be taken over", lambda: "2 running tasks of an earlier agent taken over" in w.text())
+        wait_for_growth()
+    each_version(test)
+
+
+def test_it_goes_on_when_all_of_the_worker_dies():
+    def test(c, _):
+        pause(c)
+        agent = c.workers.pop()
+        with open(f"/proc/{agent.p.pid}/task/{agent.p.pid}/children", encoding="ascii") as f:
+            for pid in [agent.p.pid, *map(int, f.read().split())]:
+                with open(f"/proc/{pid}/comm", encoding="ascii") as comm:
+                    if comm.read().strip() != "hawk-keeper":
+                        os.kill(pid, signal.SIGKILL)
+        agent.p.wait()
+        wait_for_growth()
+        c.start_worker("w1")
+    each_version(test)
+
+
+run_tests(sys.modules[__name__])
