@@ -284,7 +284,7 @@ swarm: $(binary)
 	$(Q)$< sim --faults --for $(SECONDS)s --seed $$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 
 # Real daemons in network namespaces, under load, killed and cut off (docs/reliability.md). FLAGS: more for tools/soak.
-soak: $(binary)
+soak: $(binary) $(helper)
 	$(Q)HAWK=$(abspath $<) tools/soak --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(FLAGS)
 
 # Does that find mistakes? Each of tests/mutations/*.patch is one: built and run in a copy of the tree. RENEW=1: where its

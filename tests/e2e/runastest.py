@@ -15,6 +15,23 @@ HAWK_USER, ANN, BOB, CAT, LOW, LAB = 61100, 61001, 61002, 61003, 901, 61201
 ACCOUNTS = {"hawk": HAWK_USER, "ann": ANN, "bob": BOB, "cat": CAT, "low": LOW, "toor": 0}
 
 
+def write_accounts(dir):
+    """Files and homes of a machine with those accounts; returns the shell's text that makes this machine have them."""
+    for name in ("passwd", "group"):
+        with open(f"/etc/{name}", encoding="utf-8") as f, open(f"{dir}/{name}", "w", encoding="utf-8") as copy:
+            copy.writelines(line for line in f if line.split(":")[0] not in {*ACCOUNTS, "staff", "lab"})
+    with open(f"{dir}/passwd", "a", encoding="ascii") as f:
+        f.writelines(f"{user}:x:{uid}:{uid or 1}::{dir}/{user}:/bin/sh\n" for user, uid in ACCOUNTS.items())
+        f.write(f"staff:x:61004:0::{dir}:/bin/sh\n")  # of root's group
+    with open(f"{dir}/group", "a", encoding="ascii") as f:
+        f.writelines(f"{user}:x:{uid}:\n" for user, uid in ACCOUNTS.items() if uid)
+        f.write(f"lab:x:{LAB}:ann\n")
+    for user, uid in ACCOUNTS.items():
+        os.mkdir(f"{dir}/{user}", 0o700)
+        os.chown(f"{dir}/{user}", uid, uid)
+    return f"mount --bind {dir}/passwd /etc/passwd; mount --bind {dir}/group /etc/group"
+
+
 def enter_machine():
     """Goes on in a machine whose accounts are those above. Ends the test where none can be made."""
     if os.environ.get("HAWK_TEST_MACHINE"):
@@ -24,18 +41,7 @@ def enter_machine():
         sys.exit(0)
     with tempfile.TemporaryDirectory(prefix="hawk-run-as-") as d:
         os.chmod(d, 0o755)
-        for name in ("passwd", "group"):
-            shutil.copy(f"/etc/{name}", f"{d}/{name}")
-        with open(f"{d}/passwd", "a", encoding="ascii") as f:
-            f.writelines(f"{user}:x:{uid}:{uid or 1}::{d}/{user}:/bin/sh\n" for user, uid in ACCOUNTS.items())
-            f.write(f"staff:x:61004:0::{d}:/bin/sh\n")  # of root's group
-        with open(f"{d}/group", "a", encoding="ascii") as f:
-            f.writelines(f"{user}:x:{uid}:\n" for user, uid in ACCOUNTS.items() if uid)
-            f.write(f"lab:x:{LAB}:ann\n")
-        for user, uid in ACCOUNTS.items():
-            os.mkdir(f"{d}/{user}", 0o700)
-            os.chown(f"{d}/{user}", uid, uid)
-        script = f"mount --bind {d}/passwd /etc/passwd; mount --bind {d}/group /etc/group; exec \"$@\""
+        script = f"{write_accounts(d)}; exec \"$@\""
         code = subprocess.run(["unshare", "--mount", "sh", "-ec", script, "sh", sys.executable, *sys.argv],
                               env={**os.environ, "HAWK_TEST_MACHINE": d}, check=False).returncode
     sys.exit(code)

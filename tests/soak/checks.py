@@ -16,11 +16,12 @@ class Ran:
         with open(os.path.join(directory, "tasks.log"), encoding="ascii", errors="replace") as f:
             for line in f:
                 words = line.split()
-                if len(words) != 8:
+                if len(words) != 9:
                     self.strange.append(line.strip())
                     continue
                 what, key, task = words[0], words[1], int(words[2])
-                entry = {"job": words[3], "attempt": words[4], "worker": words[5], "pid": words[6], "at": float(words[7])}
+                entry = {"job": words[3], "attempt": words[4], "worker": words[5], "pid": words[6], "at": float(words[7]),
+                         "uid": int(words[8])}
                 if what == "twice":
                     self.twice.append((key, task, entry))
                 else:
@@ -70,6 +71,9 @@ class Verdict:
         for task, entries in starts.items():
             if job.at_most_once and len(entries) > 1:
                 self.violate("at most once", f"task {task} of {job} started {len(entries)} times: {entries}")
+            for e in entries:
+                if e["uid"] != self.cluster.uid_of(job.user, e["worker"]):
+                    self.violate("its user", f"task {task} of {job}, a job of {job.user}'s, ran as uid {e['uid']}: {e}")
             if job.cancel_acked is None:
                 continue
             late = max(e["at"] for e in entries) - job.cancel_acked

@@ -1,4 +1,5 @@
 """The soak's cluster: real daemons, each in a network namespace of its own, that are killed, stopped and started again."""
+import ctypes
 import json
 import os
 import signal
@@ -10,8 +11,9 @@ import time
 from net import Network, die_with_parent
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+sys.path[:0] = [os.path.join(HERE, "..", name) for name in ("lib", "e2e")]
 from processes import until_one_ends
+from runastest import ACCOUNTS, install_helper, machine_program, write_accounts
 
 START_S, STOP_S = 60, 30
 CENTRAL_PORT, DIST_PORT, WORKER_PORT, RELAY_PORT = 7070, 7071, 7072, 9000
@@ -25,8 +27,9 @@ DIST_FLAGS = ("--finished-kept", "200")
 
 
 # The third sees and cancels everybody's jobs, and takes nodes out of service.
-USERS = {"ann": "read,submit", "bob": "read,submit", "olga": "read,submit,operate"}
-OPERATOR = "olga"
+USERS = {"ann": "read,submit", "bob": "read,submit", "cat": "read,submit,operate"}
+OPERATOR = "cat"
+CLONE_NEWNS = 0x20000
 
 
 class ClusterError(Exception):
@@ -133,6 +136,7 @@ class Cluster:
         self.began = time.monotonic()
         self.dists = [f"d{i}" for i in range(1, dists + 1)]
         self.workers = [f"w{i}" for i in range(1, workers + 1)]
+        self.as_users = self.workers[:workers // 2]  # these run each task as its user
         self.nodes, self.net, self.relay = {}, None, None
 
     def clock(self):
@@ -143,6 +147,7 @@ class Cluster:
         for name in ("client", "relay", "central", *self.dists, *self.workers):
             self.net.add(name)
         self._make_certificates()
+        self._make_machine()
         relayed = ["central", *self.dists[1::2], *self.workers[1::2]]
         ports = {"central": CENTRAL_PORT, **{d: DIST_PORT for d in self.dists}, **{w: WORKER_PORT for w in self.workers}}
         routes = [(name, RELAY_PORT + i, ports[name]) for i, name in enumerate(relayed)]
@@ -162,10 +167,20 @@ class Cluster:
         for role, names in (("central", ["central"]), ("dist", self.dists), ("worker", self.workers)):
             for name in names:
                 self._ca("ca", "issue", self.roots, "--role", role, "--name", name, "--out", self.roots, "--for", "30d")
-        for uid, (name, scopes) in enumerate(USERS.items(), 61001):
+        for name, scopes in USERS.items():
             file = os.path.join(self.directory, f"{name}.credential")
-            self._ca("user", "add", name, "--ca", self.roots, "--uid", uid, "--scopes", scopes, "--out", file)
+            self._ca("user", "add", name, "--ca", self.roots, "--uid", ACCOUNTS[name], "--scopes", scopes, "--out", file)
             self._ca("login", file, HAWK_LOGIN=os.path.join(self.directory, f"login-{name}"))
+
+    def _make_machine(self):
+        """From here on this process and all that it starts have the users' accounts; hawk-run-as verifies what they signed."""
+        if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS):
+            raise ClusterError(f"no mount namespace: {os.strerror(ctypes.get_errno())}")
+        os.chmod(self.directory, 0o755)  # users' tasks run here
+        homes = os.path.join(self.directory, "homes")
+        os.mkdir(homes, 0o755)
+        subprocess.run(["sh", "-ec", f"mount --make-rprivate /; {write_accounts(homes)}"], check=True)
+        self.helper = install_helper(self.directory, machine_program(self.directory), f"user_root {self.roots}/users/root.crt")
 
     def _ca(self, *words, **environment):
         subprocess.run([self.hawk, *map(str, words)], stdout=subprocess.DEVNULL, check=True, env={**self._clean(), **environment})
@@ -184,7 +199,14 @@ class Cluster:
             self.nodes[name] = Node(self, name, "dist", [*flags, "--state-dir", f"{self.directory}/{name}", *DIST_FLAGS])
         else:
             self.nodes[name] = Node(self, name, "worker", [*flags, "--state-dir", f"{self.directory}/{name}",
-                                                                "--output-dir", f"{self.directory}/out-{name}", *WORKER_FLAGS, "--run-as", "any"])
+                                                                "--output-dir", f"{self.directory}/out-{name}", *WORKER_FLAGS, *self._run_as(name)])
+
+    def uid_of(self, user, worker):
+        """As whom a task of his runs there."""
+        return ACCOUNTS[user] if worker in self.as_users else os.geteuid()
+
+    def _run_as(self, name):
+        return ("--run-as", "user", "--run-as-helper", self.helper) if name in self.as_users else ("--run-as", "any")
 
     def _await_complete(self):
         deadline = time.monotonic() + START_S

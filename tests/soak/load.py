@@ -34,9 +34,10 @@ CANCELLED, AT_MOST_ONCE, FAILS = 0.08, 0.1, 0.05  # shares of jobs; of long ones
 CANCEL_AFTER_S = 4
 
 SCRIPT = """#!/bin/sh
+uid=$(id -u)
 say() {
     read -r at _ </proc/uptime
-    echo "$1 $SOAK_KEY $HAWK_TASK_INDEX $HAWK_JOB_ID $HAWK_ATTEMPT $HAWK_WORKER $$ $at" >>"$SOAK_DIR/tasks.log"
+    echo "$1 $SOAK_KEY $HAWK_TASK_INDEX $HAWK_JOB_ID $HAWK_ATTEMPT $HAWK_WORKER $$ $at $uid" >>"$SOAK_DIR/tasks.log"
 }
 if [ "$SOAK_ALONE" ]; then
     exec 9>>"$SOAK_DIR/locks/$SOAK_KEY.$HAWK_TASK_INDEX"
@@ -108,10 +109,13 @@ class Load:
         self.changed = asyncio.Event()  # a client has its answer, or all jobs were looked at
         self.hurry = asyncio.Event()    # whoever comes back to look is to do so now
         self.rng = random.Random(f"{seed} load")
+        # Every user's tasks write here, as their users or as root. In a directory with the sticky bit Linux would refuse that.
         os.mkdir(os.path.join(cluster.directory, "locks"))
+        os.chmod(os.path.join(cluster.directory, "locks"), 0o777)
         with open(os.path.join(cluster.directory, "task.sh"), "w", encoding="ascii") as f:
             f.write(SCRIPT)
         open(os.path.join(cluster.directory, "tasks.log"), "w", encoding="ascii").close()
+        os.chmod(os.path.join(cluster.directory, "tasks.log"), 0o666)
 
     async def submit_all(self):
         """New jobs until the time is over."""
@@ -146,7 +150,7 @@ class Load:
             marks["SOAK_ALONE"] = "1"
         child = await asyncio.create_subprocess_exec(
             *self.cluster.client_argv(*words), cwd=self.cluster.directory, env=self.cluster.client_environment(contacts, job.user, **marks),
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
+            umask=0, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
         try:
             out, err = await child.communicate()
         except asyncio.CancelledError:
