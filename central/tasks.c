@@ -106,15 +106,22 @@ static void central_task_tell(struct central *c, const struct long_task *t)
     }
 }
 
-void central_task_queue(struct central *c, struct long_task *t)
+/* Returns whether that changes its state. */
+static bool put_in_queue(struct central *c, struct long_task *t)
 {
     central_task_forget(c, t);
     t->place = PLACE_QUEUE;
     kept_add(c, t);
     if (t->state == TASK_WAITING)
-        return;
+        return false;
     central_task_set_state(c, t, TASK_WAITING);
-    central_task_tell(c, t);
+    return true;
+}
+
+void central_task_queue(struct central *c, struct long_task *t)
+{
+    if (put_in_queue(c, t))
+        central_task_tell(c, t);
 }
 
 void central_task_limbo(struct central *c, struct long_task *t, int64_t due_us)
@@ -175,7 +182,8 @@ void central_task_send(struct central *c, const struct long_task *t, const struc
     m->long_task.run_us = t->run_us;
     m->long_task.code = t->code;
     m->long_task.state = t->state;
-    m->long_task.outcome = task_state_final(t->state) ? t->outcome : OUTCOME_NONE;
+    m->long_task.outcome =
+        task_state_final(t->state) || t->place == PLACE_DELAYED ? t->outcome : OUTCOME_NONE;
     m->long_task.used = central_task_used(t);
 }
 
@@ -426,6 +434,7 @@ static bool retry(struct central *c, struct long_task *t, const struct msg_task_
 {
     const struct job_desc *desc = t->job->desc;
     int64_t delay_us;
+    bool news;
 
     if (!owner_retry_on(desc, m->outcome, m->code))
         return false;
@@ -441,13 +450,15 @@ static bool retry(struct central *c, struct long_task *t, const struct msg_task_
     t->failures++;
     c->counters[COUNTER_tasks_failed_again]++;
     delay_us = owner_retry_delay_us(desc, t->failures);
-    central_task_queue(c, t);
+    news = put_in_queue(c, t);
     wait_for_reports(c, t);
     if (delay_us > 0 && t->place == PLACE_QUEUE)
         delay_task(c, t, c->now_us + delay_us);
     else if (delay_us > c->cfg.long_lease_us)
         central_task_limbo(c, t, c->now_us + delay_us);
     t->outcome = m->outcome;
+    if (news || t->place == PLACE_DELAYED)
+        central_task_tell(c, t);
     central_journal_note(c, t);
     return true;
 }
@@ -678,6 +689,10 @@ void central_tasks_run(struct central *c)
 {
     while (limbo_due_us(c) <= c->now_us)
         task_lost(c, container_of(c->limbo.next, struct long_task, w.link));
-    while (delayed_due_us(c) <= c->now_us)
-        central_task_queue(c, container_of(heap_min(&c->delayed), struct long_task, w.timer));
+    while (delayed_due_us(c) <= c->now_us) {
+        struct long_task *t = container_of(heap_min(&c->delayed), struct long_task, w.timer);
+
+        central_task_queue(c, t);
+        central_task_tell(c, t);
+    }
 }

@@ -41,13 +41,15 @@ static void check_delayed(const struct dist_job *job, uint32_t i)
 static void check_tasks(const struct dist_job *job)
 {
     uint32_t in[TASK_STATE_COUNT] = {0};
-    uint32_t ours = 0, central = 0, at_workers = 0, ages = 0, returned, delayed, blocked;
+    uint32_t ours = 0, central = 0, at_workers = 0, ages = 0, centrals_delayed = 0, returned, delayed,
+             blocked;
     int64_t ages_us = 0;
 
     for (uint32_t i = 0; i < job->desc->tasks; i++) {
         const struct dist_task *t = &job->tasks[i];
 
         in[t->state]++;
+        centrals_delayed += t->central && dist_task_delayed(t);
         CHECK(!t->unsent || (t->state == TASK_LAUNCHED && job->journalled));
         CHECK(!t->asked ||
               (t->central && (job->cancelling || job->hand == HAND_ASKED || job->hand == HAND_ACCEPTED)));
@@ -69,6 +71,7 @@ static void check_tasks(const struct dist_job *job)
           job->desc->tasks);
     CHECK(dist_job_waiting(job) == ours);
     CHECK(job->central_n == central);
+    CHECK(job->central_delayed == centrals_delayed);
     CHECK(job->ages_n == ages);
     CHECK(job->ages_us == ages_us);
     CHECK(job->cursor <= job->desc->tasks);

@@ -224,6 +224,7 @@ static void forget_state(struct dist *d, struct dist_job *job, uint32_t i)
     struct dist_task *t = &job->tasks[i];
 
     t->asked = 0;
+    dist_task_centrals_delay(job, i, false);
     if (!t->central || t->state == TASK_WAITING || task_state_final(t->state))
         return;
     t->started = 0;
@@ -572,8 +573,11 @@ void dist_on_long_task(struct dist *d, const struct msg *m)
     t->asked = 0;
     if (task_state_final(t->state))
         return;
-    if (state == t->state && l->id.attempt == t->attempt && l->worker.v == t->worker)
+    if (state == t->state && l->id.attempt == t->attempt && l->worker.v == t->worker) {
+        dist_task_centrals_delay(job, l->id.task, l->outcome != OUTCOME_NONE);
         return;
+    }
+    dist_task_centrals_delay(job, l->id.task, false);
     if (l->id.attempt != t->attempt || task_state_before(state))
         t->started = 0;
     t->attempt = l->id.attempt;
@@ -589,6 +593,7 @@ void dist_on_long_task(struct dist *d, const struct msg *m)
                       : state == TASK_LOST    ? OUTCOME_LOST
                                               : l->outcome,
                       state == TASK_DONE && t->no_room ? 1 : l->code, l->run_us, l->used);
+    dist_task_centrals_delay(job, l->id.task, l->outcome != OUTCOME_NONE);
 }
 
 /* Why a task of central's could not start, or what an executor said of it; its end follows. */

@@ -241,6 +241,8 @@ bool dist_task_retry(struct dist *d, struct dist_job *job, const struct msg_task
 /* How often task i failed and was to run again. */
 uint32_t dist_task_failures(const struct dist_job *job, uint32_t i);
 void dist_task_set_failures(struct dist_job *job, uint32_t i, uint32_t failures);
+/* Task i, if it is central's and waits: it waits for its time from now on, or no longer. */
+void dist_task_centrals_delay(struct dist_job *job, uint32_t i, bool delayed);
 /* Whether it waits for its time. */
 bool dist_task_delayed(const struct dist_task *t);
 /* Task i, or all that wait for their time, may be launched. */

@@ -24,6 +24,16 @@ void dist_task_set_failures(struct dist_job *job, uint32_t i, uint32_t failures)
 
 bool dist_task_delayed(const struct dist_task *t) { return t->state == TASK_WAITING && t->run_us > 0; }
 
+void dist_task_centrals_delay(struct dist_job *job, uint32_t i, bool delayed)
+{
+    struct dist_task *t = &job->tasks[i];
+
+    if (!t->central || t->state != TASK_WAITING || delayed == dist_task_delayed(t))
+        return;
+    t->run_us = delayed;
+    job->central_delayed += delayed ? 1u : -1u;
+}
+
 static void delay_task(struct dist *d, struct dist_job *job, uint32_t i, int64_t until_us)
 {
     struct dist_delay *delay = xcalloc(1, sizeof *delay);
@@ -41,6 +51,10 @@ void dist_task_undelay(struct dist *d, struct dist_job *job, uint32_t i)
 {
     struct dist_task *t = &job->tasks[i];
 
+    if (t->central) {
+        dist_task_centrals_delay(job, i, false);
+        return;
+    }
     heap_remove(&d->delayed, &t->delay->timer);
     free(t->delay);
     t->wait_us = t->run_us = 0;

@@ -38,7 +38,9 @@ struct dist_task {
         int64_t wait_us;          /* from submission to start; valid if `started` */
         struct dist_delay *delay; /* while it is in the job's `delayed`: then it is not started */
     };
-    int64_t run_us;  /* valid if the state is final; if it waits, above 0: it is in `delayed` until then */
+    /* Valid if the state is final. If it waits, above 0: it is in `delayed` until then, or, if it is central's, waits
+     * there for its time. */
+    int64_t run_us;
     uint32_t worker; /* the worker of the last attempt; 0: none yet */
     union {
         uint32_t request; /* unless adopted: the worker's request that the last attempt answered */
@@ -277,6 +279,8 @@ struct dist_job {
     uint32_t live;         /* sum over its places */
     uint32_t sure;         /* live reservations that were sent after the last loss of a worker */
     uint32_t central_n;    /* central's tasks that are not final */
+    /* Those of central's that wait for their time: run_us > 0. */
+    uint32_t central_delayed;
     int64_t unreported_us; /* until then central may not place tasks that no worker has reported */
     uint32_t left_out;     /* tasks without an end in the journal: cancelled before they were launched */
     uint32_t in[TASK_STATE_COUNT]; /* tasks by state */

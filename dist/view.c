@@ -240,13 +240,17 @@ static enum dist_block blocked_central(const struct dist *d, const struct dist_j
         return dist_handover_has_timer(job) && heap_in(&job->timer) ? DIST_BLOCK_CENTRAL_FULL
                                                                     : DIST_BLOCK_CENTRAL_ACK;
     }
+    *n -= job->central_delayed;
     if (*n > 0)
         return draw_total(&dist_pools_of((struct dist *)d, job)[POOL_GENERAL].draw) == 0 ||
                        lacks_time(d, job, POOL_GENERAL)
                    ? blocked_pool(d, job, POOL_GENERAL)
                    : DIST_BLOCK_PLACEMENT;
     *n = job->in[TASK_PLACED];
-    return DIST_BLOCK_PLACED;
+    if (*n > 0)
+        return DIST_BLOCK_PLACED;
+    *n = job->central_delayed + job->delayed_n;
+    return DIST_BLOCK_DELAYED;
 }
 
 enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, uint32_t *n)

@@ -45,13 +45,19 @@ static void it_waits_for_its_time(void **state)
     submit_retries(&c, 3, 100 * S);
     expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
     started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    expect_task(&c, 0, TASK_RUNNING);
     finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_SIGNALED, 9, 1 * S);
+    assert_int_equal(expect_task(&c, 0, TASK_WAITING)->outcome, OUTCOME_SIGNALED);
+    expect_none(&c.t, LONG_TASK, c.d);
     /* Its worker has reported it. */
     tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(c.d, 1), .epoch = 1);
+    assert_int_equal(expect_task(&c, 0, TASK_WAITING)->outcome, OUTCOME_SIGNALED);
     assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, c.d)->unreported_us, 0);
     pass(&c.t, 100 * S - 1);
     expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
     pass(&c.t, 1);
+    assert_int_equal(expect_task(&c, 0, TASK_WAITING)->outcome, OUTCOME_NONE);
+    expect_task(&c, 0, TASK_PLACED);
     assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.attempt, 2);
     end(&c);
 }

@@ -281,12 +281,51 @@ static void failures_are_on_record(void **state)
     fail_msg("no record of the failure");
 }
 
+static void central_says(struct talk *t, struct try_id id, enum task_state state, enum outcome outcome)
+{
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = id, .state = state, .worker = {101}, .outcome = outcome);
+}
+
+static void what_waits_for_its_time_does_not_wait_for_slots(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_retries(2, 1, 10 * US_PER_S);
+
+    desc->tag = TAG_LONG;
+    submit(t, desc);
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
+    for (uint32_t i = 0; i < 2; i++)
+        central_says(t, try_of(1, i, 1, 1), TASK_RUNNING, OUTCOME_NONE);
+    for (uint32_t i = 0; i < 2; i++)
+        central_says(t, try_of(1, i, 1, 1), TASK_WAITING, OUTCOME_EXITED);
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_DELAYED);
+    central_says(t, try_of(1, 0, 1, 1), TASK_WAITING, OUTCOME_NONE); /* its time has come */
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_PLACEMENT);
+    central_says(t, try_of(1, 0, 1, 2), TASK_PLACED, OUTCOME_NONE);
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_PLACED);
+    central_says(t, try_of(1, 0, 1, 2), TASK_RUNNING, OUTCOME_NONE);
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_DELAYED);
+    central_says(t, try_of(1, 1, 1, 2), TASK_PLACED, OUTCOME_NONE);
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_PLACED);
+    /* Central has lost the job, and its delay. */
+    central_says(t, try_of(1, 1, 1, 2), TASK_WAITING, OUTCOME_EXITED);
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_DELAYED);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(1), .epoch = 1, .err = HAWK_ENOT_FOUND);
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_PLACEMENT);
+    ignore(t);
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failed_task_runs_again),
         cmocka_unit_test(a_failed_try_is_not_taken_up_again),
         cmocka_unit_test(it_waits_longer_each_time),
+        cmocka_unit_test(what_waits_for_its_time_does_not_wait_for_slots),
         cmocka_unit_test(only_what_was_asked_for_is_tried_again),
         cmocka_unit_test(a_job_that_is_cancelled_does_not_wait),
         cmocka_unit_test(a_task_of_a_cancelled_job_has_failed),

@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 
-from hawktest import BOUND, HAWK, Cluster, run_tests
+from hawktest import BOUND, HAWK, Cluster, run_tests, wait_for
 
 FAILS = 'n=$(cat {0}/n$HAWK_INPUT 2>/dev/null || echo 0); echo $((n + 1)) > {0}/n$HAWK_INPUT; test $n -ge {1}'
 
@@ -81,6 +81,15 @@ def test_it_waits_longer_each_time():
     began = time.monotonic()
     run("--retries", "3", "--retry-delay", "100ms", "--", "false", check=1)
     assert 0.7 <= time.monotonic() - began < BOUND
+
+
+def test_lists_say_what_waits_for_its_delay():
+    with Cluster(workers=1) as c:
+        for kind in ("short", "long"):
+            job = c.submit("--class", kind, "--retries", "1", "--retry-delay", "1h", "--", "false")
+            wait_for("the first failure", lambda job=job: c.json("job", job)["jobs"][0]["waits"] == "retry")
+            assert "--retry-delay" in c.hawk("explain", job).stdout
+            c.hawk("cancel", job)
 
 
 def test_on_a_cluster():
