@@ -129,11 +129,13 @@ static void check_list(struct front *f, struct list *l)
         struct front_conn *c = container_of(n, struct front_conn, node);
         const struct identity *who = c->cut ? NULL : front_peer(c);
         const char *why = who && identity_is_set(who) ? tls_why_not(f->config.tls, who) : NULL;
+        char name[IDENTITY_TEXT];
 
         if (!why)
             continue;
         f->counts.untrusted++;
-        say(f, &f->strangers, "a connection without good TLS", "%s is cut off: %s", c->peer, why);
+        say(f, &f->strangers, "a connection without good TLS", "%s is cut off: %s: %s", c->peer,
+            identity_text(who, name), why);
         front_cut(c);
     }
 }

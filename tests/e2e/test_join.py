@@ -324,7 +324,7 @@ def test_open_calls_end_with_their_certificate():
             wait_for("the end", lambda: "its certificate has expired" in d.text())
 
         refused(grpc.StatusCode.UNAVAILABLE, lambda: list(call(requests(), timeout=BOUND)))
-        assert "is cut off: its certificate has expired" in d.text(), d.text()
+        assert "is cut off: old.user.hawk: its certificate has expired" in d.text(), d.text()
 
 
 def test_open_calls_of_who_is_revoked_end():
@@ -345,7 +345,7 @@ def test_open_calls_of_who_is_revoked_end():
         c.ca.run("revoke", c.ca.dir, "--role", "user", "--name", "bob")
         wait_for("the end of his", lambda: not of_bob.is_active(), bound=10)
         assert of_bob.code() == grpc.StatusCode.UNAVAILABLE, of_bob
-        assert d.text().count("is cut off: its certificate was revoked") == 1, d.text()
+        assert d.text().count("is cut off: bob.user.hawk: its certificate was revoked") == 1, d.text()
         assert of_ann.is_active(), of_ann
         of_ann.cancel()
 
