@@ -182,6 +182,9 @@ static const char *remedy(const struct client *client, const char *addr, const c
         return "your certificate has expired: whoever keeps the user root renews it (`hawk user add`)";
     if (client->tls && tls_identity(client->tls)->made_s - CERTIFICATE_BACKDATED_S > (int64_t)time(NULL))
         return "your certificate is not good yet: the clock of this machine is behind";
+    if (client->tls && strstr(reason, "certificate verify failed"))
+        return "the node's certificate has expired, or none of your roots has signed it: "
+               "its operator gives it another (`hawk ca invite`)";
     if (client->tls)
         return "is it running with TLS, and does it take your certificate (HAWK_TLS_CERTIFICATE, else that "
                "of `hawk "

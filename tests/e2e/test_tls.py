@@ -196,6 +196,19 @@ def test_who_is_dialled_is_checked():
         assert "cannot be reached" in d.text(), d.text()
 
 
+def test_clients_hear_that_a_nodes_certificate_has_expired():
+    with TlsCluster(workers=1) as c:
+        c.ca.issue("dist", "d2", "--for", "2s")
+        d = Daemon("dist", "--name", "d2", "--listen", "127.0.0.1:0", "--central", c.central_addr, "--state-dir", f"{c.dir}/d2",
+                   *c.ca.files("d2"))
+        c.dists.append(d)
+        addr = d.ready()
+        wait_for("it to expire", lambda: c.hawk("nodes", dist=addr, check=None).returncode == 3)
+        said = c.hawk("nodes", dist=addr, check=3).stderr
+        assert "the node's certificate has expired" in said and "hawk ca invite" in said, said
+        assert "your certificate" not in said, said
+
+
 def test_certificates_and_roots_change_while_daemons_run():
     with TlsCluster(workers=1) as c:
         before = {a: certificate_at(a, c.ca, "ann") for a in (c.central_addr, c.dist_addrs[0], c.worker_addr())}
