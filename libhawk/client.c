@@ -186,12 +186,12 @@ static const char *remedy(const struct client *client, const char *addr, const c
         return "the node's certificate has expired, or none of your roots has signed it: "
                "its operator gives it another (`hawk ca invite`)";
     if (client->tls)
-        return "is it running with TLS, and does it take your certificate (HAWK_TLS_CERTIFICATE, else that "
-               "of `hawk "
-               "login`)? Its log says. HAWK_LOGIN=none: use none";
+        return "is it running with TLS, has it room for connections (cluster.connections_max), and does it "
+               "take your certificate (HAWK_TLS_CERTIFICATE, else that of `hawk login`)? Its log says. "
+               "HAWK_LOGIN=none: use none";
     if (has_one_of(reason, hung_up))
-        return "is it running, and does it want TLS (`hawk login`, or HAWK_TLS_CERTIFICATE, HAWK_TLS_KEY and "
-               "HAWK_TLS_ROOTS)?";
+        return "is it running, does it want TLS (`hawk login`, or HAWK_TLS_CERTIFICATE, HAWK_TLS_KEY and "
+               "HAWK_TLS_ROOTS), or has it no room for connections (cluster.connections_max)?";
     return "is it running?";
 }
 

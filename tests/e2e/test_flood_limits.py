@@ -92,6 +92,8 @@ def test_connections_max():
         for client in served:
             client.keep = True
             client.ask()
+        said = c.hawk("submit", "--", "true", check=3).stderr
+        assert "cluster.connections_max" in said, said
         served.pop().close()
         other = Client(address, LIST)
         wait_for("a place that has become free", lambda: answers(other))
