@@ -119,15 +119,19 @@ static bool waits_untold(struct progress *p, uint32_t i)
     return false;
 }
 
-static void say_predecessors(struct session *s, const char *id, job_id_t job)
+/* Says why the job is blocked or pending, if it still is. */
+static void say_why(struct session *s, const char *id, job_id_t job)
 {
     struct api_get_job_request r = {.job = job};
     struct api_get_job_reply reply;
     char text[LIMIT_NAME_BYTES + 256];
     if (client_get_job(s->client, &r, &reply))
         return; /* the watch says why */
-    if (reply.job.state == JOB_BLOCKED && *reply.blocked)
-        say_warning(s->command, "job %s %s", id, clean_text(text, sizeof text, reply.blocked));
+    clean_text(text, sizeof text, reply.blocked);
+    if (reply.job.state == JOB_BLOCKED && *text)
+        say_warning(s->command, "job %s %s", id, text);
+    else if (reply.job.state == JOB_PENDING && *text)
+        say_warning(s->command, "job %s is pending: %s", id, text);
     api_free(&api_get_job_reply_type, &reply);
 }
 
@@ -145,13 +149,8 @@ static void tell_waiting(struct progress *p)
                         "more jobs wait: `hawk jobs --state held,blocked,pending` lists them");
         else if (j->held)
             say_warning(p->session->command, "job %s is held: it goes on after `hawk release %s`", id, id);
-        else if (j->state == JOB_BLOCKED)
-            say_predecessors(p->session, id, j->job);
         else
-            say_warning(
-                p->session->command,
-                "job %s is pending: central has not taken it yet, and will when it can (`hawk explain %s`)",
-                id, id);
+            say_why(p->session, id, j->job);
     }
 }
 
