@@ -7,6 +7,7 @@ import struct
 import threading
 import time
 import weakref
+from numbers import Integral, Real
 
 import grpc
 
@@ -363,8 +364,17 @@ def bytes_of(value):
 def check_numbers(least, **numbers):
     """None: not given."""
     for name, value in numbers.items():
+        if value is not None and not isinstance(value, Real):
+            raise TypeError(f"{name} is a number or None, not {value!r:.100}")
         if value is not None and value < least:
             raise ValueError(f"{name} must be at least {least}, not {value}")
+
+
+def check_whole(**numbers):
+    """None: not given."""
+    for name, value in numbers.items():
+        if value is not None and not isinstance(value, Integral):
+            raise TypeError(f"{name} is a whole number or None, not {value!r:.100}")
 
 
 def ancestors():

@@ -21,7 +21,7 @@ import time
 import weakref
 
 from hawk import _calls, _cluster, hawk_pb2 as pb
-from hawk._cluster import Cluster, HawkError, ancestors, bytes_of, check_numbers, umask
+from hawk._cluster import Cluster, HawkError, ancestors, bytes_of, check_numbers, check_whole, umask
 from hawk._session import Session, text_of
 
 BATCH_MAX = 100           # calls in a job
@@ -107,6 +107,7 @@ class Core:
     """What works for an Executor. Its threads know it alone, so that an Executor that is forgotten is collected."""
 
     def __init__(self, max_workers, dist, token_file, python, directory, env, estimate, klass, retries, idle):
+        check_whole(max_workers=max_workers)
         if max_workers is not None and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")
         if _calls.importing_main:
@@ -116,7 +117,7 @@ class Core:
             raise ValueError('klass is "short", "long" or None')
         check_numbers(0, estimate=estimate, retries=retries, idle=idle)
         self._cluster = Cluster(dist, token_file)
-        self._max_workers, self._retries = max_workers, retries
+        self._max_workers, self._retries = max_workers and int(max_workers), retries
         self._python, self._env, self._idle = python or sys.executable, env or {}, idle
         self._tag = {None: pb.TAG_AUTO, "short": pb.TAG_SHORT, "long": pb.TAG_LONG}[klass]
         self._estimate_us = int((estimate or 0) * 1e6)
