@@ -226,6 +226,22 @@ class Core:
             self._waiting.extend(call for call in calls if call.arguments is not None)
             self._lock.notify_all()
 
+    def _calls_of(self, fn, function, items):
+        """Calls of function, one for each item, which run fn."""
+        prepared = None
+        for item in items:
+            future = concurrent.futures.Future()
+            if prepared is None:
+                prepared = self._prepare(function, future)
+            yield self._call(future, function, prepared, item, {}, name_of(fn))
+
+    def _add_to(self, futures, calls, most):
+        """Adds the next of these calls, at most so many (None: all), and their futures."""
+        added = list(itertools.islice(calls, most))
+        if added:
+            self._add(added)
+            futures.extend(call.future for call in added)
+
     def _large(self):
         """The directory of large values: made before the processes start that may return some, removed at the end."""
         with self._directory_lock:
@@ -561,33 +577,35 @@ class Executor(concurrent.futures.Executor):
         core._add([core._call(future, fn, None, args, kwargs)])
         return future
 
-    def map(self, fn, *iterables, timeout=None, chunksize=1):
+    def map(self, fn, *iterables, timeout=None, chunksize=1, buffersize=None):
+        """Takes its input whole; with buffersize, as in Python 3.14, at most so many chunks ahead of the results."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
+        check_whole(buffersize=buffersize)
+        if buffersize is not None and buffersize < 1:
+            raise ValueError("buffersize must be None or > 0")
         core = self._core
         core._check_open()
         end = None if timeout is None else time.monotonic() + timeout
-        items, function, prepared = zip(*iterables), fn, None
+        items, function = zip(*iterables), fn
         if chunksize > 1:
             chunks, function = zip(*iterables), _calls.run_chunk
             items = ((fn, chunk) for chunk in iter(lambda: list(itertools.islice(chunks, chunksize)), []))
-        calls = []
-        for item in items:
-            future = concurrent.futures.Future()
-            if prepared is None:
-                prepared = core._prepare(function, future)
-            calls.append(core._call(future, function, prepared, item, {}, name_of(fn)))
-        core._add(calls)
-        results = self._results([call.future for call in calls], end)
+        calls = core._calls_of(fn, function, items)
+        futures = collections.deque()
+        core._add_to(futures, calls, buffersize)
+        more = (lambda: self._core._add_to(futures, calls, 1)) if buffersize else None
+        results = self._results(futures, more, end)
         return itertools.chain.from_iterable(results) if chunksize > 1 else results
 
     @staticmethod
-    def _results(futures, end):
+    def _results(futures, more, end):
         def results():
-            futures.reverse()
             try:
                 while futures:
-                    yield futures.pop().result(None if end is None else end - time.monotonic())
+                    if more:
+                        more()
+                    yield futures.popleft().result(None if end is None else end - time.monotonic())
             finally:
                 for future in futures:
                     future.cancel()

@@ -39,6 +39,46 @@ def test_map_and_submit():
         del up
 
 
+def test_map_takes_its_input_as_results_are_taken():
+    taken = []
+
+    def numbers():
+        for x in range(20):
+            taken.append(x)
+            yield x
+
+    with p.up(), hawk.Executor() as ex:
+        for chunk in 1, 3:
+            del taken[:]
+            results = ex.map(p.square, numbers(), chunksize=chunk, buffersize=2)
+            assert len(taken) == 2 * chunk, taken
+            assert next(results) == 0 and len(taken) == 3 * chunk, taken
+            assert list(results) == [x * x for x in range(1, 20)] and len(taken) == 20
+        assert list(ex.map(p.square, [], buffersize=2)) == []
+        assert list(ex.map(p.square, range(3), buffersize=9)) == [0, 1, 4]
+        # Whoever takes no more has taken no more of the input.
+        del taken[:]
+        results = ex.map(p.square, numbers(), buffersize=2)
+        next(results)
+        results.close()
+        assert len(taken) == 3, taken
+        for wrong, error in ("2", TypeError), (1.5, TypeError), (0, ValueError):
+            try:
+                ex.map(p.square, [1], buffersize=wrong)
+            except error as e:
+                assert "buffersize" in str(e), e
+            else:
+                raise AssertionError(wrong)
+        more = ex.map(p.square, range(9), buffersize=2)
+    try:
+        list(more)
+        raise AssertionError("calls after the end")
+    except RuntimeError as e:
+        assert "after shutdown" in str(e), e
+    with p.up():  # an executor that nobody else has goes on while its results are taken
+        assert list(hawk.Executor().map(p.square, range(9), buffersize=2)) == [x * x for x in range(9)]
+
+
 def test_processes_stay_one_per_slot():
     with p.cluster(workers=2, slots=2) as c:
         with hawk.Executor() as ex:
