@@ -222,12 +222,13 @@ $(B)/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(filter-out %/replay.o,$(fuzz_lib_sou
 
 # The package hawk as it is installed: python/hawk, with the messages of protos/.
 python_sources := $(wildcard python/hawk/*.py)
+python_types := $(wildcard python/hawk/*.pyi) python/hawk/py.typed
 python_protos := protos/hawk.proto protos/executor.proto
 python: $(B)/python.stamp
-$(B)/python.stamp: $(python_sources) python/pyproject.toml $(python_protos) | $(B)/deps.stamp
+$(B)/python.stamp: $(python_sources) $(python_types) python/pyproject.toml $(python_protos) | $(B)/deps.stamp
 	$(call say,PYTHON,$(B)/python)
 	$(Q)rm -rf $(B)/python && mkdir -p $(B)/python/hawk
-	$(Q)cp $(python_sources) $(python_protos) $(B)/python/hawk/ && cp python/pyproject.toml $(B)/python/
+	$(Q)cp $(python_sources) $(python_types) $(python_protos) $(B)/python/hawk/ && cp python/pyproject.toml $(B)/python/
 	$(Q)protoc -Iprotos --python_out=$(B)/python/hawk $(python_protos)
 	$(Q)touch $@
 wheel: all python
@@ -244,8 +245,8 @@ check-format: | $(B)/deps.stamp
 		{ echo "FAIL: $$f is not formatted: clang-format -i $$f"; status=1; }; done; exit $$status
 	@echo "ok: format of $(words $(own_files)) files"
 check-python: python
-	$(Q)/usr/bin/python3 -m pyflakes $(python_sources)
-	@echo "ok: pyflakes on $(words $(python_sources)) files"
+	$(Q)/usr/bin/python3 -m pyflakes $(python_sources) $(filter %.pyi,$(python_types))
+	@echo "ok: pyflakes on $(words $(python_sources) $(filter %.pyi,$(python_types))) files"
 check-build: all programs $(bench_programs)
 	@echo "ok: builds without warnings"
 # Objects that the link optimizes do not say what they call, nor which data they keep: those of policy are built without.

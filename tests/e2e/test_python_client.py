@@ -1,5 +1,6 @@
 """The Python package hawk as a client: which cluster it finds, as whom it submits, and what its users hear in trouble."""
 import concurrent.futures
+import inspect
 import os
 import pwd
 import signal
@@ -204,6 +205,36 @@ def test_an_output_takes_longer_than_a_call():
     finally:
         _cluster.TIMEOUT = before
         server.stop(None)
+
+
+def test_types_are_those_of_the_package():
+    """Type checkers read __init__.pyi alone: its names, arguments and defaults are those of what is there."""
+    home = os.path.dirname(hawk.__file__)
+    assert os.path.exists(f"{home}/py.typed")
+    with open(f"{home}/__init__.pyi", encoding="ascii") as f:
+        stub = {}
+        exec(compile(f.read(), "__init__.pyi", "exec"), stub)
+
+    def arguments(function):
+        return [(a.name, a.kind, a.default) for a in inspect.signature(function).parameters.values()]
+
+    assert stub["__all__"] == hawk.__all__ and set(hawk.__all__) <= set(stub)
+    for name in hawk.__all__:
+        typed, real = stub[name], getattr(hawk, name)
+        if not isinstance(real, type):
+            assert arguments(typed) == arguments(real), name
+            continue
+        assert [c.__name__ for c in typed.__mro__] == [c.__name__ for c in real.__mro__], name
+        for method, function in vars(typed).items():
+            if inspect.isfunction(function):
+                assert arguments(function) == arguments(getattr(real, method)), (name, method)
+        public = {n for n, value in vars(real).items() if n[0] != "_" and (callable(value) or isinstance(value, property))}
+        assert public <= set(vars(typed)), (name, public)
+    with p.up():
+        job = hawk.run(["true"])
+        for value, kind in (job, stub["Job"]), (job.tasks()[0], stub["Task"]):
+            known = {*kind.__annotations__, *vars(kind)}
+            assert {n for n in vars(value) if n[0] != "_"} <= known and all(hasattr(value, n) for n in kind.__annotations__)
 
 
 def test_after_retries_and_max_fails():
