@@ -529,6 +529,28 @@ static void test_another_agent_takes_over_what_it_gave(void **state)
     end_users();
 }
 
+/* Its runner would never be idle, and be believed an end of that run. */
+static void test_a_run_that_cannot_be_sent_is_not_held(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = job_desc_new();
+    struct msg_exec_start m = {.run = 2, .id = try_of(2), .desc = d};
+    char path[400], why[EXEC_WHY_MAX];
+    struct stat st;
+
+    set_up_users(f, "honest");
+    ask_user(f, HONEST, 1, SHELL("exit 4"));
+    turn_until(f, &f->v[1].exited);
+    assert_true(runners_forget(u.rs, 1));
+    set_blob(&d->user, HONEST);
+    assert_int_equal(runners_run(u.rs, clock_now(), &m, NULL, NULL, why), HAWK_EINVALID); /* no command */
+    job_desc_drop(d);
+    snprintf(path, sizeof path, "%s/users/" HONEST "/runs", u.state);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_size, 0);
+    end_users();
+}
+
 /* It would run a limited task without the limits, and take their descriptors for the next task's files. */
 static void test_an_older_runner_that_was_taken_over_gets_no_limits(void **state)
 {
@@ -635,6 +657,7 @@ int main(int argc, char **argv)
         USERS(test_a_runner_that_cannot_be_noted_is_ended),
         USERS(test_a_name_leads_nowhere_else),
         USERS(test_another_agent_takes_over_what_it_gave),
+        USERS(test_a_run_that_cannot_be_sent_is_not_held),
         USERS(test_a_runner_holds_what_it_was_given_once),
         USERS(test_a_runner_that_says_too_much_is_ended),
         USERS(test_an_older_runner_that_was_taken_over_gets_no_limits),

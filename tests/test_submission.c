@@ -3,6 +3,7 @@
 #include "tests/test_tls.h"
 
 #include "net/codec.h"
+#include "net/fields.h"
 #include "net/submission.h"
 #include "net/tls.h"
 
@@ -128,6 +129,71 @@ static void another_input_is_another_job(void **state)
     job_desc_drop(d);
 }
 
+/* What ann signs of a job that her own program has made up: so many tasks, whatever its description says. */
+static struct blob *seal_made_up(const struct job_desc *d, uint32_t tasks)
+{
+    struct credential_key signer = tls_signer(ann);
+    struct signed_head head = {.tasks = tasks, .uid = identity_uid(signer.who)};
+    struct codec_buf spec = {0}, envelope = {0};
+    struct signed_signature signature;
+    struct signed_hash leaf;
+    struct blob *sealed;
+    unsigned char *credential = NULL;
+    uint8_t *bytes;
+    size_t size;
+    int credential_size = i2d_X509(signer.certificate, &credential);
+
+    assert_true(credential_size > 0);
+    assert_true(signed_cluster(signer.roots, signer.certificate, (int64_t)time(NULL), head.cluster));
+    snprintf(head.user, sizeof head.user, "ann");
+    head.not_after_s = (int64_t)time(NULL) + 3600;
+    codec_desc_encode(&spec, d, false);
+    head.spec = spec.data;
+    head.spec_size = (uint32_t)spec.len;
+    assert_int_equal(signed_write(&head, &bytes, &size), 0);
+    leaf = signed_leaf(bytes, size);
+    assert_int_equal(signed_sign(signer.key, &leaf, 1, &signature), 0);
+    put_span(&envelope, 1, (struct span){bytes, size});
+    put_span(&envelope, 2, (struct span){credential, (size_t)credential_size});
+    put_span(&envelope, 3, (struct span){signature.bytes, signature.size});
+    put_u32(&envelope, 5, 1);
+    sealed = blob_new(envelope.data, envelope.len);
+    OPENSSL_free(credential);
+    codec_buf_free(&envelope);
+    codec_buf_free(&spec);
+    free(bytes);
+    return sealed;
+}
+
+static int open_made_up(const struct job_desc *d, uint32_t tasks)
+{
+    struct blob *sealed = seal_made_up(d, tasks);
+    struct signed_checker checker;
+    struct submission s;
+    int err;
+
+    tls_checker(ann, &checker);
+    err = submission_open(&s, sealed, &checker, why);
+    blob_drop(sealed);
+    if (!err)
+        submission_close(&s);
+    return err;
+}
+
+static void what_contradicts_itself_is_not_opened(void **state)
+{
+    struct job_desc *d = job_desc_new();
+
+    d->tasks = TASKS;
+    strings_add(&d->argv, "/bin/true");
+    assert_int_equal(open_made_up(d, TASKS), 0);
+    assert_int_equal(open_made_up(d, TASKS + 1), HAWK_EDENIED);
+    assert_int_equal(open_made_up(d, TASKS - 1), HAWK_EDENIED);
+    d->signature = blob_str("another submission"); /* within the signed description */
+    assert_int_equal(open_made_up(d, TASKS), HAWK_EDENIED);
+    job_desc_drop(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +201,7 @@ int main(void)
         cmocka_unit_test(a_good_job_gets_its_tree_and_proofs),
         cmocka_unit_test(what_is_not_his_is_not_hashed),
         cmocka_unit_test(another_input_is_another_job),
+        cmocka_unit_test(what_contradicts_itself_is_not_opened),
     };
 
     return cmocka_run_group_tests(tests, make_ann, free_ann);

@@ -194,6 +194,18 @@ def test_failed_tasks_run_again():
         assert r.returncode and "all its tasks are done" in r.stderr, r.stderr
 
 
+def test_what_runs_again_waits_for_no_job():
+    """Those that it waited for have ended, and may be forgotten."""
+    with Cluster(workers=1, slots=2) as c:
+        first = c.submit("--", "true")
+        job = c.submit("--after", first, "--", "false")
+        c.hawk("wait", job, check=1)
+        assert c.job(job)["after"] == [first], c.job(job)
+        again = c.hawk("resubmit", job).stdout.strip()
+        c.hawk("wait", again, check=1)
+        assert c.job(again)["after"] == [], c.job(again)
+
+
 def test_what_was_cancelled_does_not_run_again():
     """Its environment, which may hold secrets, went with it."""
     with Cluster(workers=1, slots=2) as c:
