@@ -103,7 +103,7 @@ void run_finish(struct run *r)
 
 bool run_prints(const struct run *r, const struct msg_task_event *m)
 {
-    return !(r->log && m->state == TASK_CANCELLED);
+    return m->state != TASK_CANCELLED || (r->interrupted && !r->log);
 }
 
 void run_deliver(struct run *r, struct run_part *p, const struct msg_task_event *m)

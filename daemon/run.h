@@ -127,8 +127,8 @@ struct run {
 /* ---- run.c ---- */
 /* A task has ended, and its line is on the disk if there is a log: prints what it wrote, and counts it. */
 void run_deliver(struct run *r, struct run_part *p, const struct msg_task_event *m);
-/* Whether the output of a task that has ended is printed. Of a cancelled one the log has no line: the run that goes on
- * prints it, whole. */
+/* Whether the output of a task that has ended is printed. That of a cancelled one is a part, for who has pressed Ctrl-C
+ * to see; of a task without a line in the log the run that goes on prints the whole. */
 bool run_prints(const struct run *r, const struct msg_task_event *m);
 /* Ends the run if there are no more inputs, all jobs have ended, and everything was printed. */
 void run_finish(struct run *r);

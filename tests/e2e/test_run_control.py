@@ -159,6 +159,21 @@ def test_halt_now_ends_what_runs():
     assert "0 of 50 tasks done, 1 failed, 49 cancelled; failed: 2" in r.stderr and time.monotonic() - began < BOUND, r
 
 
+def test_halt_now_prints_nothing_of_what_it_cancels():
+    for how in (["--halt", "now,fail=1"], ["--halt", "now,done=1"], ["--max-fails", "1"]):
+        for form in ([], ["--keep-order"], ["--output", "json"]):
+            with tempfile.TemporaryDirectory() as d:
+                script = f"echo {{}}; if [ {{}} = a ]; then touch {d}/wrote; exec sleep 600; fi; " \
+                         f"until [ -e {d}/wrote ]; do sleep 0.01; done; exit 1"
+                r = run("-j2", *how, *form, "--input", "a", "b", "--", "sh", "-c", script, check=1)
+                assert "1 failed, 1 cancelled" in r.stderr, (how, form, r)
+                if "json" in form:
+                    tasks = {t["argument"]: t.get("stdout") for t in json.loads(r.stdout)["tasks"]}
+                    assert tasks == {"a": None, "b": "b\n"}, (how, tasks)
+                else:
+                    assert r.stdout == "b\n", (how, form, r)
+
+
 def test_halt_counts_successes_and_shares():
     r = run("-j1", "--halt", "now,success=1", "--array", "1-9", "--", "sh", "-c", "test $HAWK_INPUT = 3")
     assert "1 of 9 tasks done, 2 failed, 6 cancelled" in r.stderr, r
