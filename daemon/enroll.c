@@ -387,6 +387,19 @@ static int set_own_state_dir(struct process *p)
     return set_setting(p, "state_dir", dir, "beside those of other clusters");
 }
 
+static int set_own_output_dir(struct process *p, const struct join_dir *j)
+{
+    char dir[PATH_MAX];
+
+    if (!is_unset(p, "output_dir"))
+        return 0;
+    if (!join_dir_output(j->id, p->config.worker.output_dir, dir, sizeof dir)) {
+        say_error(p->section, "worker.output_dir: the default is too long");
+        return PROCESS_FAILED;
+    }
+    return set_setting(p, "output_dir", dir, "beside those of other clusters");
+}
+
 /* Whether the cluster that the directory tells of is up: it may have died, or this machine may not reach it. */
 static int find_cluster(struct process *p, struct join_dir *j)
 {
@@ -435,7 +448,9 @@ static int follow_join_dir(struct process *p)
         code = set_setting(p, "central", j.central, "worker.join_dir");
     if (!code && is_unset(p, "run_as"))
         code = set_setting(p, "run_as", "own", "worker.join_dir");
-    return code ? code : set_own_state_dir(p);
+    if (!code)
+        code = set_own_state_dir(p);
+    return code ? code : set_own_output_dir(p, &j);
 }
 
 /* ---- Central ---- */

@@ -1,20 +1,26 @@
 /* `hawk prune`: old output of tasks on this machine, listed or removed. */
+#include "base/mem.h"
 #include "base/units.h"
 #include "cli/document.h"
 #include "cli/print.h"
 #include "config/config.h"
 #include "daemon/commands.h"
 #include "daemon/retention.h"
+#include "net/join_dir.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 const char prune_details[] =
     "DIR is a directory of tasks' output. Without one these are worker.output_dir and up.output_dir of the\n"
-    "configuration, as far as they are here. Without --older and --max-size its output_keep and output_max "
-    "hold.\n"
+    "configuration, as far as they are here, and those of clusters of `hawk up --join-dir` beside them. "
+    "Without\n"
+    "--older and --max-size its output_keep and output_max hold.\n"
     "Output that a running task writes to stays, and what was written to within the last 10 s.\n"
     "\n"
     "examples:\n"
@@ -45,6 +51,12 @@ struct report {
     uint64_t bytes, left_bytes;
     const char *dirs[2]; /* the first ones that were looked at */
     uint32_t dirs_n;
+};
+
+/* The directories, each with its rules. */
+struct plan {
+    struct retention *v;
+    uint32_t n, cap;
 };
 
 static int prune_one(const struct options *o, const struct retention *rules, struct report *report)
@@ -121,25 +133,69 @@ static struct retention rules_for(const struct options *o, uint64_t max_bytes, c
         .dir = dir, .keep_us = told ? o->older_us : keep_us, .max_bytes = told ? max_bytes : keep_bytes};
 }
 
+static void add_rules(struct plan *plan, struct retention r)
+{
+    vec_grow(plan->v, plan->n, plan->cap);
+    r.dir = xstrdup(r.dir);
+    plan->v[plan->n++] = r;
+}
+
+/* The directories beside it where workers of clusters of `hawk up --join-dir` keep theirs, by the same rules. */
+static void add_join_dirs(struct plan *plan, const struct retention *rules)
+{
+    const char *leaf = strrchr(rules->dir, '/');
+    char parent[PATH_MAX], path[PATH_MAX + NAME_MAX + 2];
+    DIR *d;
+
+    if (!leaf)
+        return;
+    snprintf(parent, sizeof parent, "%.*s", (int)(leaf - rules->dir), rules->dir);
+    d = opendir(*parent ? parent : "/");
+    for (struct dirent *e; d && (e = readdir(d));) {
+        struct retention r = *rules;
+        r.dir = path;
+        snprintf(path, sizeof path, "%s/%s", parent, e->d_name);
+        if (join_dir_is_output(e->d_name, leaf + 1))
+            add_rules(plan, r);
+    }
+    if (d)
+        closedir(d);
+}
+
+static void make_plan(struct plan *plan, const struct options *o, uint64_t max_bytes, const struct config *c,
+                      int argc, char **argv)
+{
+    struct retention worker =
+        rules_for(o, max_bytes, c->worker.output_dir, c->worker.output_keep, c->worker.output_max);
+    struct retention up = rules_for(o, max_bytes, c->up.output_dir, c->up.output_keep, c->up.output_max);
+    struct retention joined = up;
+
+    for (int i = 0; i < argc; i++)
+        add_rules(plan, rules_for(o, max_bytes, argv[i], worker.keep_us, worker.max_bytes));
+    if (argc)
+        return;
+    add_rules(plan, worker);
+    if (strcmp(worker.dir, up.dir) != 0)
+        add_rules(plan, up);
+    joined.dir = worker.dir;
+    add_join_dirs(plan, &joined);
+}
+
 static int prune_all(const struct options *o, uint64_t max_bytes, const struct config *c, int argc,
                      char **argv)
 {
     struct report report = {.list = json_array()};
-    struct retention rules[2] = {
-        rules_for(o, max_bytes, c->worker.output_dir, c->worker.output_keep, c->worker.output_max),
-        rules_for(o, max_bytes, c->up.output_dir, c->up.output_keep, c->up.output_max)};
+    struct plan plan = {0};
     int code = HAWK_EXIT_OK;
     bool any = false;
 
     table_columns(&report.table, "!JOB", ">AGE", ">SIZE", "?DIRECTORY", NULL);
-    for (int i = 0; i < argc || (!argc && i < 2); i++) {
-        struct retention r =
-            argc ? rules_for(o, max_bytes, argv[i], rules[0].keep_us, rules[0].max_bytes) : rules[i];
-        bool again = !argc && i == 1 && strcmp(rules[0].dir, rules[1].dir) == 0;
-        any = any || r.keep_us || r.max_bytes;
-        if (code || again || (!r.keep_us && !r.max_bytes) || (!argc && access(r.dir, F_OK) != 0))
-            continue;
-        code = prune_one(o, &r, &report);
+    make_plan(&plan, o, max_bytes, c, argc, argv);
+    for (uint32_t i = 0; i < plan.n; i++) {
+        const struct retention *r = &plan.v[i];
+        any = any || r->keep_us || r->max_bytes;
+        if (!code && (r->keep_us || r->max_bytes) && (argc || access(r->dir, F_OK) == 0))
+            code = prune_one(o, r, &report);
     }
     if (!any)
         code = usage_error(
@@ -149,6 +205,9 @@ static int prune_all(const struct options *o, uint64_t max_bytes, const struct c
     else
         table_free(&report.table);
     json_decref(report.list);
+    for (uint32_t i = 0; i < plan.n; i++)
+        free((char *)(uintptr_t)plan.v[i].dir);
+    free(plan.v);
     return code;
 }
 

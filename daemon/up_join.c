@@ -454,6 +454,19 @@ static bool configure_dist(struct up_join *u, const char *socket, char *why, siz
            set_setting(u, "dist.socket", socket) && set_setting(u, "dist.client_grace", grace);
 }
 
+static bool set_output_dir(struct up_join *u)
+{
+    const struct config *c = &u->p->config;
+    char dir[PATH_MAX];
+
+    if (!config_is_default(c, "up.output_dir"))
+        return set_setting(u, "worker.output_dir", c->up.output_dir);
+    if (!config_is_default(c, "worker.output_dir"))
+        return true;
+    return join_dir_output(u->at.id, c->worker.output_dir, dir, sizeof dir) &&
+           set_setting(u, "worker.output_dir", dir);
+}
+
 static bool configure_worker(struct up_join *u)
 {
     const struct config *c = &u->p->config;
@@ -462,12 +475,10 @@ static bool configure_worker(struct up_join *u)
     snprintf(text, sizeof text, c->up.slots ? "%u" : "auto", (unsigned)c->up.slots);
     duration_format(keep, sizeof keep, c->up.output_keep);
     snprintf(name, sizeof name, "up-%.*s", (int)LIMIT_NAME_BYTES - 3, u->at.host);
-    bool good =
-        set_node(u, "worker") && ca_path(path, u->dir, JOIN_DIR_INVITATION, why, sizeof why) &&
-        set_setting(u, "worker.join", path) && set_setting(u, "worker.name", name) &&
-        set_setting(u, "worker.slots", text) &&
-        (config_is_default(c, "up.output_dir") || set_setting(u, "worker.output_dir", c->up.output_dir)) &&
-        set_setting(u, "worker.output_keep", keep);
+    bool good = set_node(u, "worker") && ca_path(path, u->dir, JOIN_DIR_INVITATION, why, sizeof why) &&
+                set_setting(u, "worker.join", path) && set_setting(u, "worker.name", name) &&
+                set_setting(u, "worker.slots", text) && set_output_dir(u) &&
+                set_setting(u, "worker.output_keep", keep);
     snprintf(text, sizeof text, "%llu", (unsigned long long)c->up.output_max);
     return good && set_setting(u, "worker.output_max", text) &&
            (!config_is_default(c, "worker.run_as") || set_setting(u, "worker.run_as", "own"));

@@ -168,3 +168,16 @@ const char *join_dir_where(const struct join_dir *j, char buf[JOIN_DIR_WHERE + A
              j->central);
     return buf;
 }
+
+bool join_dir_output(uint64_t id, const char *dir, char *path, size_t size)
+{
+    return (size_t)snprintf(path, size, "%s-%016" PRIx64, dir, id) < size;
+}
+
+bool join_dir_is_output(const char *name, const char *beside)
+{
+    size_t n = strlen(beside);
+
+    return strncmp(name, beside, n) == 0 && name[n] == '-' && strlen(name + n) == 17 &&
+           strspn(name + n + 1, "0123456789abcdef") == 16;
+}

@@ -51,5 +51,10 @@ HAWK_MUST_USE int join_dir_file(const char *path, char **text, char *why, size_t
 size_t join_dir_write(const struct join_dir *j, char text[JOIN_DIR_TEXT]);
 /* Writes for people who it is: "process 4711 on node1, central at 10.0.0.1:40123". Returns buf. */
 const char *join_dir_where(const struct join_dir *j, char buf[JOIN_DIR_WHERE + ADDR_TEXT]);
+/* Writes where the cluster's workers keep tasks' output unless they are told: beside `dir`, which others have, since
+ * each cluster gives out the same jobs' ids. False: the path is too long. */
+HAWK_MUST_USE bool join_dir_output(uint64_t id, const char *dir, char *path, size_t size);
+/* Whether a directory of the former name could be one beside the latter. */
+HAWK_MUST_USE bool join_dir_is_output(const char *name, const char *beside);
 
 #endif

@@ -1,6 +1,6 @@
 """`hawk up --join-dir`: a cluster that a user starts on a home that machines share, and that workers and clients find
 there. One test has two machines, each a network namespace."""
-# seconds: 25
+# seconds: 30
 import os
 import shutil
 import signal
@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import sys
 
-from hawktest import BOUND, HAWK, Daemon, alive, run_tests, user_environment, wait_for
+from hawktest import BOUND, HAWK, Daemon, alive, dropped, run_tests, user_environment, wait_for
 
 FILES = ["cluster", "dist", "lock", "roots.crt", "user.crt", "user.key", "worker.invitation"]
 
@@ -172,6 +172,39 @@ def test_without_central_it_ends():
         central = next(line.split()[0] for line in children.splitlines() if "hawk central" in line)
         os.kill(int(central), signal.SIGKILL)
         assert up.wait() == 1 and os.listdir(h.dir) == [] and not h.processes(), up.text()
+
+
+def test_two_clusters_keep_outputs_apart():
+    """On a shared home, with the same jobs' ids. Root's directories are the machine's: so it is somebody else's home."""
+    with Home() as h:
+        own = {"argv": dropped(61001 if os.geteuid() == 0 else 0)}
+        if own["argv"]:
+            os.chown(h.path, 61001, 61001)
+        dirs = {name: f"{h.path}/{name}" for name in "abcd"}
+        ups, workers = {}, []
+        for name, dir in dirs.items():
+            ups[name] = h.daemon("up", "--join-dir", dir, "--socket", f"{dir}.sock", "--listen", "127.0.0.1", "--slots", "1",
+                                 f"--worker={'yes' if name in 'cd' else 'no'}", "--set", "worker.agent_grace=1s", **own)
+        for name in "ab":
+            workers.append(h.daemon("worker", "--join-dir", dirs[name], "--slots", "1", "--name", f"w{name}", "--agent-grace", "1s", **own))
+        ids = {h.hawk("submit", "--join-dir", dir, "--cwd", "/", "--wait", "--", "echo", "from", name, **own) for name, dir in dirs.items()}
+        assert ids == {"1.1\n"}, ids
+        for name, dir in dirs.items():
+            assert h.hawk("cat", "--join-dir", dir, "1.1", **own) == f"from {name}\n", name
+        for up in ups.values():
+            assert up.stop() == 0, up.text()
+        assert [w.wait() for w in workers] == [0, 0], workers[0].text()
+        # All of them are found to be removed.
+        state = f"{h.path}/hawk"
+        kept = sorted(n for n in os.listdir(state) if n.startswith("out"))
+        os.mkdir(f"{state}/out-of-order")
+        os.makedirs(f"{state}/{kept[0]}-old/1.1")
+        for n in kept:
+            for entry in os.listdir(f"{state}/{n}/1.1"):
+                os.utime(f"{state}/{n}/1.1/{entry}", (1, 1))
+            os.utime(f"{state}/{n}/1.1", (1, 1))
+        listed = h.hawk("prune", "--older", "30d", **own)
+        assert len(kept) == 4 and "4 jobs" in listed and all(n in listed for n in kept), (kept, listed)
 
 
 def ip(*args, check=True):
