@@ -75,7 +75,12 @@ static void say_who(const struct identity *who, const char *dir)
 
 static int no_directory(void)
 {
-    say_error("login", "there is no directory for your credential: set HOME or HAWK_LOGIN");
+    const char *told = getenv("HAWK_LOGIN");
+
+    if (told && strcmp(told, "none") == 0)
+        say_error("login", "HAWK_LOGIN=none: commands use no credential; unset it, or name a directory");
+    else
+        say_error("login", "there is no directory for your credential: set HOME or HAWK_LOGIN");
     return HAWK_EXIT_FAILED;
 }
 

@@ -232,6 +232,23 @@ static void warn_of_columns(const char *command, const struct spec_options *o, c
         inputs_warn_unknown(command, in, o->env.v[i]);
 }
 
+/* GNU parallel's separators mean nothing here: what stands behind them would be arguments of one task. */
+static void warn_of_separators(const char *command, int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++) {
+        const char *slash = strrchr(argv[i], '/');
+        bool files = strcmp(argv[i], "::::") == 0;
+        if (strcmp(slash ? slash + 1 : argv[i], "parallel") == 0)
+            return;
+        if (!files && strcmp(argv[i], ":::") != 0)
+            continue;
+        say_warning(command,
+                    "'%s' and what stands behind it go to the command as they are: %s before the command",
+                    argv[i], files ? "name a file of inputs by -l FILE" : "give inputs by --input WORD...");
+        return;
+    }
+}
+
 static bool reads_stdin(const struct spec_options *o)
 {
     const struct flag_list *l = &o->inputs.sources;
@@ -408,6 +425,8 @@ static int fill_description(const char *command, const struct spec_options *o, c
     d->name = name_of(o, argc, argv);
     warn_of_readers(command, in, argc, argv);
     warn_of_columns(command, o, in, argc, argv);
+    if (!o->takes_stdin) /* `hawk exec` has no inputs */
+        warn_of_separators(command, argc, argv);
     d->user = blob_str(user_name());
     d->stdout_pattern = numbered_blob(in, o->stdout_pattern);
     d->stderr_pattern = numbered_blob(in, o->stderr_pattern);

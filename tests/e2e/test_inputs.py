@@ -145,6 +145,14 @@ def test_csv():
     assert b"line 2: 1 columns" in r.stderr, r
 
 
+def test_separators_of_gnu_parallel_are_named():
+    for words, said in (([":::", "a", "b"], "':::' and what stands behind it go to the command as they are: give inputs by --input"),
+                        (["::::", "list"], "'::::' and what stands behind it go to the command as they are: name a file of inputs by -l")):
+        r = run("--", "echo", "{}", *words)
+        assert said in r.stderr.decode() and r.stdout.decode().split()[1:] == words, r
+    assert run("--", "sh", "-c", "echo $*", "/usr/bin/parallel", ":::", "a").stderr == b""
+
+
 def test_columns_that_are_not_there_are_named():
     table = b"name,size\na,1\n"
     for words, said in ((["{zz}"], "{zz} stays as it is: there is no column of that name; there are: name, size"), (["{zz/.}"], "{zz/.} stays"),

@@ -70,6 +70,7 @@ def test_a_user_logs_in_and_needs_no_flags():
         assert os.listdir(f"{c.dir}/elsewhere") == []
         assert "no cluster found" in c.as_login("bob", "nodes", HAWK_LOGIN=f"{c.dir}/elsewhere", check=3).stderr
         assert "no cluster found" in c.as_login("ann", "nodes", HAWK_LOGIN="none", check=3).stderr
+        assert "HAWK_LOGIN=none: commands use no credential" in c.as_login("ann", "login", HAWK_LOGIN="none", check=1).stderr
 
 
 def test_a_login_that_is_named_goes_before_a_cluster_that_runs_here():
