@@ -170,7 +170,9 @@ void api_refusal(const struct api *a, int err, char *text, size_t size)
             text, size,
             "the job " API_NOT_ACCEPTED_TEXT
             ": no worker runs your commands: each runs those of one other user alone, since it cannot become "
-            "you; its operator may let it run everybody's as its own user (worker.run_as: any)");
+            "you. Its operator may install hawk-run-as there (not for `hawk up`), or let it run everybody's "
+            "as its "
+            "own user (worker.run_as: any)");
     else
         snprintf(text, size, "the job " API_NOT_ACCEPTED_TEXT ": %s%s", hawk_strerror(err),
                  err == HAWK_EIO

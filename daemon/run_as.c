@@ -111,6 +111,8 @@ int run_as_choose(const struct process *p, bool runners, struct run_as_mode *m)
         log_error("worker.run_as: user: %s", why);
     else if (access(m->helper, F_OK) == 0)
         log_warn("commands cannot run as their users here: %s", why);
+    else
+        log_info("commands run as their users only with hawk-run-as, which is not at %s", m->helper);
     return user ? HAWK_EINVALID : 0;
 }
 

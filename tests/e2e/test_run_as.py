@@ -22,9 +22,10 @@ def test_a_worker_runs_its_own_users_commands_alone():
         for more in ((), ("--class", "long")):
             r = c.as_user(ANN, "submit", "--wait", *more, "--", "id", "-u", check=3)
             assert "the job was not accepted: no worker runs your commands" in r.stderr, r.stderr
-            assert "worker.run_as: any" in r.stderr, r.stderr
+            assert "may install hawk-run-as there" in r.stderr and "worker.run_as: any" in r.stderr, r.stderr
             assert uid_of(c, c.hawk("submit", "--wait", *more, "--", "id", "-u").stdout.strip()) == "0"
         assert "w1 runs commands of root alone" in c.hawk("nodes").stdout
+        assert "only with hawk-run-as, which is not at " in c.workers[0].text(), c.workers[0].text()
         # Its operator says otherwise for another one, where the job waits for its turn.
         c.start_worker("w2", flags=("--run-as", "any"))
         c.wait_nodes(2)
