@@ -25,7 +25,7 @@ const struct flag wait_flags[] = {
                  "give up after this time, with exit code 4; the jobs go on, but one submitted with --wait "
                  "only while somebody waits for it"),
     FLAG(BOOL, struct wait_options, progress, "progress", 0, NULL,
-         "show a progress line even if stderr is no terminal"),
+         "show progress even if stderr is no terminal, as lines"),
     FLAG(BOOL, struct wait_options, results, "results", 0, NULL,
          "print the results of jobs for attached executors (--app)"),
     {0},

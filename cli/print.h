@@ -77,11 +77,12 @@ const char *input_text(char buf[INPUT_TEXT], const void *input, size_t len);
 #define SPEED_TEXT 64
 const char *speed_text(char buf[SPEED_TEXT], uint64_t ended, int64_t took_us, uint64_t left);
 
+#define PLURAL(n) ((n) == 1 ? "" : "s")
 /* Around a line on a terminal that is drawn over and over: one wider than the terminal is cut, not
  * wrapped, or the next would not be drawn over it. */
-#define PLURAL(n) ((n) == 1 ? "" : "s")
 #define PROGRESS_BEGIN "\r\033[K\033[?7l"
 #define PROGRESS_END "\033[?7h"
+#define PLAIN_PROGRESS_US US_PER_S /* between two lines where lines cannot be drawn over */
 
 /* Makes a JSON string. Bytes that are not UTF-8 become U+FFFD. Never NULL. */
 json_t *json_text(const char *text);

@@ -38,7 +38,7 @@ const struct flag submit_flags[] = {
                  "with --wait: give up after this time, with exit code 4; the job is cancelled if nobody "
                  "else waits for it"),
     FLAG(BOOL, struct submit_options, progress, "progress", 0, NULL,
-         "with --wait: show a progress line even if stderr is no terminal"),
+         "with --wait: show progress even if stderr is no terminal, as lines"),
     FLAG(BOOL, struct submit_options, results, "results", 0, NULL,
          "with --app and --wait: print the results instead of the job's id"),
     {0},

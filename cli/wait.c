@@ -30,8 +30,10 @@ struct progress {
     struct api_job *jobs; /* by id, as of the last event */
     struct kept_results *kept;
     uint32_t n;
-    bool shown;   /* the progress line is shown */
-    bool printed; /* one is on the screen */
+    bool shown;    /* the progress line is shown */
+    bool terminal; /* where it can be drawn over */
+    bool printed;  /* one is on the screen */
+    int64_t printed_us;
     bool warned;
     uint8_t *told;         /* by job: the state in which it said what the job waits for */
     uint32_t told_n;       /* jobs of which it said so */
@@ -65,7 +67,7 @@ static int on_event(void *ctx, const struct api_event *event)
     return 0;
 }
 
-static void print_progress(struct progress *p)
+static void print_progress(struct progress *p, bool last)
 {
     uint64_t tasks = 0, done = 0, bad = 0, cancelled = 0, running = 0;
     uint32_t ended = 0;
@@ -82,8 +84,10 @@ static void print_progress(struct progress *p)
     }
     if (tasks == 0) /* nothing was heard yet */
         return;
-    fprintf(stderr, PROGRESS_BEGIN "%llu of %llu task%s done, %llu running", (unsigned long long)done,
-            (unsigned long long)tasks, PLURAL(tasks), (unsigned long long)running);
+    if (!p->terminal && !last && p->printed_us && now < p->printed_us + PLAIN_PROGRESS_US)
+        return;
+    fprintf(stderr, "%s%llu of %llu task%s done, %llu running", p->terminal ? PROGRESS_BEGIN : "",
+            (unsigned long long)done, (unsigned long long)tasks, PLURAL(tasks), (unsigned long long)running);
     if (bad)
         fprintf(stderr, ", %llu failed", (unsigned long long)bad);
     if (cancelled)
@@ -92,8 +96,9 @@ static void print_progress(struct progress *p)
     fputs(speed_text(speed, since, now - p->heard_us, tasks - done - bad - cancelled), stderr);
     if (p->n > 1)
         fprintf(stderr, "; %u of %u jobs ended", ended, p->n);
-    fprintf(stderr, "; %s" PROGRESS_END, DURATION(now - p->start_us));
-    p->printed = true;
+    fprintf(stderr, "; %s%s", DURATION(now - p->start_us), p->terminal ? PROGRESS_END : "\n");
+    p->printed = p->terminal;
+    p->printed_us = now;
 }
 
 /* What keeps a job from going on. A job of which some tasks run may be held. JOB_WAITING: nothing but want of slots. */
@@ -165,7 +170,7 @@ static int on_tick(void *ctx)
         session_warn(p->session);
     }
     if (p->shown)
-        print_progress(p);
+        print_progress(p, false);
     if (interrupted)
         return INTERRUPTED;
     return p->how->for_us && monotonic_us() - p->start_us >= p->how->for_us ? GAVE_UP : 0;
@@ -352,6 +357,7 @@ int wait_jobs(struct session *s, const struct selection *jobs, const struct wait
                          .how = how,
                          .n = jobs->n,
                          .start_us = monotonic_us(),
+                         .terminal = isatty(STDERR_FILENO),
                          .shown = how->progress || (s->mode == OUTPUT_TABLE && isatty(STDERR_FILENO))};
     struct sigaction old[SIGNALS];
     p.jobs = xcalloc(p.n ? p.n : 1, sizeof *p.jobs);
@@ -365,7 +371,7 @@ int wait_jobs(struct session *s, const struct selection *jobs, const struct wait
                               results ? CLIENT_WATCH_RESULTS : CLIENT_WATCH_JOBS, on_event, on_tick, &p);
     heed_no_more(old);
     if (p.shown)
-        print_progress(&p); /* how it ended */
+        print_progress(&p, true); /* how it ended */
     if (p.printed)
         fputc('\n', stderr);
     int exit_code = 128 + interrupted;

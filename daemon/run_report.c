@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLAIN_PROGRESS_US US_PER_S /* between two lines where lines cannot be drawn over */
-#define WHY_SHOWN 200u             /* bytes of the text why a task was not started */
+#define WHY_SHOWN 200u /* bytes of the text why a task was not started */
 
 void run_clear_progress(const struct run *r)
 {

@@ -138,6 +138,8 @@ def test_waiting_shows_how_far_it_is():
         shown += waiting.stderr.read()
         assert waiting.wait(BOUND) == 3, shown
         assert re.search(r"2 of 3 tasks done, \d running, [0-9.]+/s, [0-9.]+m?s left; \d of 2 jobs ended; [0-9.]+m?s", shown), shown
+        # No terminal draws over it: it is lines, for a log.
+        assert "\r" not in shown and "\033" not in shown and any(line.startswith("3 of 3") for line in shown.splitlines()), shown
         assert "3 of 3" in shown and "no more" not in shown and "77.7" in shown, shown
         assert up.stop() == 0, up.text()
 
