@@ -1,7 +1,8 @@
 /* A program that waits, without a bound, for a job whose dist has died. Compiled by test_libhawk.py.
- * Usage: libhawk_refused DIST; it goes on when a line comes on stdin */
+ * Usage: libhawk_refused DIST [TIMEOUT-S]; it goes on when a line comes on stdin */
 #include <hawk.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define TIMEOUT_US 2000000
@@ -10,8 +11,9 @@
 int main(int argc, char **argv)
 {
     struct hawk_client *c;
-    if (argc != 2 ||
-        hawk_client_open(&c, &(struct hawk_client_options){.dist = argv[1], .timeout_us = TIMEOUT_US}))
+    int64_t timeout_us = argc == 3 ? atoi(argv[2]) * INT64_C(1000000) : TIMEOUT_US;
+    if (argc < 2 || argc > 3 ||
+        hawk_client_open(&c, &(struct hawk_client_options){.dist = argv[1], .timeout_us = timeout_us}))
         return 2;
     alarm(BOUND_S);
     struct hawk_job *j = hawk_client_submit(c, &(struct hawk_spec){.sleep = "10m"});

@@ -1,7 +1,9 @@
 """libhawk as programs use it: compiled against what `make install` installs, nothing else of ours in sight."""
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 
 from executortest import Executor
@@ -144,6 +146,37 @@ def test_the_last_dist_dies():
         c.dists[0].kill()
         said, _ = p.communicate("\n", timeout=BOUND * 3)
         assert p.returncode == 0 and f"cannot reach {c.dist_addrs[0]}" in said, (p.returncode, said)
+
+
+class Guarded(Cluster):
+    def __init__(self, directory):
+        self.token_file = f"{directory}/clients"
+        self.give_tokens("clients")
+        with open(os.open(f"{directory}/nodes", os.O_CREAT | os.O_WRONLY, 0o600), "w") as f:
+            f.write("the-token-of-nodes-is-long-enough\n")
+        flags = ("--token-file", self.token_file, "--node-token-file", f"{directory}/nodes")
+        super().__init__(workers=1, central=flags, worker=flags, dist=flags)
+
+    def give_tokens(self, whose):
+        with open(os.open(self.token_file, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as f:
+            f.write(f"the-token-of-{whose}-is-long-enough\n")
+
+    def hawk(self, *args, **more):
+        return super().hawk(*args, env={"HAWK_TOKEN_FILE": self.token_file}, **more)
+
+
+def test_who_has_no_good_token_any_more_hears_it_at_once():
+    """However long one asks, it stays wrong: the client's timeout is far beyond the program's bound."""
+    with tempfile.TemporaryDirectory() as d, Guarded(d) as c:
+        shutil.copy(c.token_file, f"{d}/old")
+        p = subprocess.Popen([compiled(f"{ROOT}/tests/e2e/libhawk_refused.c"), c.dist_addrs[0], "3600"], text=True,
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**clean, "HAWK_TOKEN_FILE": f"{d}/old"})
+        assert p.stdout.readline() == "accepted\n"
+        c.dists[0].kill()
+        c.give_tokens("others")
+        c.start_dist("d1", listen=c.dist_addrs[0])
+        said, _ = p.communicate("\n", timeout=BOUND * 3)
+        assert p.returncode == 0 and "token is missing or wrong" in said, (p.returncode, said)
 
 
 def test_a_dist_that_is_drained():
