@@ -185,8 +185,16 @@ int client_no_contacts(struct client *client, const char *origin)
                            "no cluster found: HAWK_LOGIN names %.400s, where no credential is: start its "
                            "cluster, or `hawk login`; HAWK_LOGIN=none: use none",
                            dir);
-    return client_fail(client, HAWK_EUNAVAILABLE,
-                       "no cluster found: start one with `hawk up`, or name a dist with --dist or HAWK_DIST");
+    const char *run = getenv("XDG_RUNTIME_DIR");
+    char session[128] = "";
+    if (!run || !*run) /* under cron, say, or after su */
+        snprintf(session, sizeof session,
+                 " (XDG_RUNTIME_DIR is not set here: the `hawk up` of your login session is at "
+                 "unix:/run/user/%u/hawk/up.sock)",
+                 (unsigned)getuid());
+    return client_fail(
+        client, HAWK_EUNAVAILABLE,
+        "no cluster found: start one with `hawk up`, or name a dist with --dist or HAWK_DIST%s", session);
 }
 
 bool client_origin_is_up(const char *origin) { return origin == local_up; }

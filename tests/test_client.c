@@ -593,6 +593,17 @@ static void test_no_cluster(void **state)
     assert_string_equal(
         err, "hawk: jobs: no cluster found: start one with `hawk up`, or name a dist with --dist or "
              "HAWK_DIST\n");
+    unsetenv("XDG_RUNTIME_DIR");
+    char socket[128], said[128];
+    if (access(client_default_socket(socket, sizeof socket) + strlen("unix:"), F_OK) !=
+        0) { /* nobody's here */
+        assert_int_equal(hawk("jobs"), HAWK_EXIT_UNREACHABLE);
+        snprintf(said, sizeof said,
+                 "(XDG_RUNTIME_DIR is not set here: the `hawk up` of your login session is at "
+                 "unix:/run/user/%u/hawk/up.sock)\n",
+                 (unsigned)getuid());
+        assert_contains(err, said);
+    }
     setenv("HAWK_DIST", nodes[DIST_A].addr, 1);
 }
 

@@ -158,7 +158,10 @@ class Cluster:
         listed = listed or (up_address() if self.local else dist_address() or self._login_dists())
         self.contacts = listed.replace(",", " ").split()
         if not self.contacts:
-            raise HawkError("no cluster found: start one with `hawk up`, or name a dist with HAWK_DIST")
+            session = "" if os.environ.get("XDG_RUNTIME_DIR") else (
+                " (XDG_RUNTIME_DIR is not set here: the `hawk up` of your login session is at "
+                f"unix:/run/user/{os.getuid()}/hawk/up.sock)")
+            raise HawkError(f"no cluster found: start one with `hawk up`, or name a dist with HAWK_DIST{session}")
         self.token = self._find_token(token_file)
         # Clusters with the same are the same. A connection is of the process and user that made it.
         self.identity = (os.getpid(), os.geteuid(), self.local, self.token, *self.contacts)

@@ -62,6 +62,17 @@ def test_a_socket_that_another_user_has_put_there_is_nobodys():
             assert _cluster.answers(f"unix:{d}/hawk/up.sock")
 
 
+def test_without_a_runtime_directory_it_says_where_up_may_be():
+    with p.environment(XDG_RUNTIME_DIR=None, HAWK_DIST=None, HAWK_LOGIN="none", HAWK_TOKEN="s" * 16):
+        if os.path.exists(_cluster.up_address()[len("unix:"):]):
+            return
+        try:
+            hawk.submit(["true"])
+            raise AssertionError("it found a cluster")
+        except hawk.HawkError as e:
+            assert "no cluster found" in str(e) and f"is at unix:/run/user/{os.getuid()}/hawk/up.sock)" in str(e), e
+
+
 FOUND = """import sys, hawk
 print(hawk.run(["true"]).state)
 from hawk import _cluster, _jobs, hawk_pb2 as pb
