@@ -32,6 +32,7 @@ LOOK_MIN, LOOK_MAX = 0.05, 1.0  # seconds between two looks at who serves
 LEAVE_SECONDS = 10.0
 STDERR_SHOWN = 1500
 EXIT_VERSION = 3          # of BOOT: another version of Python
+LEAVE_RETRIES = 10        # of what ends a resident: it may meet one that is leaving, and is lost with it
 LOST_RESULTS_MAX = 3      # times that a call runs again because a dist has lost its result
 
 # How a resident begins: before anything is imported that another version may not understand.
@@ -545,7 +546,7 @@ class Core:
             job = self._session.submit(
                 pb.JobSpec(name="python", tasks=number, kind=pb.PAYLOAD_APP, app=self._app, each_arg=True,
                            task_args=[packet] * number, tag=pb.TAG_SHORT, ancestors=ancestors(),
-                           user=self._cluster.user),
+                           user=self._cluster.user, retries=LEAVE_RETRIES),
                 lambda job, task: None, lambda job, error: over.set())
             over.wait(1.0)
             self._session.cancel(job)
