@@ -1,5 +1,5 @@
 """Joining by invitation: a node gets its certificate from central once, keeps it, and renews it."""
-# seconds: 40
+# seconds: 40, timeout: 240
 import os
 import re
 import subprocess
@@ -9,6 +9,7 @@ from tlstest import Roots, SecureCaller, certificate_at
 
 import grpc
 
+from executortest import Executor
 from grpctest import pb, refused
 from hawktest import BOUND, HAWK, Cluster, Daemon, run_tests, wait_for
 
@@ -348,6 +349,29 @@ def test_open_calls_of_who_is_revoked_end():
         assert d.text().count("is cut off: bob.user.hawk: its certificate was revoked") == 1, d.text()
         assert of_ann.is_active(), of_ann
         of_ann.cancel()
+
+
+def test_an_executor_of_who_is_revoked_gets_nothing_more():
+    with JoinCluster() as c:
+        c.node("dist", "--join", c.invite("dist", "d1"))
+        worker = c.node("worker", "--join", c.invite("worker", "w1"), ready=False).ready()
+        c.ca.issue("user", "bob")
+
+        def attach(name):
+            return Executor(worker, "sum", lambda task: b"done", channel=SecureCaller(worker, c.ca, name, expected="worker.hawk").channel)
+
+        def submit(name):
+            return c.hawk("submit", "--wait", "--app", "sum", "--payload", "x", env=c.ca.environment(name), check=None).returncode
+
+        of_ann, of_bob = attach("ann").wait_attached(), attach("bob").wait_attached()
+        assert submit("bob") == 0 and len(of_bob.tasks) == 1
+        c.ca.run("revoke", c.ca.dir, "--role", "user", "--name", "bob")
+        assert of_bob.over.wait(10) and of_bob.status[0] == grpc.StatusCode.UNAVAILABLE, of_bob.status
+        again = attach("bob")
+        assert again.over.wait(10) and not again.attached.is_set(), again.status
+        assert submit("ann") == 0 and len(of_ann.tasks) == 1 and len(of_bob.tasks) == 1
+        assert submit("bob") != 0
+        of_ann.leave()
 
 
 def test_the_commands_say_what_is_wrong():
