@@ -370,28 +370,28 @@ int limits_enter(const struct limits *l, uint64_t number, pid_t pid)
     return 0;
 }
 
+/* False: no task is frozen here. */
+static bool freezer_path(struct limits *l, uint64_t number, char path[CGROUP_PATH_MAX])
+{
+    if (!l->chosen)
+        choose(l);
+    cgroup_path(l->base[LIMIT_PAUSE], l->owner, number, path);
+    return *l->base[LIMIT_PAUSE] != '\0';
+}
+
 bool limits_make_freezer(struct limits *l, uint64_t number)
 {
     char path[CGROUP_PATH_MAX];
 
-    if (!l->chosen)
-        choose(l);
-    if (!*l->base[LIMIT_PAUSE])
-        return false;
-    cgroup_path(l->base[LIMIT_PAUSE], l->owner, number, path);
-    return cgroup_make(path) == 0 || errno == EEXIST;
+    return freezer_path(l, number, path) && (cgroup_make(path) == 0 || errno == EEXIST);
 }
 
 void limits_freeze(struct limits *l, uint64_t number, bool frozen)
 {
     char path[CGROUP_PATH_MAX];
 
-    if (!l->chosen)
-        choose(l);
-    if (!*l->base[LIMIT_PAUSE])
-        return;
-    cgroup_path(l->base[LIMIT_PAUSE], l->owner, number, path);
-    (void)cgroup_freeze(path, frozen);
+    if (freezer_path(l, number, path))
+        (void)cgroup_freeze(path, frozen);
 }
 
 static bool has_any(const struct limited *t)

@@ -21,6 +21,15 @@ def write(path, text):
 CONTROLLERS = read(f"{TOP}/cgroup.controllers").split() if os.path.exists(f"{TOP}/cgroup.controllers") else []
 
 
+def keeper_of(c, user):
+    with open(f"/proc/{c.runner(user)}/stat", encoding="ascii") as f:
+        return int(f.read().rsplit(")", 1)[1].split()[1])
+
+
+def cgroups(keeper):
+    return glob.glob(f"/sys/fs/cgroup/**/hawk-task-{keeper}-*", recursive=True)
+
+
 def is_removed(top):
     """Removes what has no processes any more."""
     for path in sorted(glob.glob(f"{top}/**/", recursive=True), reverse=True):

@@ -223,15 +223,15 @@ def test_types_are_those_of_the_package():
     home = os.path.dirname(hawk.__file__)
     assert os.path.exists(f"{home}/py.typed")
     with open(f"{home}/__init__.pyi", encoding="ascii") as f:
-        stub = {}
-        exec(compile(f.read(), "__init__.pyi", "exec"), stub)
+        declared = {}
+        exec(compile(f.read(), "__init__.pyi", "exec"), declared)
 
     def arguments(function):
         return [(a.name, a.kind, a.default) for a in inspect.signature(function).parameters.values()]
 
-    assert stub["__all__"] == hawk.__all__ and set(hawk.__all__) <= set(stub)
+    assert declared["__all__"] == hawk.__all__ and set(hawk.__all__) <= set(declared)
     for name in hawk.__all__:
-        typed, real = stub[name], getattr(hawk, name)
+        typed, real = declared[name], getattr(hawk, name)
         if not isinstance(real, type):
             assert arguments(typed) == arguments(real), name
             continue
@@ -243,7 +243,7 @@ def test_types_are_those_of_the_package():
         assert public <= set(vars(typed)), (name, public)
     with p.up():
         job = hawk.run(["true"])
-        for value, kind in (job, stub["Job"]), (job.tasks()[0], stub["Task"]):
+        for value, kind in (job, declared["Job"]), (job.tasks()[0], declared["Task"]):
             known = {*kind.__annotations__, *vars(kind)}
             assert {n for n in vars(value) if n[0] != "_"} <= known and all(hasattr(value, n) for n in kind.__annotations__)
 

@@ -1,11 +1,11 @@
 # timeout: 200
 """Limits of memory and processes (--mem, --pids) of tasks that run as their users."""
-import glob
 import os
 import signal
 import subprocess
 import sys
 
+from cgrouptest import cgroups, keeper_of
 from hawktest import GREEDY, alive, can_limit, dropped, run_tests, wait_for
 from runastest import ANN, BOB, enter_machine
 from runnerstest import RunAsCluster
@@ -33,15 +33,6 @@ print(len(fds))
 def roots_cluster(**more):
     """Its worker is root's, as cgroups of version 1 ask for."""
     return RunAsCluster(workers=1, owner=0, **more)
-
-
-def keeper_of(c, user):
-    with open(f"/proc/{c.runner(user)}/stat", encoding="ascii") as f:
-        return int(f.read().rsplit(")", 1)[1].split()[1])
-
-
-def cgroups(keeper):
-    return glob.glob(f"/sys/fs/cgroup/**/hawk-task-{keeper}-*", recursive=True)
 
 
 def test_who_uses_too_much_is_out_of_memory():

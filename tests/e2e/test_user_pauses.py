@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-from cgrouptest import TOP, delegated
+from cgrouptest import TOP, cgroups, delegated, keeper_of
 from hawktest import alive, run_tests, wait_for
 from runastest import ANN, HAWK_USER, enter_machine
 from runnerstest import RunAsCluster
@@ -74,15 +74,6 @@ def pause(c):
     return job
 
 
-def keeper(c):
-    with open(f"/proc/{c.runner(ANN)}/stat", encoding="ascii") as f:
-        return int(f.read().rsplit(")", 1)[1].split()[1])
-
-
-def groups(of):
-    return glob.glob(f"/sys/fs/cgroup/**/hawk-task-{of}-*", recursive=True)
-
-
 def each_version(test):
     for version in (2, 1):
         if is_freezable(version):
@@ -99,27 +90,24 @@ def test_no_other_task_of_the_user_lets_it_go_on():
     each_version(test)
 
 
+def ends_paused(c, end):
+    pids, keeper = [pid_of(name) for name in ("here", "away")], keeper_of(c, ANN)
+    assert len(cgroups(keeper)) == 1
+    pause(c)
+    end()
+    wait_for("its processes to end", lambda: not any(map(alive, pids)))
+    wait_for("its cgroup to be removed", lambda: cgroups(keeper) == [])
+
+
 def test_what_ends_it_ends_it_paused():
     def test(c, job):
-        pids, of = [pid_of(name) for name in ("here", "away")], keeper(c)
-        assert len(groups(of)) == 1
-        pause(c)
-        c.as_user(ANN, "cancel", job)
-        wait_for("its processes to end", lambda: not any(map(alive, pids)))
-        wait_for("its cgroup to be removed", lambda: groups(of) == [])
+        ends_paused(c, lambda: c.as_user(ANN, "cancel", job))
         assert c.task(ANN, job)["outcome"] == "cancelled"
     each_version(test)
 
 
 def test_it_ends_with_its_runner():
-    def test(c, _):
-        pids, of = [pid_of(name) for name in ("here", "away")], keeper(c)
-        assert len(groups(of)) == 1
-        pause(c)
-        os.kill(c.runner(ANN), signal.SIGKILL)
-        wait_for("its processes to end", lambda: not any(map(alive, pids)))
-        wait_for("its cgroup to be removed", lambda: groups(of) == [])
-    each_version(test)
+    each_version(lambda c, _: ends_paused(c, lambda: os.kill(c.runner(ANN), signal.SIGKILL)))
 
 
 def test_it_goes_on_when_its_agent_dies():
