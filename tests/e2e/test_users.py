@@ -2,11 +2,13 @@
 """Several users: who calls is known, jobs are their users', and who may not do something hears why."""
 import json
 import os
+import queue
 import socket
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 
 import grpc
 
@@ -490,33 +492,44 @@ def test_one_user_cannot_take_all_connections():
 
 
 class Unread:
-    """A connection that takes no byte of any reply. It opens many calls before it sends the first request."""
+    """A connection that takes no byte of any reply. It opens many calls before it sends the first request.
+
+    A thread answers the server's PINGs at all times: one that waits for its turn is not taken for dead.
+    """
     CALLS = 250
 
     def __init__(self, s, method, request):
         body = b"\0" + struct.pack(">I", len(request)) + request
         headers = [floodtest.first_block(method)] + [floodtest.NEXT_BLOCK] * (self.CALLS - 1)
-        self.s, self.buffer = s, b""
-        s.settimeout(BOUND)
+        self.s, self.ends, self.writing = s, queue.Queue(), threading.Lock()
+        s.settimeout(None)
         s.sendall(floodtest.PREFACE + floodtest.frame(floodtest.SETTINGS, 0, 0, struct.pack(">HI", 4, 0)) +
                   b"".join(floodtest.frame(floodtest.HEADERS, floodtest.END_HEADERS, 2 * i + 1, h)
                            for i, h in enumerate(headers)))
         self.requests = [floodtest.frame(floodtest.DATA, floodtest.END_STREAM, 2 * i + 1, body) for i in range(self.CALLS)]
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        with self.s.makefile("rb") as frames:
+            while len(head := frames.read(9)) == 9:
+                payload = frames.read(int.from_bytes(head[:3], "big"))
+                if head[3] == floodtest.PING and not head[4] & floodtest.ACK:
+                    self.write(floodtest.frame(floodtest.PING, floodtest.ACK, 0, payload))
+                elif head[3] == floodtest.HEADERS:  # of an answer that would have a message, these are not the last
+                    self.ends.put(bool(head[4] & floodtest.END_STREAM))
+        self.ends.put(None)
+
+    def write(self, data):
+        with self.writing:
+            self.s.sendall(data)
 
     def ask(self, n):
         """Sends n requests, and waits until each is answered. How many were refused."""
         now, self.requests = self.requests[:n], self.requests[n:]
-        self.s.sendall(b"".join(now))
-        flags = []
-        while len(flags) < n:
-            while len(self.buffer) < 9 or len(self.buffer) < 9 + int.from_bytes(self.buffer[:3], "big"):
-                data = self.s.recv(1 << 16)
-                assert data, "cut off"
-                self.buffer += data
-            if self.buffer[3] == floodtest.HEADERS:  # of an answer that would have a message, these are not the last
-                flags.append(self.buffer[4])
-            self.buffer = self.buffer[9 + int.from_bytes(self.buffer[:3], "big"):]
-        return sum(x & floodtest.END_STREAM for x in flags)
+        self.write(b"".join(now))
+        refusals = [self.ends.get(timeout=BOUND) for _ in range(n)]
+        assert None not in refusals, "cut off"
+        return sum(refusals)
 
 
 def test_who_reads_no_replies_holds_up_himself_alone():
@@ -538,7 +551,7 @@ def test_who_reads_no_replies_holds_up_himself_alone():
         assert "have not read 256 MiB of replies" in c.as_user(ANN, "jobs", check=3).stderr
         c.as_user(BOB, "submit", "--wait", "--", "true")
         for u in unread:
-            u.s.close()
+            u.s.shutdown(socket.SHUT_RDWR)
         wait_for("ann to be served again", lambda: c.as_user(ANN, "jobs", check=None).returncode == 0)
 
 
