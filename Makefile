@@ -154,7 +154,7 @@ $(B)/hawk: $(main_object) $(guard_object) $(archive) $(B)/grpc.list
 	$(Q)$(link_whole) -o $@ $(filter-out %.list,$^) $(GRPC_LIBS) $(LIBS)
 
 # Of two files and the C library alone: it is installed setuid root.
-$(B)/hawk-run-as: $(B)/obj/runas/hawk_run_as.o $(B)/obj/runas/config.o
+$(B)/hawk-run-as: $(B)/obj/runas/hawk_run_as.o $(B)/obj/runas/config.o $(B)/obj/runas/limits.o
 	$(call say,LINK,$@)
 	$(Q)$(link) -Wl,-z,relro,-z,now -o $@ $^
 
@@ -307,7 +307,7 @@ bench-commands bench-noop bench-policy bench-price bench-signed bench-wire bench
 	$(Q)mkdir -p $(B)/bench && $(B)/bench/bench_$* $(B)/bench/$*.json $(ROUNDS)
 bench-commands bench-noop: $(B)/bench/hawk-run-as
 # For the machine that bench/lib/columns.c makes.
-$(B)/bench/hawk-run-as: runas/hawk_run_as.c runas/config.c runas/run_as.h $(B)/flags.list
+$(B)/bench/hawk-run-as: runas/hawk_run_as.c runas/config.c runas/limits.c runas/run_as.h $(B)/flags.list
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(LANGUAGE) $(CFLAGS) $(WARNINGS) -DRUN_AS_CONF='"/mnt/run-as.conf"' -o $@ $(filter %.c,$^)

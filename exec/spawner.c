@@ -354,12 +354,13 @@ static void forget_specs(struct spawner *s)
     }
 }
 
-/* The agent has raised its own limit, and its children inherit that. */
+/* The agent has raised its own limit, and its children inherit that, unless hawk-run-as has set the user's. */
 static void set_soft_files(uint64_t soft)
 {
     struct rlimit files;
 
-    if (soft == 0 || getrlimit(RLIMIT_NOFILE, &files) < 0 || soft > files.rlim_max)
+    if (soft == 0 || getenv("HAWK_RUNNER_FILES") || getrlimit(RLIMIT_NOFILE, &files) < 0 ||
+        soft > files.rlim_max)
         return;
     files.rlim_cur = soft;
     setrlimit(RLIMIT_NOFILE, &files);

@@ -101,12 +101,12 @@ static bool is_ours(const char *entry)
     return strncmp(entry, "HAWK_INPUT_", 11) == 0;
 }
 
-/* Whether the entry concerns the agent and not its tasks: the cluster's token, and variables that systemd
- * gives to services. */
+/* Whether the entry concerns the agent or the runner and not its tasks: the cluster's token, what hawk-run-as says of
+ * limits, and variables that systemd gives to services. */
 static bool is_agents(const char *entry)
 {
-    static const char *const names[] = {
-        "HAWK_TOKEN", "HAWK_PROTOCOL_VERSION=", "NOTIFY_SOCKET=", "WATCHDOG_PID=", "WATCHDOG_USEC="};
+    static const char *const names[] = {"HAWK_TOKEN",     "HAWK_PROTOCOL_VERSION=", "HAWK_RUNNER_FILES=",
+                                        "NOTIFY_SOCKET=", "WATCHDOG_PID=",          "WATCHDOG_USEC="};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(entry, names[i], strlen(names[i])) == 0)

@@ -43,6 +43,10 @@ static bool parse_setting(struct run_as_config *c, const char *key, const char *
         if (*value != '/')
             return wrong(why, line, "user_root: must be an absolute path");
         c->user_root = value;
+    } else if (strcmp(key, "limits") == 0) {
+        if (*value != '/' && strcmp(value, "none") != 0)
+            return wrong(why, line, "limits: must be an absolute path, or none");
+        c->limits = *value == '/' ? value : NULL;
     } else if (strcmp(key, "caller") == 0) {
         if (!run_as_is_name(value) || c->callers_n == RUN_AS_CALLERS)
             return wrong(why, line, "caller: must be a user's name, and at most %d", RUN_AS_CALLERS);
@@ -82,7 +86,7 @@ bool run_as_parse(char *text, size_t len, struct run_as_config *c, char why[RUN_
 {
     unsigned line = 0;
 
-    *c = (struct run_as_config){.lowest_uid = 1000};
+    *c = (struct run_as_config){.lowest_uid = 1000, .limits = RUN_AS_LIMITS};
     if (strlen(text) != len)
         return wrong(why, 0, "contains a NUL byte");
     for (char *next; text; text = next) {

@@ -17,7 +17,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <grp.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <pwd.h>
 #include <signal.h>
@@ -177,6 +179,54 @@ static void find_user(const struct run_as_config *c, const char *name, struct pa
         fail(EXIT_FAILED, "out of memory");
 }
 
+/* Whether it says that the user has none. A file that is not there limits nobody. */
+static bool read_limits_file(const char *path, const struct run_as_user *user, struct run_as_limits *l)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    char *line = NULL;
+    size_t size = 0;
+    bool has_limits = true;
+
+    if (fd < 0 && errno == ENOENT)
+        return false;
+    insist_on_root(path, fd);
+    FILE *f = fdopen(fd, "r");
+    if (!f)
+        fail(EXIT_FAILED, "out of memory");
+    while (has_limits && getline(&line, &size, f) >= 0)
+        has_limits = run_as_limits_line(line, user, l);
+    if (ferror(f))
+        fail(EXIT_FAILED, "%s: %s", path, strerror(errno));
+    free(line);
+    fclose(f);
+    return !has_limits;
+}
+
+/* PATH, which ends in .conf, and then those of its directory (.d), in the order of their names. */
+static void read_limits(const char *path, const struct passwd *pw, struct run_as_limits *l)
+{
+    static gid_t groups[NGROUPS_MAX];
+    struct run_as_user user = {pw->pw_name, pw->pw_uid, pw->pw_gid, groups, NGROUPS_MAX};
+    size_t stem = path ? strlen(path) : 0;
+    glob_t more;
+    char *pattern;
+
+    if (!path || getgrouplist(pw->pw_name, pw->pw_gid, groups, &user.groups_n) < 0)
+        return;
+    if (read_limits_file(path, &user, l))
+        return;
+    if (stem > 5 && strcmp(path + stem - 5, ".conf") == 0)
+        stem -= 5;
+    if (asprintf(&pattern, "%.*s.d/*.conf", (int)stem, path) < 0)
+        fail(EXIT_FAILED, "out of memory");
+    if (glob(pattern, 0, NULL, &more) == 0) {
+        for (size_t i = 0; i < more.gl_pathc && !read_limits_file(more.gl_pathv[i], &user, l); i++)
+            ;
+        globfree(&more);
+    }
+    free(pattern);
+}
+
 static void check_socket(int fd, bool listens)
 {
     int domain = -1, type = -1, accepts = -1;
@@ -197,6 +247,39 @@ static void set_capabilities(uint32_t mask)
 
     if (syscall(SYS_capset, &head, data) < 0)
         fail(EXIT_FAILED, "capabilities cannot be given up: %s", strerror(errno));
+}
+
+/* Nobody has more than nr_open descriptors: PAM takes that for "unlimited". */
+static rlim_t most_files(void)
+{
+    FILE *f = fopen("/proc/sys/fs/nr_open", "re");
+    char text[32] = "";
+
+    if (!f || !fgets(text, sizeof text, f))
+        fail(EXIT_FAILED, "/proc/sys/fs/nr_open: %s", strerror(errno));
+    fclose(f);
+    return strtoul(text, NULL, 10);
+}
+
+static void limit(const struct run_as_limits *l, const char *user)
+{
+    for (int i = 0; i < RLIM_NLIMITS; i++) {
+        struct rlimit r;
+
+        if ((!l->soft[i].scope && !l->hard[i].scope) || getrlimit((__rlimit_resource_t)i, &r) < 0)
+            continue;
+        if (l->soft[i].scope)
+            r.rlim_cur = l->soft[i].value;
+        if (l->hard[i].scope)
+            r.rlim_max = l->hard[i].value;
+        if (i == RLIMIT_NOFILE && r.rlim_max == RLIM_INFINITY)
+            r.rlim_max = most_files();
+        if (r.rlim_cur > r.rlim_max)
+            r.rlim_cur = r.rlim_max;
+        /* In a container that may raise no limit it stays, as for a login. */
+        if (setrlimit((__rlimit_resource_t)i, &r) < 0 && errno != EPERM)
+            fail(EXIT_FAILED, "limit %d of user %s cannot be set: %s", i, user, strerror(errno));
+    }
 }
 
 /* For good: no call leads back. */
@@ -226,7 +309,7 @@ static char *new_variable(const char *name, const char *value)
     return text;
 }
 
-static noreturn void run_hawk(const struct passwd *user, bool signed_alone)
+static noreturn void run_hawk(const struct passwd *user, const struct run_as_limits *l, bool signed_alone)
 {
     char *const argv[] = {(char[]){"hawk-runner"}, (char[]){"spawner"},
                           signed_alone ? (char[]){"signed"} : NULL, NULL};
@@ -235,9 +318,11 @@ static noreturn void run_hawk(const struct passwd *user, bool signed_alone)
                          new_variable("LOGNAME", user->pw_name),
                          new_variable("SHELL", user->pw_shell),
                          new_variable("PATH", "/usr/local/bin:/usr/bin:/bin"),
+                         l->soft[RLIMIT_NOFILE].scope ? (char[]){"HAWK_RUNNER_FILES=limits"} : NULL,
                          NULL};
 
     setsid();
+    limit(l, user->pw_name);
     become(user);
     if (chdir(user->pw_dir) < 0)
         (void)!chdir("/");
@@ -310,6 +395,7 @@ static noreturn void keep_runner(const sigset_t *all)
 
 static noreturn void start_runner(const struct run_as_config *c, const char *name)
 {
+    static struct run_as_limits limits;
     struct passwd user;
     sigset_t all, none;
 
@@ -318,6 +404,7 @@ static noreturn void start_runner(const struct run_as_config *c, const char *nam
     close_range(LISTEN_FD + 1, ~0u, 0);
     find_user(c, name, &user);
     open_files(c);
+    read_limits(c->limits, &user, &limits);
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
@@ -328,7 +415,7 @@ static noreturn void start_runner(const struct run_as_config *c, const char *nam
     if (runner == 0) {
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
-        run_hawk(&user, c->user_root != NULL);
+        run_hawk(&user, &limits, c->user_root != NULL);
     }
     drop_to_keeper();
     keep_runner(&all);

@@ -59,7 +59,7 @@ def machine_program(dir, program="hawk-runner"):
 def compile_helper(path, conf):
     """hawk-run-as, with that path of its configuration. Not the one that `make` builds: other tests have that built anew."""
     subprocess.run([*shlex.split(os.environ.get("CC", "gcc")), "-std=gnu11", "-D_GNU_SOURCE", f"-I{ROOT}", f'-DRUN_AS_CONF="{conf}"', "-o", path,
-                    f"{ROOT}/runas/hawk_run_as.c", f"{ROOT}/runas/config.c"], check=True)
+                    *(f"{ROOT}/runas/{x}.c" for x in ("hawk_run_as", "config", "limits"))], check=True)
 
 
 def install_helper(dir, hawk, *settings, callers="caller hawk"):

@@ -2,6 +2,7 @@
 keeper from ending it. The program of the runners is a shell here, which runs the script `spawner` in the user's home."""
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -118,6 +119,18 @@ def test_only_root_can_have_written_what_it_goes_by():
                 f.write(text)
             os.chmod(conf, 0o644)
             refused(why)
+        limits = f"{d}/limits.conf"
+        install_helper(d, SHELL, "limits limits.conf")
+        refused("line 4: limits: must be an absolute path, or none")
+        install_helper(d, SHELL, f"limits {limits}")
+        with open(limits, "w", encoding="ascii") as f:
+            f.write("* - core 3\n")
+        os.chmod(limits, 0o646)
+        refused(f"{limits}: others than root may write")
+        os.unlink(limits)
+        os.mkdir(f"{d}/limits.d")
+        os.mkfifo(f"{d}/limits.d/1.conf", 0o644)
+        refused(f"{d}/limits.d/1.conf: is no regular file")
         root = f"{d}/root.crt"
         install_helper(d, SHELL, "user_root root.crt")
         refused("user_root: must be an absolute path")
@@ -148,6 +161,52 @@ def test_only_root_can_have_written_what_it_goes_by():
         os.chown(program, 0, 0)
         s = Started(helper, "ann", "exec >&3; id -u; echo")
         assert s.said() == [str(ANN)] and s.gone() == 0
+
+
+LIMITS = [  # limits.conf, and limits.d/*.conf in the order of their names
+    ["* soft nofile 300\n* hard nofile 400\n@lab - nofile 500 # of ann's group\n"],
+    ["ann - nproc 901\nann soft core unlimited\n@lab hard core 7\n* - core 8\nroot - core 9\n"],
+    [f"{BOB}: - fsize 1000\n:{ANN} hard fsize 2000\n{ANN}:{BOB} soft fsize 1500\n@{LAB}: - stack 9000\n@:{LAB} soft stack 8000\n@{BOB}:{BOB} - stack 7000\n"],
+    ["* - cpu 10\n* - nofile 200\n", "* - nofile 250\nann soft nofile 240\n", "@bob - nofile 260\n* hard cpu 5\n"],
+    ["* - nofile 300\nann -\n@bob - nofile 310\n", "ann - nofile 320\n"],
+    ["* - core 100\n@lab -\n* - core 200\n* -\n"],
+    ["# nothing\n\n*\n* - \n* soft\n* soft core\n* neither core 1\n* soft corn 1\n* soft core x\n* soft core 3x\n* soft core 4 5\nann soft\tcore\t6"],
+    ["* - nofile unlimited\n* - memlock -1\n* - sigpending infinity\n* soft msgqueue 4096\n* - nice -5\nann - nice -100\n* - rtprio 3\n* - locks 9\n"],
+    ["* HARD Core 18446744073709551615\n* - rss 18014398509481984\n* SOFT data 18446744073709551616\n* - as 99999999999999999999999\n"],
+    ["%lab - core 5\n@nobody-knows - core 6\n@ - core 7\n: - core 8\n1:x - core 9\n-5: - core 1\n"],
+]
+
+
+def test_a_user_has_the_limits_that_his_login_would_have():
+    """By /etc/security/limits.conf. Beside runuser(1), which asks PAM: where nothing is set, Debian's has init's limits, and ours the worker's."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    with place() as d:
+        helper = install_helper(d, SHELL, "allow_root yes")
+        os.mkdir(f"{d}/limits.d")
+        for directory, to in ((f"{d}/limits.d", "limits.d"), (f"{d}/limits.conf", "limits.conf")):
+            if not os.path.exists(f"/etc/security/{to}"):
+                print("skipped: this machine has no PAM")
+                return
+            if to == "limits.conf":
+                open(directory, "w", encoding="ascii").close()
+            subprocess.run(["mount", "--bind", directory, f"/etc/security/{to}"], check=True)
+        try:
+            for first, *more in LIMITS:
+                for f in os.listdir(f"{d}/limits.d"):
+                    os.unlink(f"{d}/limits.d/{f}")
+                for name, text in [("limits.conf", first), *((f"limits.d/{i}.conf", x) for i, x in enumerate(more))]:
+                    with open(f"{d}/{name}", "w", encoding="ascii") as f:
+                        f.write(text)
+                for user in ("ann", "bob", "toor"):
+                    s = Started(helper, user, "exec >&3; cat /proc/self/limits; echo; exec sleep 1000")
+                    got = s.said()
+                    s.p.send_signal(signal.SIGTERM)
+                    s.gone()
+                    login = subprocess.run(["runuser", user, "-c", "cat /proc/self/limits"], stdout=subprocess.PIPE, check=True).stdout.decode()
+                    assert got == login.strip().splitlines(), (first, more, user, set(got) ^ set(login.strip().splitlines()))
+        finally:
+            for to in ("limits.d", "limits.conf"):
+                subprocess.run(["umount", f"/etc/security/{to}"], check=True)
 
 
 def test_it_takes_nothing_but_what_belongs_there():

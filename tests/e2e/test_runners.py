@@ -78,6 +78,21 @@ def test_whose_tasks_do_not_run():
         assert c.cat(0, c.submit_as(0, "--wait", "--", "id", "-u")) == "0\n"
 
 
+def test_tasks_have_their_users_limits():
+    """Those of limits.conf; of open files, where it says nothing, the worker's, not what its agent has raised that to."""
+    limits = f"{MACHINE}/limits.conf"
+    with open(limits, "w", encoding="ascii") as f:
+        f.write("ann - nofile 300\n* hard core 0\nbob hard nofile 900\n")
+    show = ("--wait", "--", "sh", "-c", "ulimit -Sn; ulimit -Hn; ulimit -Hc; env | grep ^HAWK_RUNNER || echo 0")
+    with RunAsCluster(workers=1, settings=[f"limits {limits}"], before=["prlimit", "--nofile=200:1000"]) as c:
+        got = c.cat(ANN, c.submit_as(ANN, *show)).split()
+        assert got == ["300", "300", "0", "0"], got
+        assert c.cat(BOB, c.submit_as(BOB, *show)).split() == ["200", "900", "0", "0"]
+        assert c.cat(CAT, c.submit_as(CAT, *show)).split() == ["200", "1000", "0", "0"]
+    with RunAsCluster(workers=1, settings=["limits none"], before=["prlimit", "--nofile=200:1000", "--core=5000"]) as c:
+        assert c.cat(ANN, c.submit_as(ANN, *show)).split() == ["200", "1000", "9", "0"]
+
+
 def test_a_runner_loads_no_more_libraries_than_verify_signatures():
     """A user's first task on a worker waits for it: the libraries of `hawk` take the loader longer than all else."""
     with RunAsCluster(workers=1) as c:

@@ -27,6 +27,28 @@ static void check_users(const struct run_as_config *c)
     }
 }
 
+/* Whoever has no limits has none of any kind, and root none of a line that does not name him. */
+static void check_limits(const uint8_t *data, size_t size)
+{
+    const gid_t groups[] = {1001, 2000};
+    const struct run_as_user users[] = {{"ann", 1001, 1001, groups, 2}, {"root", 0, 0, groups, 0}};
+    bool has_root = memmem(data, size, "root", 4) != NULL;
+
+    for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
+        struct run_as_limits l = {0};
+        char *text = xmemdup0(data, size), *line, *rest;
+        bool has_limits = true;
+
+        for (line = strtok_r(text, "\n", &rest); line && has_limits; line = strtok_r(NULL, "\n", &rest))
+            has_limits = run_as_limits_line(line, &users[i], &l);
+        for (int r = 0; r < RLIM_NLIMITS; r++) {
+            CHECK(has_limits || (!l.soft[r].scope && !l.hard[r].scope));
+            CHECK(users[i].uid || has_root || (!l.soft[r].scope && !l.hard[r].scope));
+        }
+        free(text);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = xmemdup0(data, size), *name = xmemdup0(data, size), why[RUN_AS_WHY_MAX] = "";
@@ -39,11 +61,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         CHECK(c.callers_n >= 1 && c.callers_n <= RUN_AS_CALLERS);
         for (unsigned i = 0; i < c.callers_n; i++)
             CHECK(run_as_is_name(c.callers[i]));
+        CHECK(!c.limits || *c.limits == '/');
         CHECK(c.lowest_uid > 0 && (!c.allow_root || has_yes));
         check_users(&c);
     } else {
         CHECK(*why);
     }
+    check_limits(data, size);
     if (run_as_is_name(name))
         CHECK(!strpbrk(name, "/: \n\t") && *name && *name != '-' && strlen(name) < RUN_AS_NAME_MAX);
     free(text);
