@@ -1,4 +1,5 @@
 """The client beside an attack, and what the attacked daemon says and takes."""
+import ssl
 import struct
 import time
 
@@ -43,7 +44,7 @@ class Client:
             try:
                 self.ask()
                 break
-            except ConnectionError:
+            except (ConnectionError, ssl.SSLError):
                 if not newcomer or time.monotonic() > began + BOUND:
                     raise
                 self.close()

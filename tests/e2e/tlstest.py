@@ -96,12 +96,17 @@ class SecureCaller(Caller):
         self.channel = secure_channel(addr, ca, name, **more)
 
 
-def certificate_at(addr, ca, name):
-    """What the daemon at an address shows to this client, as text of `openssl x509`."""
-    host, port = addr.rsplit(":", 1)
+def context_of(ca, name):
+    """For raw sockets of that client."""
     context = ssl.create_default_context(cafile=ca.roots)
     context.load_cert_chain(f"{ca.dir}/{name}.crt", f"{ca.dir}/{name}.key")
     context.check_hostname = False
     context.set_alpn_protocols(["h2"])
-    with socket.create_connection((host, int(port)), timeout=BOUND) as s, context.wrap_socket(s) as t:
+    return context
+
+
+def certificate_at(addr, ca, name):
+    """What the daemon at an address shows to this client, as text of `openssl x509`."""
+    host, port = addr.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=BOUND) as s, context_of(ca, name).wrap_socket(s) as t:
         return ssl.DER_cert_to_PEM_cert(t.getpeercert(binary_form=True))
