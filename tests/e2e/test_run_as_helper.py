@@ -172,6 +172,8 @@ LIMITS = [  # limits.conf, and limits.d/*.conf in the order of their names
     ["* - core 100\n@lab -\n* - core 200\n* -\n"],
     ["# nothing\n\n*\n* - \n* soft\n* soft core\n* neither core 1\n* soft corn 1\n* soft core x\n* soft core 3x\n* soft core 4 5\nann soft\tcore\t6"],
     ["* - nofile unlimited\n* - memlock -1\n* - sigpending infinity\n* soft msgqueue 4096\n* - nice -5\nann - nice -100\n* - rtprio 3\n* - locks 9\n"],
+    ["* - core 5\n", "ann - nofile\nbob # - nofile 210\n@lab soft #core 6\nann - nofile 220#0\n#ann - nofile 230\n"],
+    ["* Hard CORE 77\nbob - nofile 300\nbob - # none\n"],
     ["* HARD Core 18446744073709551615\n* - rss 18014398509481984\n* SOFT data 18446744073709551616\n* - as 99999999999999999999999\n"],
     ["%lab - core 5\n@nobody-knows - core 6\n@ - core 7\n: - core 8\n1:x - core 9\n-5: - core 1\n"],
 ]

@@ -9,9 +9,11 @@ import signal
 import subprocess
 import sys
 
+from grpctest import pb
 from hawktest import BOUND, HAWK, Daemon, alive, dropped, run_tests, wait_for
 from runastest import ANN, BOB, CAT, HAWK_USER, LAB, LOW, enter_machine, install_helper
 from runnerstest import RunAsCluster
+from userstest import caller_as
 
 MACHINE = enter_machine()
 
@@ -83,14 +85,16 @@ def test_tasks_have_their_users_limits():
     limits = f"{MACHINE}/limits.conf"
     with open(limits, "w", encoding="ascii") as f:
         f.write("ann - nofile 300\n* hard core 0\nbob hard nofile 900\n")
-    show = ("--wait", "--", "sh", "-c", "ulimit -Sn; ulimit -Hn; ulimit -Hc; env | grep ^HAWK_RUNNER || echo 0")
+    show = ("--wait", "--", "sh", "-c", "ulimit -Sn; ulimit -Hn; ulimit -Hc")
     with RunAsCluster(workers=1, settings=[f"limits {limits}"], before=["prlimit", "--nofile=200:1000"]) as c:
-        got = c.cat(ANN, c.submit_as(ANN, *show)).split()
-        assert got == ["300", "300", "0", "0"], got
-        assert c.cat(BOB, c.submit_as(BOB, *show)).split() == ["200", "900", "0", "0"]
-        assert c.cat(CAT, c.submit_as(CAT, *show)).split() == ["200", "1000", "0", "0"]
+        assert c.cat(ANN, c.submit_as(ANN, *show)).split() == ["300", "300", "0"]
+        job = caller_as(ANN, c.dist_addrs[0])("Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=1, argv=[b"env"])), pb.SubmitReply).job
+        c.as_user(ANN, "wait", job)
+        assert "HAWK_RUN=" in c.cat(ANN, job) and "HAWK_RUNNER" not in c.cat(ANN, job)
+        assert c.cat(BOB, c.submit_as(BOB, *show)).split() == ["200", "900", "0"]
+        assert c.cat(CAT, c.submit_as(CAT, *show)).split() == ["200", "1000", "0"]
     with RunAsCluster(workers=1, settings=["limits none"], before=["prlimit", "--nofile=200:1000", "--core=5000"]) as c:
-        assert c.cat(ANN, c.submit_as(ANN, *show)).split() == ["200", "1000", "9", "0"]
+        assert c.cat(ANN, c.submit_as(ANN, *show)).split() == ["200", "1000", "9"]
 
 
 def test_a_runner_loads_no_more_libraries_than_verify_signatures():
