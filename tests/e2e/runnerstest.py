@@ -25,7 +25,7 @@ class RunAsCluster(UserCluster):
                             f"unix:{self.dir}/run/{name}.sock", *map(str, flags)], env={"HOME": "/nonexistent"})
 
     def start_central(self, listen):
-        self.central = self.daemon("central", "central", "--state-dir", f"{self.dir}/central", *self.central_flags)
+        self.central = self.daemon("central", "central", "--ids-wait", "0s", "--state-dir", f"{self.dir}/central", *self.central_flags)
         self.central_addr = self.central.ready()
 
     def start_dist(self, name, wait=True):

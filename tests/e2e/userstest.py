@@ -33,7 +33,7 @@ class UserCluster(Cluster):
         return ("--local-users", "--listen", f"unix:{self.dir}/{name}.sock")
 
     def start_central(self, listen):
-        self.central = Daemon("central", *self.socket("central"), "--state-dir", f"{self.dir}/central",
+        self.central = Daemon("central", *self.socket("central"), "--ids-wait", "0s", "--state-dir", f"{self.dir}/central",
                               *self.central_flags)
         self.central_addr = self.central.ready()
 
