@@ -153,7 +153,7 @@ $(B)/hawk: $(main_object) $(guard_object) $(archive) $(B)/grpc.list
 	$(call say,LINK,$@)
 	$(Q)$(link_whole) -o $@ $(filter-out %.list,$^) $(GRPC_LIBS) $(LIBS)
 
-# Of two files and the C library alone: it is installed setuid root.
+# Of three files and the C library alone: it is installed setuid root.
 $(B)/hawk-run-as: $(B)/obj/runas/hawk_run_as.o $(B)/obj/runas/config.o $(B)/obj/runas/limits.o
 	$(call say,LINK,$@)
 	$(Q)$(link) -Wl,-z,relro,-z,now -o $@ $^

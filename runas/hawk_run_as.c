@@ -12,7 +12,8 @@
  * started is its descendant, whatever that does. When the runner has ended, or the caller sends it SIGTERM, it kills
  * its children until it has none. It holds descriptor 3, so that its end shows there when everything is gone.
  *
- * Nothing is taken from the caller but USER and the two sockets: no environment, no path, no other descriptor. */
+ * Nothing is taken from the caller but USER, the two sockets, and what `limits` does not limit: no environment, no
+ * path, no other descriptor. */
 #include "runas/run_as.h"
 
 #include <errno.h>
@@ -211,8 +212,10 @@ static void read_limits(const char *path, const struct passwd *pw, struct run_as
     glob_t more;
     char *pattern;
 
-    if (!path || getgrouplist(pw->pw_name, pw->pw_gid, groups, &user.groups_n) < 0)
+    if (!path)
         return;
+    if (getgrouplist(pw->pw_name, pw->pw_gid, groups, &user.groups_n) < 0)
+        fail(EXIT_FAILED, "user %s is in more than %d groups", pw->pw_name, NGROUPS_MAX);
     if (read_limits_file(path, &user, l))
         return;
     if (stem > 5 && strcmp(path + stem - 5, ".conf") == 0)

@@ -3,7 +3,6 @@
 
 #include <grp.h>
 #include <limits.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
