@@ -97,6 +97,11 @@ static void add_tree(const struct freezer *f, const struct frozen_task *t, bool 
         pids_add_children(l, l->v[i]);
 }
 
+void freezer_processes(const struct freezer *f, const struct frozen_task *t, struct pids *l)
+{
+    add_tree(f, t, true, l);
+}
+
 /* Moves all processes of t into its group. A process that one in the group starts is in the group, too, so
  * the loop ends. */
 static int move_in(const struct freezer *f, const struct frozen_task *t)

@@ -8,6 +8,7 @@
 #define HAWK_EXEC_FREEZER_H
 
 #include "exec/exec.h"
+#include "exec/procs.h"
 
 #include <sys/types.h>
 
@@ -43,6 +44,8 @@ void freezer_unmake(const struct freezer *f, uint64_t number);
 
 /* Begins to freeze t. HAWK_EBUSY: it cannot be frozen now, and the caller must call freezer_thaw(). */
 HAWK_MUST_USE int freezer_freeze(const struct freezer *f, struct frozen_task *t);
+/* Adds the processes of t, for whom it may to freeze them otherwise: also those that have left its group. */
+void freezer_processes(const struct freezer *f, const struct frozen_task *t, struct pids *l);
 /* Whether all processes of t stand still. */
 bool freezer_holds(const struct freezer *f, const struct frozen_task *t);
 /* Thaws t. Then t also handles signals that it got while frozen. */

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "exec/record.h"
 
 #include <errno.h>
 #include <pwd.h>
@@ -14,6 +15,7 @@
 #include <uthash.h>
 
 #define EVENTS 16
+#define MOVE_ROUNDS 10 /* passes over a task in which new processes may still appear */
 #define ANSWER_S                                                                                             \
     1 /* a task waits so long: its runner stands still meanwhile, and must end tasks whose lease is over */
 
@@ -123,6 +125,46 @@ void gates_on_ready(struct gates *g, const char *user)
             let_in(g, gate, &asks, user);
         close_gate(g, gate);
     }
+}
+
+/* Those that its processes have started, and so on. */
+static void add_descendants(struct pids *l)
+{
+    for (uint32_t i = 0; i < l->n && l->n < PAUSE_PROCESSES_MAX; i++)
+        pids_add_children(l, l->v[i]);
+}
+
+/* Returns how many of them it has moved. */
+static uint32_t move_in_all(struct gates *g, uint32_t run, uid_t uid, const struct pids *l,
+                            struct pids *inside)
+{
+    uint32_t n = 0;
+
+    limits_in_freezer(&g->limits, run, inside);
+    for (uint32_t i = 0; i < l->n; i++)
+        if (!pids_have(inside, l->v[i]) && limits_move_in(&g->limits, run, l->v[i], uid) == 0)
+            n++;
+    return n;
+}
+
+/* What a process in the cgroup starts is in it, too, so there is an end. */
+bool gates_move_in(struct gates *g, uint32_t run, const char *user, struct pids *named)
+{
+    const struct passwd *pw = getpwnam(user);
+    uint32_t told = named->n, moved = 1, inside_n = 0;
+
+    if (!pw || !limits_make_freezer(&g->limits, run))
+        return false;
+    for (int round = 0; moved > 0 && round < MOVE_ROUNDS; round++) {
+        struct pids inside = {0};
+
+        named->n = told;
+        add_descendants(named);
+        moved = move_in_all(g, run, pw->pw_uid, named, &inside);
+        inside_n = inside.n + moved;
+        pids_free(&inside);
+    }
+    return inside_n > 0;
 }
 
 void gates_free(struct gates *g)

@@ -1,8 +1,11 @@
-/* In the agent: how a limited task of a user's runner gets into its cgroups.
+/* In the agent: how a task of a user's runner gets into its cgroups.
  *
  * Whoever has an entry open (cgroup.procs) can write any process's pid there, so no user may have one. A task asks the
  * agent instead, through a socket of its own, its gate: it sends one byte, and goes on when one comes back. The kernel
- * says which process has sent it, and whose it is. */
+ * says which process has sent it, and whose it is.
+ *
+ * A task that became long after its start came through no gate: its runner names its processes when it has stopped
+ * them. */
 #ifndef HAWK_EXEC_GATES_H
 #define HAWK_EXEC_GATES_H
 
@@ -26,6 +29,9 @@ HAWK_MUST_USE int gates_open(struct gates *g, uint32_t run);
 void gates_close(struct gates *g, uint32_t run);
 /* Lets in who asks, if it is a process of that user. */
 void gates_on_ready(struct gates *g, const char *user);
+/* Puts the processes of that user's that are named, and all that they have started, into the cgroup that freezes the
+ * run. `named` has more then. False: none is in it. */
+bool gates_move_in(struct gates *g, uint32_t run, const char *user, struct pids *named);
 /* Closes all gates, and frees g's limits. */
 void gates_free(struct gates *g);
 

@@ -386,6 +386,29 @@ bool limits_make_freezer(struct limits *l, uint64_t number)
     return freezer_path(l, number, path) && (cgroup_make(path) == 0 || errno == EEXIST);
 }
 
+void limits_in_freezer(struct limits *l, uint64_t number, struct pids *inside)
+{
+    char path[CGROUP_PATH_MAX];
+
+    if (freezer_path(l, number, path))
+        cgroup_processes(path, inside);
+}
+
+/* The kernel moves whatever process has the number, so that is looked at once more: one that has it since, and is
+ * somebody else's, is let out, into the agent's cgroup. */
+int limits_move_in(struct limits *l, uint64_t number, pid_t pid, uid_t uid)
+{
+    char path[CGROUP_PATH_MAX], own[EXEC_PATH_MAX];
+
+    if (!procs_is_of(pid, uid) || !freezer_path(l, number, path) || cgroup_enter(path, pid) < 0)
+        return -1;
+    if (procs_is_of(pid, uid))
+        return 0;
+    if (cgroup_own(l->version2[LIMIT_PAUSE] ? 2 : 1, "freezer", own) == 0)
+        (void)cgroup_enter(own, pid);
+    return -1;
+}
+
 void limits_freeze(struct limits *l, uint64_t number, bool frozen)
 {
     char path[CGROUP_PATH_MAX];

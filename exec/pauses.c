@@ -14,6 +14,16 @@
 
 #define LOOK_US INT64_C(200)
 
+/* A user's runner can only stop them: its agent freezes them. */
+static void put_processes(struct spawner *s, const struct run *r)
+{
+    struct pids l = {0};
+
+    freezer_processes(&s->freezer, &r->frozen, &l);
+    put_data(&s->out, l.v, (l.n < PAUSE_PROCESSES_MAX ? l.n : PAUSE_PROCESSES_MAX) * sizeof *l.v);
+    pids_free(&l);
+}
+
 static void answer_pause(struct spawner *s, const struct run *r, int err)
 {
     if (s->fd < 0 || !s->greeted)
@@ -21,6 +31,8 @@ static void answer_pause(struct spawner *s, const struct run *r, int err)
     size_t begun = record_begin(&s->out, RECORD_PAUSED);
     put_u32(&s->out, r->run);
     put_u32(&s->out, (uint32_t)err);
+    if (err == 0 && s->freezer.method == EXEC_FREEZER_SIGNAL)
+        put_processes(s, r);
     record_end(&s->out, begun);
 }
 

@@ -68,6 +68,19 @@ bool procs_look(pid_t pid, struct proc *p)
     return true;
 }
 
+bool procs_is_of(pid_t pid, uid_t uid)
+{
+    char path[64];
+    size_t len;
+
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    char *text = procs_read(path, SIZE_MAX, &len);
+    const char *at = text ? strstr(text, "\nUid:\t") : NULL;
+    bool is = at && strtoull(at + strlen("\nUid:\t"), NULL, 10) == uid;
+    free(text);
+    return is;
+}
+
 void pids_add_list(struct pids *l, const char *list)
 {
     char *end;

@@ -26,6 +26,8 @@ struct pids {
 char *procs_read(const char *path, size_t max, size_t *len);
 /* False: there is no such process. */
 bool procs_look(pid_t pid, struct proc *p);
+/* Whether that user has started it: its real uid. */
+bool procs_is_of(pid_t pid, uid_t uid);
 /* Adds the pids in a text, which are separated by spaces. */
 void pids_add_list(struct pids *l, const char *list);
 /* Adds the children of all threads of pid. */

@@ -58,10 +58,13 @@ enum record_type {
     RECORD_CHECKED, /* spawner -> agent: bytes: why not; absent: they can */
     RECORD_PAUSE,   /* agent -> spawner: u32 run; not to a spawner that named no freezer */
     RECORD_RESUME,  /* agent -> spawner: u32 run */
-    RECORD_PAUSED,  /* spawner -> agent: u32 run, i32 error (0: it stands still) */
-    RECORD_RESIDE,  /* agent -> spawner: u32 run: it is done, and its processes stay */
-    RECORD_EVICT,   /* agent -> spawner: u32 pid: end that resident */
+    RECORD_PAUSED, /* spawner -> agent: u32 run, i32 error (0: it stands still); bytes: the pids of its processes, if
+                       these are stopped by a signal (not from older spawners) */
+    RECORD_RESIDE, /* agent -> spawner: u32 run: it is done, and its processes stay */
+    RECORD_EVICT,  /* agent -> spawner: u32 pid: end that resident */
 };
+
+#define PAUSE_PROCESSES_MAX 1024u /* pids in RECORD_PAUSED */
 
 #define SPAWNER_KNOWS 5 /* RECORD_WELCOME's word of this version */
 
@@ -80,6 +83,7 @@ enum run_file {
     RUN_MEMORY = 1u << 2, /* the entry of the cgroup that limits its memory, or of version 2 both */
     RUN_PIDS = 1u << 3,   /* the same for its processes */
     RUN_GATE = 1u << 4,   /* the gate to both (gates.h), if these only say where the cgroups are */
+    RUN_MOVED = 1u << 5,  /* no descriptor: it has a cgroup since its first pause */
 };
 #define RUN_FILES 5
 #define RUN_FIRST_ENTRY 2 /* the places of RUN_MEMORY and of RUN_GATE among them */

@@ -26,7 +26,7 @@
 #define FORGOTTEN_MAX 65536u      /* ends that it may still have, though an agent has forgotten them */
 #define TEXT_MAX 4096u            /* bytes of a text for people */
 
-static struct command *find_command(const struct user_runner *u, uint32_t run)
+struct command *user_runner_command(const struct user_runner *u, uint32_t run)
 {
     struct command *c;
 
@@ -53,23 +53,6 @@ static void forget_command(struct user_runner *u, struct command *c)
     free(c);
 }
 
-/* Freezes it with all that it started, or thaws it. What its runner has stopped, another process of its user could let
- * go on. */
-static void freeze_command(struct user_runner *u, struct command *c, bool frozen)
-{
-    if (c->frozen == frozen || !(c->held.files & RUN_GATE))
-        return;
-    limits_freeze(&u->gates.limits, c->run, frozen);
-    c->frozen = frozen;
-}
-
-/* Nothing that is frozen can be ended. */
-static void thaw_all(struct user_runner *u)
-{
-    for (struct command *c = u->commands; c; c = c->hh.next)
-        freeze_command(u, c, false);
-}
-
 /* ---- Ending ---- */
 
 static void close_socket(struct user_runner *u)
@@ -87,7 +70,7 @@ void user_runner_end(struct user_runner *u, int64_t now_us)
         return;
     if (u->state != ALONE) {
         u->state = ENDING;
-        thaw_all(u);
+        user_runner_thaw_all(u);
         keeper_end(&u->keeper);
         u->answer_us = now_us + ENDING_US;
     }
@@ -106,7 +89,7 @@ void user_runner_stop(struct user_runner *u, int64_t now_us)
     if (u->state >= LEAVING)
         return;
     u->state = LEAVING;
-    thaw_all(u);
+    user_runner_thaw_all(u);
     held_runs_close(&u->held);
     record_end(&u->out, record_begin(&u->out, RECORD_STOP));
     u->answer_us = now_us + u->config->kill_grace_us + RUNNER_LATE_US;
@@ -446,16 +429,19 @@ int user_runner_run(struct user_runner *u, int64_t now_us, const struct msg_exec
     return 0;
 }
 
-bool user_runner_has(const struct user_runner *u, uint32_t run) { return find_command(u, run) != NULL; }
+bool user_runner_has(const struct user_runner *u, uint32_t run)
+{
+    return user_runner_command(u, run) != NULL;
+}
 
 void user_runner_kill(struct user_runner *u, int64_t now_us, uint32_t run, enum outcome outcome, bool force)
 {
-    struct command *c = find_command(u, run);
+    struct command *c = user_runner_command(u, run);
     int64_t due_us = now_us + (force ? 0 : u->config->kill_grace_us) + RUNNER_LATE_US;
 
     if (!c)
         return;
-    freeze_command(u, c, false);
+    user_runner_freeze(u, c, false);
     if (c->reason == OUTCOME_NONE)
         c->reason = outcome;
     if (due_us < c->due_us)
@@ -470,33 +456,6 @@ void user_runner_kill(struct user_runner *u, int64_t now_us, uint32_t run, enum 
     record_end(&u->out, begun);
 }
 
-int user_runner_pause(struct user_runner *u, int64_t now_us, uint32_t run)
-{
-    struct command *c = find_command(u, run);
-
-    if (!c || u->fd < 0 || u->config->freezer == EXEC_FREEZER_OFF || c->pausing)
-        return HAWK_EUNSUPPORTED;
-    c->pausing = true;
-    c->pause_due_us = now_us + EXEC_CONFIRM_US + RUNNER_LATE_US;
-    put_due(u, c->pause_due_us);
-    put_number(&u->out, RECORD_PAUSE, run);
-    return 0;
-}
-
-void user_runner_resume(struct user_runner *u, int64_t now_us, uint32_t run)
-{
-    struct command *c = find_command(u, run);
-
-    if (!c || u->fd < 0)
-        return;
-    if (c->paused && c->left_us != TIME_NEVER && c->reason == OUTCOME_NONE)
-        c->due_us = now_us + c->left_us;
-    c->paused = false;
-    freeze_command(u, c, false);
-    put_due(u, c->due_us);
-    put_number(&u->out, RECORD_RESUME, run);
-}
-
 void user_runner_tell(struct user_runner *u, uint32_t type, uint32_t number)
 {
     if (u->fd >= 0)
@@ -505,18 +464,18 @@ void user_runner_tell(struct user_runner *u, uint32_t type, uint32_t number)
 
 void user_runner_reside(struct user_runner *u, uint32_t run)
 {
-    struct command *c = find_command(u, run);
+    struct command *c = user_runner_command(u, run);
 
     if (c) {
-        freeze_command(u, c, false);
-        c->held.files &= (uint16_t)~RUN_GATE;
+        user_runner_freeze(u, c, false);
+        c->held.files &= (uint16_t) ~(RUN_GATE | RUN_MOVED);
     }
     user_runner_tell(u, RECORD_RESIDE, run);
 }
 
 bool user_runner_forget(struct user_runner *u, uint32_t run)
 {
-    if (!held_runs_find(&u->held, run) || find_command(u, run))
+    if (!held_runs_find(&u->held, run) || user_runner_command(u, run))
         return false;
     held_runs_forget(&u->held, run);
     user_runner_tell(u, RECORD_FORGET, run);
@@ -556,7 +515,7 @@ void user_runner_flush(struct user_runner *u, int64_t now_us)
 static int on_started(struct user_runner *u, struct record *r, exec_event_fn fn, void *arg)
 {
     struct msg m = {.type = MSG_EXEC_STARTED};
-    struct command *c = find_command(u, get_u32(r));
+    struct command *c = user_runner_command(u, get_u32(r));
     int32_t pid = (int32_t)get_u32(r);
 
     if (r->bad || !c || c->started || pid <= 0)
@@ -581,7 +540,7 @@ static int on_exited(struct user_runner *u, struct record *r, int64_t now_us, ex
     x->result = get_blob(r);
     x->place = r->p < r->end ? get_blob(r) : NULL;
     x->used = get_usage(r);
-    c = find_command(u, x->run);
+    c = user_runner_command(u, x->run);
     if (r->bad || !c || outcome > UINT8_MAX || !is_outcome((uint8_t)outcome) || x->run_us < 0) {
         msg_drop(&m);
         return HAWK_EMALFORMED;
@@ -594,28 +553,6 @@ static int on_exited(struct user_runner *u, struct record *r, int64_t now_us, ex
     forget_command(u, c);
     fn(arg, &m);
     msg_drop(&m);
-    return 0;
-}
-
-static int on_paused(struct user_runner *u, struct record *r, int64_t now_us, exec_event_fn fn, void *arg)
-{
-    struct msg m = {.type = MSG_EXEC_PAUSED};
-    struct command *c = find_command(u, get_u32(r));
-    int32_t err = (int32_t)get_u32(r);
-
-    if (r->bad || !c || !c->pausing)
-        return HAWK_EMALFORMED;
-    c->pausing = false;
-    c->pause_due_us = TIME_NEVER;
-    c->paused = err == 0;
-    freeze_command(u, c, c->paused && c->reason == OUTCOME_NONE);
-    if (c->paused && c->reason == OUTCOME_NONE) {
-        c->left_us = c->due_us == TIME_NEVER ? TIME_NEVER : c->due_us - now_us;
-        c->due_us = TIME_NEVER;
-    }
-    m.exec_paused.run = c->run;
-    m.exec_paused.err = err == 0 || err == HAWK_EUNSUPPORTED ? err : HAWK_EBUSY;
-    fn(arg, &m);
     return 0;
 }
 
@@ -644,7 +581,7 @@ static int take_records(struct user_runner *u, int64_t now_us, exec_event_fn fn,
         else
             err = r.type == RECORD_STARTED  ? on_started(u, &r, fn, arg)
                   : r.type == RECORD_EXITED ? on_exited(u, &r, now_us, fn, arg)
-                  : r.type == RECORD_PAUSED ? on_paused(u, &r, now_us, fn, arg)
+                  : r.type == RECORD_PAUSED ? user_runner_on_paused(u, &r, now_us, fn, arg)
                                             : HAWK_EMALFORMED;
         if (err)
             return err;

@@ -1,5 +1,5 @@
-/* Inside a user's runner: its state, and what user_runner.c and user_runner_time.c (what it must have done by when)
- * have of each other. */
+/* Inside a user's runner: its state, and what user_runner.c, user_runner_pause.c and user_runner_time.c (what it must
+ * have done by when) have of each other. */
 #ifndef HAWK_EXEC_USER_RUNNER_IMPL_H
 #define HAWK_EXEC_USER_RUNNER_IMPL_H
 
@@ -60,6 +60,16 @@ static inline void put_due(struct user_runner *u, int64_t at_us)
         u->due_us = at_us;
 }
 
+/* NULL: it has no such run. */
+struct command *user_runner_command(const struct user_runner *u, uint32_t run);
+/* Freezes it with all that it started, or thaws it. What its runner has stopped, another process of its user could let
+ * go on. */
+void user_runner_freeze(struct user_runner *u, struct command *c, bool frozen);
+/* Nothing that is frozen can be ended. */
+void user_runner_thaw_all(struct user_runner *u);
+/* Its RECORD_PAUSED has come. HAWK_EMALFORMED. */
+HAWK_MUST_USE int user_runner_on_paused(struct user_runner *u, struct record *r, int64_t now_us,
+                                        exec_event_fn fn, void *arg);
 /* Goes on with removing the cgroups of ended tasks. */
 void user_runner_sweep(struct user_runner *u, int64_t now_us);
 /* It has done what an honest one does not: ends it from outside. */

@@ -1,12 +1,19 @@
-/* exec/gates: who gets into the cgroups of a user's task. No limit has a cgroup here, so all get in who may. */
+/* exec/gates: who gets into the cgroups of a user's task. No limit has a cgroup here, so all get in who may. Into
+ * the one that freezes a task processes are moved as they run, where this machine lets its user do so. */
 #include "exec/gates.h"
 
+#include "base/mem.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pwd.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -94,6 +101,86 @@ static void who_gets_no_answer_does_not_wait_for_ever(void **state)
     close(gate);
 }
 
+/* A process of that user's that waits, and one that it has started; both end with this one. */
+static pid_t start_two(uid_t uid, pid_t *second)
+{
+    int ends[2];
+
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    pid_t first = fork();
+    assert_true(first >= 0);
+    if (first == 0) {
+        if (setresuid(uid, uid, uid) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+            _exit(1);
+        pid_t own = fork();
+
+        if (own == 0)
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+        else if (write(ends[1], &own, sizeof own) != sizeof own)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ends[0], second, sizeof *second), sizeof *second);
+    close(ends[0]);
+    close(ends[1]);
+    return first;
+}
+
+static void name_pid(struct pids *l, pid_t pid)
+{
+    vec_grow(l->v, l->n, l->cap);
+    l->v[l->n++] = pid;
+}
+
+/* A runner may name whom it likes. */
+static void its_users_processes_are_moved_in(enum exec_freezer freezer)
+{
+    const struct passwd *other = getpwnam(OTHER);
+    struct pids named = {0}, inside = {0};
+    pid_t child, root_child;
+
+    g.limits.owner = getpid();
+    g.limits.freezer = freezer;
+    if (geteuid() != 0 || !limits_make_freezer(&g.limits, 7)) {
+        print_message("skipped: nobody makes such cgroups here\n");
+        skip();
+    }
+    uid_t uid = other->pw_uid;
+    pid_t theirs = start_two(uid, &child), roots = start_two(0, &root_child);
+    const pid_t told[] = {0, -1, 1, getpid(), getppid(), roots, theirs};
+
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        name_pid(&named, told[i]);
+    assert_true(gates_move_in(&g, 7, OTHER, &named));
+    limits_in_freezer(&g.limits, 7, &inside);
+    assert_int_equal(inside.n, 2);
+    assert_true(pids_have(&inside, theirs) && pids_have(&inside, child));
+    named.n = 1;
+    assert_true(gates_move_in(&g, 7, OTHER, &named)); /* they are in */
+    assert_false(gates_move_in(&g, 8, OTHER, &named));
+    assert_false(gates_move_in(&g, 7, "no such user", &named));
+    for (uint64_t run = 7; run <= 8; run++)
+        limits_end_run(&g.limits, run);
+    while (limits_sweep(&g.limits))
+        waitpid(theirs, NULL, WNOHANG);
+    waitpid(theirs, NULL, WNOHANG);
+    kill(roots, SIGKILL);
+    assert_int_equal(waitpid(roots, NULL, 0), roots); /* nobody has killed it before */
+    pids_free(&named);
+    pids_free(&inside);
+}
+
+static void its_users_processes_are_moved_into_version_1(void **state)
+{
+    its_users_processes_are_moved_in(EXEC_FREEZER_CGROUP1);
+}
+
+static void its_users_processes_are_moved_into_version_2(void **state)
+{
+    its_users_processes_are_moved_in(EXEC_FREEZER_CGROUP2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -101,6 +188,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(nobody_else_does, setup, teardown),
         cmocka_unit_test_setup_teardown(a_gate_closes_with_its_run, setup, teardown),
         cmocka_unit_test_setup_teardown(who_gets_no_answer_does_not_wait_for_ever, setup, teardown),
+        cmocka_unit_test_setup_teardown(its_users_processes_are_moved_into_version_1, setup, teardown),
+        cmocka_unit_test_setup_teardown(its_users_processes_are_moved_into_version_2, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

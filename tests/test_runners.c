@@ -187,6 +187,25 @@ static void test_an_imitation_is_ended(void **state)
     end_users();
 }
 
+static void test_a_runner_that_names_no_pids_is_ended(void **state)
+{
+    struct fixture *f = *state;
+    int err;
+
+    set_up_users(f, "pauses-part");
+    for (int many = 0; many < 2; many++) {
+        write_helper(f, many ? "pauses-many" : "pauses-part");
+        f->v[EVE] = (struct result){0};
+        ask_user(f, IMITATION, EVE, SHELL("true"));
+        turn_until(f, &f->v[EVE].started);
+        assert_true(runners_pause(u.rs, clock_now(), EVE, &err));
+        turn_until(f, &f->v[EVE].exited);
+        assert_int_equal(f->v[EVE].outcome, OUTCOME_LOST);
+        assert_false(f->v[EVE].paused);
+    }
+    end_users();
+}
+
 static void wait_for_a_child(void)
 {
     siginfo_t info;
@@ -647,6 +666,7 @@ int main(int argc, char **argv)
         USERS(test_an_end_counts_whose_runner_can_be_told_nothing_any_more),
         USERS(test_a_runner_that_does_nothing_is_ended_from_outside),
         USERS(test_what_a_runner_blames_is_its_users),
+        USERS(test_a_runner_that_names_no_pids_is_ended),
         USERS(test_a_run_that_was_paused_has_the_rest_of_its_time),
         USERS(test_an_end_counts_that_came_while_the_agent_stood_still),
         USERS(test_an_agent_that_stood_still_judges_nobody_by_that_time),

@@ -119,16 +119,22 @@ static void await(enum record_type type)
     bytes_free(&in);
 }
 
-/* Its run starts, and pauses when it is to. It does nothing else. */
-static void pause_alone(void)
+/* Its run starts, and pauses when it is to, with so many bytes of pids. It does nothing else. */
+static void pause_with(const char *mode)
 {
+    static const char pids[(PAUSE_PROCESSES_MAX + 1) * sizeof(pid_t)];
     struct bytes b = {0};
 
     put_welcome(&b);
     put_two(&b, RECORD_STARTED, EVE, 1);
     say(&b);
     await(RECORD_PAUSE);
-    put_two(&b, RECORD_PAUSED, EVE, 0);
+    size_t begun = record_begin(&b, RECORD_PAUSED);
+    put_u32(&b, EVE);
+    put_u32(&b, 0);
+    if (strcmp(mode, "pauses") != 0)
+        put_data(&b, pids, strcmp(mode, "pauses-part") == 0 ? 3 : sizeof pids);
+    record_end(&b, begun);
     say(&b);
     for (;;)
         pause();
@@ -245,8 +251,8 @@ static int be_runner(const char *mode)
         hoard();
     if (strncmp(mode, "holds", 5) == 0)
         hold_one(mode);
-    if (strcmp(mode, "pauses") == 0)
-        pause_alone();
+    if (strncmp(mode, "pauses", 6) == 0 && strcmp(mode, "pauses-unasked") != 0)
+        pause_with(mode);
     imitate(mode);
     return 1;
 }

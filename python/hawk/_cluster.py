@@ -311,7 +311,8 @@ class Cluster:
             try:
                 return self.call_at(address, method, request, reply, timeout)
             except grpc.RpcError as e:
-                error = HawkError(f"job {job}: {e.details()}")
+                said = self.failure(address, e) if e.code() in ELSEWHERE else e.details()
+                error = HawkError(f"job {job}: {said}")
                 if e.code() not in (grpc.StatusCode.NOT_FOUND, *ELSEWHERE):
                     raise error from None
                 first = first or error

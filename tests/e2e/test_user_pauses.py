@@ -14,9 +14,9 @@ from runnerstest import RunAsCluster
 
 MACHINE = enter_machine()
 PLACE = f"{MACHINE}/ann"
-# Counts in two files: in the task's process group, and in a session of its own.
+# Counts in two files: in the task's process group, and in a session of its own, whose parent has ended.
 COUNT = f'''cd {PLACE}
-setsid sh -c 'echo $$ >away.pid; while :; do echo x >>away; done' &
+(setsid sh -c 'echo $$ >away.pid; while :; do echo x >>away; done' &)
 echo $$ >here.pid; echo up; while :; do echo x >>here; done'''
 # Another task of the same user, in which he sends SIGCONT a thousand times: do the files keep their sizes?
 STILL = f'''import os, signal, sys
@@ -55,14 +55,15 @@ def is_freezable(version):
 
 
 @contextlib.contextmanager
-def cluster(version):
-    """With a long task of ann's that counts."""
+def cluster(version, starts_as="long"):
+    """With a task of ann's that counts, and is long, or becomes that at once."""
     for file in glob.glob(f"{PLACE}/*"):
         os.unlink(file)
     flags = ("--freezer", f"cgroup{version}")
     with delegated(HAWK_USER if version == 2 else 0) as (_, before):
-        with RunAsCluster(workers=1, slots=1, before=before if version == 2 else (), owner=HAWK_USER if version == 2 else 0, worker=flags) as c:
-            job = c.up(ANN, "--class", "long", "--", "sh", "-c", COUNT)
+        with RunAsCluster(workers=1, slots=1, before=before if version == 2 else (), owner=HAWK_USER if version == 2 else 0, worker=flags,
+                           central=("--cutoff", "100ms")) as c:
+            job = c.up(ANN, "--class", starts_as, "--", "sh", "-c", COUNT)
             wait_for("both files", lambda: all(os.path.exists(f"{PLACE}/{name}") for name in ("here", "away")))
             yield c, job
 
@@ -74,10 +75,10 @@ def pause(c):
     return job
 
 
-def each_version(test):
+def each_version(test, starts_as="long"):
     for version in (2, 1):
         if is_freezable(version):
-            with cluster(version) as (c, job):
+            with cluster(version, starts_as) as (c, job):
                 test(c, job)
 
 
@@ -90,10 +91,22 @@ def test_no_other_task_of_the_user_lets_it_go_on():
     each_version(test)
 
 
+def test_none_lets_go_on_what_became_long_after_its_start():
+    def test(c, job):
+        keeper = keeper_of(c, ANN)
+        assert cgroups(keeper) == []
+        for _ in range(2):
+            c.submit_as(ANN, "--wait", "--class", "short", "--", sys.executable, "-c", STILL)
+            wait_for_growth()
+        assert c.task(ANN, job)["state"] == "running" and len(cgroups(keeper)) == 1
+        ends_paused(c, lambda: c.as_user(ANN, "cancel", job))
+    each_version(test, "short")
+
+
 def ends_paused(c, end):
     pids, keeper = [pid_of(name) for name in ("here", "away")], keeper_of(c, ANN)
-    assert len(cgroups(keeper)) == 1
     pause(c)
+    assert len(cgroups(keeper)) == 1
     end()
     wait_for("its processes to end", lambda: not any(map(alive, pids)))
     wait_for("its cgroup to be removed", lambda: cgroups(keeper) == [])
@@ -119,6 +132,20 @@ def test_it_goes_on_when_its_agent_dies():
         wait_for("both to be taken over", lambda: "2 running tasks of an earlier agent taken over" in w.text())
         wait_for_growth()
     each_version(test)
+
+
+def test_a_later_agent_ends_what_became_long_after_its_start():
+    def test(c, job):
+        pause(c)
+        c.workers.pop().kill()
+        w = c.start_worker("w1")
+        wait_for("both to be taken over", lambda: "2 running tasks of an earlier agent taken over" in w.text())
+        keeper, pids = keeper_of(c, ANN), [pid_of(name) for name in ("here", "away")]
+        assert len(cgroups(keeper)) == 1
+        c.as_user(ANN, "cancel", job)
+        wait_for("its processes to end", lambda: not any(map(alive, pids)))
+        wait_for("its cgroup to be removed", lambda: cgroups(keeper) == [])
+    each_version(test, "short")
 
 
 def test_it_goes_on_when_all_of_the_worker_dies():
