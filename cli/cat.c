@@ -396,6 +396,8 @@ int cat_main(int argc, char **argv)
     const char *stream = argc - first > 1 ? argv[argc - 1] : "stdout";
     bool named = strcmp(stream, "stdout") == 0 || strcmp(stream, "stderr") == 0;
     int words = argc - first - (named && argc - first > 1);
+    if (words == 3 && !named)
+        return usage_error("cat: '%s' is neither stdout nor stderr", stream);
     if (words < 1 || words > 2)
         return usage_error("cat: write `hawk cat ID [TASK] [stdout|stderr]`");
     if (words == 2 && strspn(argv[first + 1], "0123456789") != strlen(argv[first + 1]))
