@@ -417,6 +417,14 @@ void limits_freeze(struct limits *l, uint64_t number, bool frozen)
         (void)cgroup_freeze(path, frozen);
 }
 
+bool limits_holds(struct limits *l, uint64_t number)
+{
+    char path[CGROUP_PATH_MAX];
+
+    return freezer_path(l, number, path) &&
+           (cgroup_is_frozen(path) || (!l->version2[LIMIT_PAUSE] && cgroup_waits(path)));
+}
+
 static bool has_any(const struct limited *t)
 {
     bool any = false;

@@ -72,6 +72,8 @@ void limits_free(struct limits *l);
 void limits_freeze(struct limits *l, uint64_t number, bool frozen);
 /* Kills the limited tasks of a spawner that is gone, and removes their cgroups. owner 0: of all such spawners. */
 void limits_leftovers(pid_t owner);
+/* Whether all of it stands still. */
+bool limits_holds(struct limits *l, uint64_t number);
 /* Thaws what an agent that is gone has frozen of that keeper's runner. owner 0: of all keepers'. */
 void limits_thaw(pid_t owner);
 

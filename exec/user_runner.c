@@ -41,6 +41,7 @@ static struct command *add_command(struct user_runner *u, const struct held_run 
     c->run = r->run;
     c->held = *r;
     c->due_us = c->pause_due_us = TIME_NEVER;
+    list_init(&c->freezing);
     HASH_ADD(hh, u->commands, run, sizeof c->run, c);
     return c;
 }
@@ -49,6 +50,7 @@ static void forget_command(struct user_runner *u, struct command *c)
 {
     if (c->spec)
         sent_release(&u->sent, u->fd >= 0 ? &u->out : NULL, c->spec);
+    list_remove(&c->freezing);
     HASH_DEL(u->commands, c); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
     free(c);
 }
@@ -225,6 +227,7 @@ static struct user_runner *make(const struct exec_config *c, const char *user)
     gates_init(&u->gates);
     u->in.record_max = u->taken.in.record_max = RECORD_BYTES_MAX;
     sent_init(&u->sent);
+    list_init(&u->freezing);
     u->sent.to_user = true;
     return u;
 }
@@ -601,6 +604,7 @@ void user_runner_on_ready(struct user_runner *u, int64_t now_us, exec_event_fn f
         user_runner_distrust(u, now_us, "says what makes no sense");
     else if (got < 0)
         user_runner_end(u, now_us);
+    user_runner_look(u, now_us, fn, arg);
 }
 
 void user_runner_on_gate(struct user_runner *u) { gates_on_ready(&u->gates, u->user); }

@@ -3,6 +3,7 @@
 #ifndef HAWK_EXEC_USER_RUNNER_IMPL_H
 #define HAWK_EXEC_USER_RUNNER_IMPL_H
 
+#include "base/list.h"
 #include "exec/gates.h"
 #include "exec/held_runs.h"
 #include "exec/keeper.h"
@@ -12,6 +13,7 @@
 
 #include <uthash.h>
 
+#define FREEZE_LOOK_US US_PER_MS
 #define LEASE_LATE_US US_PER_S /* after the lease's end */
 
 enum state {
@@ -28,10 +30,11 @@ struct command {
     struct held_run held;
     struct sent_spec *spec; /* NULL: an earlier agent sent it */
     bool started, pausing, paused;
-    bool frozen;         /* by this agent, in its cgroup */
-    enum outcome reason; /* why it was to end; OUTCOME_NONE: nobody wants that */
-    int64_t due_us;      /* when its end must have been reported */
-    int64_t left_us;     /* paused: what was left until then */
+    bool frozen;          /* by this agent, in its cgroup */
+    struct list freezing; /* in the runner's list until it stands still */
+    enum outcome reason;  /* why it was to end; OUTCOME_NONE: nobody wants that */
+    int64_t due_us;       /* when its end must have been reported */
+    int64_t left_us;      /* paused: what was left until then */
     int64_t pause_due_us;
 };
 
@@ -45,6 +48,7 @@ struct user_runner {
     struct keeper keeper;
     struct bytes in, out;
     struct command *commands;
+    struct list freezing; /* of them */
     struct sent sent;
     struct held_runs held;
     struct takeover taken;
@@ -70,6 +74,8 @@ void user_runner_thaw_all(struct user_runner *u);
 /* Its RECORD_PAUSED has come. HAWK_EMALFORMED. */
 HAWK_MUST_USE int user_runner_on_paused(struct user_runner *u, struct record *r, int64_t now_us,
                                         exec_event_fn fn, void *arg);
+/* Answers for those that stand still by now, and undoes what took too long. */
+void user_runner_look(struct user_runner *u, int64_t now_us, exec_event_fn fn, void *arg);
 /* Goes on with removing the cgroups of ended tasks. */
 void user_runner_sweep(struct user_runner *u, int64_t now_us);
 /* It has done what an honest one does not: ends it from outside. */

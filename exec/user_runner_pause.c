@@ -74,26 +74,16 @@ static void move_command_in(struct user_runner *u, struct command *c, struct pid
         log_warn("%.300s: %s", u->dir, strerror(errno));
 }
 
-int user_runner_on_paused(struct user_runner *u, struct record *r, int64_t now_us, exec_event_fn fn,
-                          void *arg)
+/* Now the worker hears of it. Its time stands still, too. */
+static void answer_pause(struct user_runner *u, struct command *c, int err, int64_t now_us, exec_event_fn fn,
+                         void *arg)
 {
     struct msg m = {.type = MSG_EXEC_PAUSED};
-    struct command *c = user_runner_command(u, get_u32(r));
-    int32_t err = (int32_t)get_u32(r);
-    struct pids stopped = {0};
 
-    if (r->bad || !c || !c->pausing || get_stopped(r, &stopped)) {
-        pids_free(&stopped);
-        return HAWK_EMALFORMED;
-    }
+    list_remove(&c->freezing);
     c->pausing = false;
     c->pause_due_us = TIME_NEVER;
     c->paused = err == 0;
-    if (c->paused && c->reason == OUTCOME_NONE && u->state == UP) {
-        move_command_in(u, c, &stopped);
-        user_runner_freeze(u, c, true);
-    }
-    pids_free(&stopped);
     if (c->paused && c->reason == OUTCOME_NONE) {
         c->left_us = c->due_us == TIME_NEVER ? TIME_NEVER : c->due_us - now_us;
         c->due_us = TIME_NEVER;
@@ -101,5 +91,45 @@ int user_runner_on_paused(struct user_runner *u, struct record *r, int64_t now_u
     m.exec_paused.run = c->run;
     m.exec_paused.err = err == 0 || err == HAWK_EUNSUPPORTED ? err : HAWK_EBUSY;
     fn(arg, &m);
+}
+
+int user_runner_on_paused(struct user_runner *u, struct record *r, int64_t now_us, exec_event_fn fn,
+                          void *arg)
+{
+    struct command *c = user_runner_command(u, get_u32(r));
+    int32_t err = (int32_t)get_u32(r);
+    struct pids stopped = {0};
+    bool bad = r->bad || !c || !c->pausing || !list_empty(&c->freezing) || get_stopped(r, &stopped);
+
+    if (!bad && err == 0 && c->reason == OUTCOME_NONE && u->state == UP) {
+        move_command_in(u, c, &stopped);
+        user_runner_freeze(u, c, true);
+    }
+    pids_free(&stopped);
+    if (bad)
+        return HAWK_EMALFORMED;
+    if (!c->frozen) {
+        answer_pause(u, c, err, now_us, fn, arg);
+        return 0;
+    }
+    c->pause_due_us = now_us + EXEC_CONFIRM_US;
+    list_push_tail(&u->freezing, &c->freezing);
+    put_due(u, now_us);
     return 0;
+}
+
+void user_runner_look(struct user_runner *u, int64_t now_us, exec_event_fn fn, void *arg)
+{
+    list_foreach(&u->freezing, l, next) {
+        struct command *c = container_of(l, struct command, freezing);
+
+        if (c->frozen && limits_holds(&u->gates.limits, c->run)) {
+            answer_pause(u, c, 0, now_us, fn, arg);
+        } else if (!c->frozen || now_us >= c->pause_due_us) {
+            user_runner_resume(u, now_us, c->run);
+            answer_pause(u, c, HAWK_EBUSY, now_us, fn, arg);
+        } else {
+            put_due(u, now_us + FREEZE_LOOK_US);
+        }
+    }
 }

@@ -76,6 +76,8 @@ bool user_runner_on_timeout(struct user_runner *u, int64_t now_us, bool late)
         }
         put_due(u, c->due_us);
         put_due(u, c->pause_due_us);
+        if (!list_empty(&c->freezing))
+            put_due(u, now_us + FREEZE_LOOK_US);
         if (c->held.flags & RUN_LEASED)
             put_due(u, u->lease_due_us);
     }

@@ -148,7 +148,7 @@ static void its_users_processes_are_moved_in(enum exec_freezer freezer)
     }
     uid_t uid = other->pw_uid;
     pid_t theirs = start_two(uid, &child), roots = start_two(0, &root_child);
-    const pid_t told[] = {0, -1, 1, getpid(), getppid(), roots, theirs};
+    const pid_t told[] = {0, -1, roots, theirs};
 
     for (size_t i = 0; i < sizeof told / sizeof *told; i++)
         name_pid(&named, told[i]);

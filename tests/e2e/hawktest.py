@@ -95,24 +95,21 @@ def run_hawk(env, *args, check=0):
 
 
 class Daemon:
-    """One hawk process; `line` waits for a line on its stdout, `log` holds its stderr."""
+    """One hawk process. Its stderr is a file: what it wrote before it answered anybody is there."""
 
     def __init__(self, *args, env=None, argv=None):
         """argv: another command line, of a program that becomes it."""
         self.args = argv or [HAWK, *map(str, args)]
-        self.log = []
+        self.stderr = tempfile.TemporaryFile()
         self.lines = queue.Queue()
         self.p = subprocess.Popen(self.args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, env={**os.environ, **(env or {})})
-        self.readers = [threading.Thread(target=self._read, args=args, daemon=True) for args in (
-            (self.p.stdout, self.lines.put), (self.p.stderr, self.log.append))]
-        for reader in self.readers:
-            reader.start()
+                                  stderr=self.stderr, env={**os.environ, **(env or {})})
+        threading.Thread(target=self._read, daemon=True).start()
 
-    def _read(self, stream, put):
-        for line in stream:
-            put(line.decode(errors="replace").rstrip())
-        put(None)
+    def _read(self):
+        for line in self.p.stdout:
+            self.lines.put(line.decode(errors="replace").rstrip())
+        self.lines.put(None)
 
     def ready(self):
         """Waits for "ready NAME ADDRESS" and returns the address."""
@@ -125,13 +122,15 @@ class Daemon:
         return line.split()[2]
 
     def text(self):
-        return "\n".join(x for x in self.log if x is not None)
+        # Not read(): the process writes where this descriptor stands.
+        return os.pread(self.stderr.fileno(), os.fstat(self.stderr.fileno()).st_size, 0).decode(errors="replace")
+
+    @property
+    def log(self):
+        return self.text().splitlines()
 
     def wait(self, bound=BOUND):
-        code = self.p.wait(timeout=bound)
-        for reader in self.readers:  # its last words; a spawner that it left behind keeps stderr open
-            reader.join(timeout=1)
-        return code
+        return self.p.wait(timeout=bound)
 
     def kill(self):
         self.p.kill()

@@ -100,7 +100,7 @@ def test_no_user_gets_what_would_move_anothers_process():
         thief = subprocess.run([*dropped(ANN), sys.executable, "-c", THIEF, str(runner), str(victim)], stdout=subprocess.PIPE, check=True, text=True)
         assert int(thief.stdout) >= 2, thief
         with open(f"/proc/{victim}/cgroup", encoding="ascii") as f:
-            assert "hawk-task-" not in f.read()
+            assert f"hawk-task-{keeper_of(c, ANN)}-" not in f.read()
         os.kill(runner, signal.SIGKILL)
         wait_for("what ann ran to end", lambda: not alive(runner))
         assert c.task(BOB, of_bob)["state"] == "running" and alive(victim)

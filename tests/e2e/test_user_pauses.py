@@ -59,12 +59,14 @@ def cluster(version, starts_as="long"):
     """With a task of ann's that counts, and is long, or becomes that at once."""
     for file in glob.glob(f"{PLACE}/*"):
         os.unlink(file)
-    flags = ("--freezer", f"cgroup{version}")
+    flags = ("--freezer", f"cgroup{version}", "--pause-share", "1000")  # however young it is
     with delegated(HAWK_USER if version == 2 else 0) as (_, before):
-        with RunAsCluster(workers=1, slots=1, before=before if version == 2 else (), owner=HAWK_USER if version == 2 else 0, worker=flags,
-                           central=("--cutoff", "100ms")) as c:
+        agents = {"before": before, "owner": HAWK_USER} if version == 2 else {"owner": 0}
+        with RunAsCluster(workers=1, slots=1, worker=flags, central=("--cutoff", "100ms"), **agents) as c:
             job = c.up(ANN, "--class", starts_as, "--", "sh", "-c", COUNT)
             wait_for("both files", lambda: all(os.path.exists(f"{PLACE}/{name}") for name in ("here", "away")))
+            wait_for("it to be long", lambda: sum(n.get("running_long", 0) for n in c.json("nodes")["nodes"]) == 1)
+            c.hawk("policy", "set", "--cutoff", "1h")  # what is short stays so
             yield c, job
 
 
