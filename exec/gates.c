@@ -1,8 +1,10 @@
 /* Gates to the cgroups of users' tasks: see gates.h. */
 #include "exec/gates.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/units.h"
 #include "exec/record.h"
 
 #include <errno.h>
@@ -16,6 +18,8 @@
 
 #define EVENTS 16
 #define MOVE_ROUNDS 10 /* passes over a task in which new processes may still appear */
+/* The agent serves nobody else while it moves a task's processes: the rest are left to the next pause. */
+#define MOVE_US (US_PER_S / 2)
 #define ANSWER_S                                                                                             \
     1 /* a task waits so long: its runner stands still meanwhile, and must end tasks whose lease is over */
 
@@ -104,7 +108,7 @@ static void let_in(struct gates *g, const struct gate *gate, const struct ucred 
     if (!pw || asks->uid != pw->pw_uid)
         log_warn("a process of uid %u asks to be limited as a task of user %s: refused", (unsigned)asks->uid,
                  user);
-    else if (limits_enter(&g->limits, gate->run, asks->pid) < 0)
+    else if (limits_enter(&g->limits, gate->run, asks->pid, asks->uid) < 0)
         log_warn("a task of user %s cannot be limited: %s", user, strerror(errno));
     else
         (void)!send(gate->fd, "1", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -127,21 +131,34 @@ void gates_on_ready(struct gates *g, const char *user)
     }
 }
 
-/* Those that its processes have started, and so on. */
-static void add_descendants(struct pids *l)
+/* The user's, each of them once: a runner may name whom it likes, again and again, with as many threads to look at. */
+static void keep_distinct(struct pids *l, uid_t uid)
 {
-    for (uint32_t i = 0; i < l->n && l->n < PAUSE_PROCESSES_MAX; i++)
+    uint32_t told = l->n;
+
+    l->n = 0;
+    for (uint32_t i = 0; i < told; i++)
+        if (!pids_have(l, l->v[i]) && procs_is_of(l->v[i], uid))
+            l->v[l->n++] = l->v[i];
+}
+
+/* Those that its processes have started, and so on. */
+static void add_descendants(struct pids *l, int64_t until_us)
+{
+    for (uint32_t i = 0; i < l->n && l->n < PAUSE_PROCESSES_MAX && monotonic_us() < until_us; i++)
         pids_add_children(l, l->v[i]);
+    if (l->n > PAUSE_PROCESSES_MAX)
+        l->n = PAUSE_PROCESSES_MAX;
 }
 
 /* Returns how many of them it has moved. */
 static uint32_t move_in_all(struct gates *g, uint32_t run, uid_t uid, const struct pids *l,
-                            struct pids *inside)
+                            struct pids *inside, int64_t until_us)
 {
     uint32_t n = 0;
 
     limits_in_freezer(&g->limits, run, inside);
-    for (uint32_t i = 0; i < l->n; i++)
+    for (uint32_t i = 0; i < l->n && monotonic_us() < until_us; i++)
         if (!pids_have(inside, l->v[i]) && limits_move_in(&g->limits, run, l->v[i], uid) == 0)
             n++;
     return n;
@@ -151,19 +168,24 @@ static uint32_t move_in_all(struct gates *g, uint32_t run, uid_t uid, const stru
 bool gates_move_in(struct gates *g, uint32_t run, const char *user, struct pids *named)
 {
     const struct passwd *pw = getpwnam(user);
-    uint32_t told = named->n, moved = 1, inside_n = 0;
+    uint32_t moved = 1, inside_n = 0;
+    int64_t until_us = monotonic_us() + MOVE_US;
 
     if (!pw || !limits_make_freezer(&g->limits, run))
         return false;
+    keep_distinct(named, pw->pw_uid);
+    uint32_t told = named->n;
     for (int round = 0; moved > 0 && round < MOVE_ROUNDS; round++) {
         struct pids inside = {0};
 
         named->n = told;
-        add_descendants(named);
-        moved = move_in_all(g, run, pw->pw_uid, named, &inside);
+        add_descendants(named, until_us);
+        moved = move_in_all(g, run, pw->pw_uid, named, &inside, until_us);
         inside_n = inside.n + moved;
         pids_free(&inside);
     }
+    if (inside_n == 0)
+        limits_unmake_freezer(&g->limits, run);
     return inside_n > 0;
 }
 

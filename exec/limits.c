@@ -358,14 +358,38 @@ static bool is_shared(const struct limits *l, int kind)
     return shared;
 }
 
-int limits_enter(const struct limits *l, uint64_t number, pid_t pid)
+/* The kernel moves whatever process has the number, so that is looked at once more: one that has it since, and is
+ * somebody else's, is let out, into the agent's cgroup. */
+static int enter_if_of(const char *path, int version, const char *controller, pid_t pid, uid_t uid)
+{
+    char own[EXEC_PATH_MAX];
+
+    if (!procs_is_of(pid, uid)) {
+        errno = ESRCH;
+        return -1;
+    }
+    if (cgroup_enter(path, pid) < 0)
+        return -1;
+    if (procs_is_of(pid, uid))
+        return 0;
+    if (cgroup_own(version, controller, own) == 0)
+        (void)cgroup_enter(own, pid);
+    errno = ESRCH;
+    return -1;
+}
+
+/* As the kernel names it. */
+static const char *controller_of(int kind) { return kind < LIMIT_KINDS ? controllers[kind] : "freezer"; }
+
+int limits_enter(const struct limits *l, uint64_t number, pid_t pid, uid_t uid)
 {
     struct limited t = any_of(l, number);
     char path[CGROUP_PATH_MAX];
 
     for (int kind = 0; kind < LIMIT_CGROUPS; kind++)
         if (path_of(l, &t, kind, path) && !is_shared(l, kind) && cgroup_has(path, "cgroup.procs") &&
-            cgroup_enter(path, pid) < 0 && kind < LIMIT_KINDS)
+            enter_if_of(path, l->version2[kind] ? 2 : 1, controller_of(kind), pid, uid) < 0 &&
+            kind < LIMIT_KINDS)
             return -1;
     return 0;
 }
@@ -386,6 +410,14 @@ bool limits_make_freezer(struct limits *l, uint64_t number)
     return freezer_path(l, number, path) && (cgroup_make(path) == 0 || errno == EEXIST);
 }
 
+void limits_unmake_freezer(struct limits *l, uint64_t number)
+{
+    char path[CGROUP_PATH_MAX];
+
+    if (freezer_path(l, number, path))
+        (void)cgroup_remove(path);
+}
+
 void limits_in_freezer(struct limits *l, uint64_t number, struct pids *inside)
 {
     char path[CGROUP_PATH_MAX];
@@ -394,19 +426,13 @@ void limits_in_freezer(struct limits *l, uint64_t number, struct pids *inside)
         cgroup_processes(path, inside);
 }
 
-/* The kernel moves whatever process has the number, so that is looked at once more: one that has it since, and is
- * somebody else's, is let out, into the agent's cgroup. */
 int limits_move_in(struct limits *l, uint64_t number, pid_t pid, uid_t uid)
 {
-    char path[CGROUP_PATH_MAX], own[EXEC_PATH_MAX];
+    char path[CGROUP_PATH_MAX];
 
-    if (!procs_is_of(pid, uid) || !freezer_path(l, number, path) || cgroup_enter(path, pid) < 0)
+    if (!freezer_path(l, number, path))
         return -1;
-    if (procs_is_of(pid, uid))
-        return 0;
-    if (cgroup_own(l->version2[LIMIT_PAUSE] ? 2 : 1, "freezer", own) == 0)
-        (void)cgroup_enter(own, pid);
-    return -1;
+    return enter_if_of(path, l->version2[LIMIT_PAUSE] ? 2 : 1, controller_of(LIMIT_PAUSE), pid, uid);
 }
 
 void limits_freeze(struct limits *l, uint64_t number, bool frozen)

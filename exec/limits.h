@@ -43,12 +43,15 @@ HAWK_MUST_USE int limits_make(struct limits *l, uint64_t number, const struct jo
                               int access, int entries[LIMIT_KINDS], char *why, size_t size);
 /* Makes the cgroup in which the run of that number can be frozen, if limits_make() has not. False: there is none. */
 bool limits_make_freezer(struct limits *l, uint64_t number);
+/* Removes it if nothing is in it. */
+void limits_unmake_freezer(struct limits *l, uint64_t number);
 /* The processes that are in it. */
 void limits_in_freezer(struct limits *l, uint64_t number, struct pids *inside);
 /* Puts a process into it that runs already, if it is one of that user's. -1: it is not in it. */
 HAWK_MUST_USE int limits_move_in(struct limits *l, uint64_t number, pid_t pid, uid_t uid);
-/* Puts a process into the cgroups of the run of that number. -1 with errno: it is not in all that limit it. */
-HAWK_MUST_USE int limits_enter(const struct limits *l, uint64_t number, pid_t pid);
+/* Puts a process into the cgroups of the run of that number, if it is that user's. -1 with errno: it is not in all that
+ * limit it. */
+HAWK_MUST_USE int limits_enter(const struct limits *l, uint64_t number, pid_t pid, uid_t uid);
 /* The same in a user's runner, whose agent has made them and sent the entries. HAWK_EUNSUPPORTED: it sent none for a
  * limit of the job, or something else. */
 HAWK_MUST_USE int limits_take(struct limits *l, const struct job_desc *d, struct limited *t,

@@ -3,9 +3,11 @@
 #include "exec/gates.h"
 
 #include "base/mem.h"
+#include "exec/record.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <poll.h>
 #include <pwd.h>
 #include <setjmp.h>
@@ -13,6 +15,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -156,8 +159,11 @@ static void its_users_processes_are_moved_in(enum exec_freezer freezer)
     limits_in_freezer(&g.limits, 7, &inside);
     assert_int_equal(inside.n, 2);
     assert_true(pids_have(&inside, theirs) && pids_have(&inside, child));
+    named.v[0] = theirs;
     named.n = 1;
     assert_true(gates_move_in(&g, 7, OTHER, &named)); /* they are in */
+    named.v[0] = roots;
+    named.n = 1;
     assert_false(gates_move_in(&g, 8, OTHER, &named));
     assert_false(gates_move_in(&g, 7, "no such user", &named));
     for (uint64_t run = 7; run <= 8; run++)
@@ -181,6 +187,105 @@ static void its_users_processes_are_moved_into_version_2(void **state)
     its_users_processes_are_moved_in(EXEC_FREEZER_CGROUP2);
 }
 
+/* Asks at a gate as the other user, and ends; a process of this test's has the number then. -1: nobody chooses numbers
+ * here. */
+static pid_t take_the_number_of_who_asks(int gate)
+{
+    const struct passwd *other = getpwnam(OTHER);
+    pid_t asks = fork();
+
+    if (asks == 0)
+        _exit(setresuid(other->pw_uid, other->pw_uid, other->pw_uid) < 0 || write(gate, "0", 1) != 1);
+    int status = -1;
+    assert_int_equal(waitpid(asks, &status, 0), asks);
+    assert_int_equal(status, 0);
+    struct clone_args how = {.exit_signal = SIGCHLD, .set_tid = (uintptr_t)&asks, .set_tid_size = 1};
+    pid_t pid = (pid_t)syscall(SYS_clone3, &how, sizeof how);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+    return pid;
+}
+
+static void who_asked_and_is_gone_lends_his_number_to_nobody(void **state)
+{
+    struct pids inside = {0};
+    int gate = gates_open(&g, 7);
+    char in;
+
+    g.limits.owner = getpid();
+    g.limits.freezer = EXEC_FREEZER_CGROUP2;
+    pid_t pid = geteuid() == 0 && limits_make_freezer(&g.limits, 7) ? take_the_number_of_who_asks(gate) : -1;
+    if (pid < 0) {
+        print_message("skipped: nobody makes such cgroups, or such processes, here\n");
+        skip();
+    }
+    gates_on_ready(&g, OTHER);
+    (void)!read(gate, &in, 1);
+    limits_in_freezer(&g.limits, 7, &inside);
+    assert_int_equal(inside.n, 0);
+    limits_end_run(&g.limits, 7);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    close(gate);
+    pids_free(&inside);
+}
+
+/* One process, named again and again, with more children than the agent moves. */
+static void nobody_keeps_the_agent_busy(void **state)
+{
+    const struct passwd *other = getpwnam(OTHER);
+    struct pids named = {0}, empty = {0};
+    int ends[2];
+    char in;
+
+    g.limits.owner = getpid();
+    g.limits.freezer = EXEC_FREEZER_CGROUP2;
+    if (geteuid() != 0 || !limits_make_freezer(&g.limits, 7)) {
+        print_message("skipped: nobody makes such cgroups here\n");
+        skip();
+    }
+    limits_unmake_freezer(&g.limits, 7);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    pid_t parent = fork();
+    assert_true(parent >= 0);
+    if (parent == 0) {
+        if (setresuid(other->pw_uid, other->pw_uid, other->pw_uid) < 0 ||
+            prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+            _exit(1);
+        for (uint32_t i = 0; i < PAUSE_PROCESSES_MAX + 20; i++)
+            if (fork() == 0) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                for (;;)
+                    pause();
+            }
+        (void)!write(ends[1], "x", 1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ends[0], &in, 1), 1);
+    for (uint32_t i = 0; i < PAUSE_PROCESSES_MAX - 1; i++)
+        name_pid(&named, parent);
+    assert_true(gates_move_in(&g, 7, OTHER, &named));
+    assert_true(named.n <= PAUSE_PROCESSES_MAX);
+    for (uint32_t i = 1; i < named.n; i++)
+        assert_int_not_equal(named.v[i], parent);
+    assert_false(gates_move_in(&g, 8, OTHER, &empty));
+    char path[CGROUP_PATH_MAX];
+    cgroup_path(g.limits.base[LIMIT_PAUSE], g.limits.owner, 8, path);
+    assert_false(cgroup_has(path, "cgroup.procs")); /* nothing is in it, and nobody would remove it */
+    limits_end_run(&g.limits, 7);
+    kill(parent, SIGKILL);
+    assert_int_equal(waitpid(parent, NULL, 0), parent);
+    while (limits_sweep(&g.limits))
+        poll(NULL, 0, 1);
+    close(ends[0]);
+    close(ends[1]);
+    pids_free(&named);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +293,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(nobody_else_does, setup, teardown),
         cmocka_unit_test_setup_teardown(a_gate_closes_with_its_run, setup, teardown),
         cmocka_unit_test_setup_teardown(who_gets_no_answer_does_not_wait_for_ever, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_asked_and_is_gone_lends_his_number_to_nobody, setup, teardown),
+        cmocka_unit_test_setup_teardown(nobody_keeps_the_agent_busy, setup, teardown),
         cmocka_unit_test_setup_teardown(its_users_processes_are_moved_into_version_1, setup, teardown),
         cmocka_unit_test_setup_teardown(its_users_processes_are_moved_into_version_2, setup, teardown),
     };
