@@ -261,7 +261,8 @@ enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, u
     *n = dist_job_unfinished_tasks(job);
     if (job->cancelling)
         return DIST_BLOCK_CANCELLING;
-    if (job->held && job->in[TASK_WAITING] + job->in[TASK_PLACED] > 0)
+    *n = job->in[TASK_WAITING] + job->in[TASK_PLACED];
+    if (job->held && *n > 0)
         return DIST_BLOCK_HELD;
     if (job->gates > 0 || (job->blocked_n > 0 && job->unlaunched == 0))
         return DIST_BLOCK_AFTER;
