@@ -178,6 +178,8 @@ static const char *remedy(const struct client *client, const char *addr, const c
         return remedy_of_closed(addr + strlen("unix:"), buf, size);
     if (addr_is_unix(addr))
         return "is `hawk up` running?";
+    if (strstr(reason, strerror(ECONNREFUSED)))
+        return "is it running?";
     if (client->tls && tls_why_not(client->tls, tls_identity(client->tls)))
         return "your certificate has expired: whoever keeps the user root renews it (`hawk user add`)";
     if (client->tls && tls_identity(client->tls)->made_s - CERTIFICATE_BACKDATED_S > (int64_t)time(NULL))

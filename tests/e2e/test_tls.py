@@ -93,6 +93,11 @@ def test_the_commands_say_what_is_wrong():
         assert "the certificate of w1.worker.hawk does not allow /hawk.v1.Hawk/ListNodes at a dist" in r.stderr, r.stderr
         r = c.hawk("nodes", dist=c.worker_addr(), check=3)
         assert "scheduler.hawk" in r.stderr, r.stderr
+        # Where nothing listens no certificate was shown.
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.1", 0))
+            r = c.hawk("nodes", dist="127.0.0.1:%d" % silent.getsockname()[1], check=3)
+            assert r.stderr.endswith("Connection refused; is it running?\n"), r.stderr
 
 
 def link_with(c, addr, to, certificate, role, name, node=0):
