@@ -372,9 +372,11 @@ static bool refuse_caller(struct server *s, const struct asked *a, const char *p
         return refuse_gone(s, a);
     if (!who || caller_may(who, scope))
         return false;
+    const char *remedy = who->by == CALLER_CERTIFICATE ? ": `hawk user add NAME --scopes` gives it" : "";
+    if (strcmp(path, LINK_METHOD) == 0)
+        remedy = ", or the nodes' token (cluster.node_token_file)";
     snprintf(text, sizeof text, "you are %s: %s needs scope %s%s", caller_text(who, name), path,
-             scopes_format(needed, scope),
-             strcmp(path, LINK_METHOD) == 0 ? ", or the nodes' token (cluster.node_token_file)" : "");
+             scopes_format(needed, scope), remedy);
     return refuse_forbidden(s, a, text);
 }
 

@@ -98,6 +98,10 @@ def test_the_commands_say_what_is_wrong():
             silent.bind(("127.0.0.1", 0))
             r = c.hawk("nodes", dist="127.0.0.1:%d" % silent.getsockname()[1], check=3)
             assert r.stderr.endswith("Connection refused; is it running?\n"), r.stderr
+        # Who lacks a scope hears where it comes from.
+        c.ca.issue("user", "bob")
+        r = c.hawk("drain", "w1", env=c.ca.environment("bob"), check=3)
+        assert "needs scope operate: `hawk user add NAME --scopes` gives it" in r.stderr, r.stderr
 
 
 def link_with(c, addr, to, certificate, role, name, node=0):
