@@ -19,7 +19,7 @@
 #define EVENTS 16
 #define MOVE_ROUNDS 10 /* passes over a task in which new processes may still appear */
 /* The agent serves nobody else while it moves a task's processes: the rest are left to the next pause. */
-#define MOVE_US (US_PER_S / 2)
+#define MOVE_US (US_PER_S / 10)
 #define ANSWER_S                                                                                             \
     1 /* a task waits so long: its runner stands still meanwhile, and must end tasks whose lease is over */
 
