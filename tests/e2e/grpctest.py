@@ -22,15 +22,6 @@ def generated(name, directory="protos"):
     return importlib.import_module(f"{name}_pb2")
 
 
-def generated_stubs(name, directory):
-    """The stubs of its services, as grpcio's own generator makes them."""
-    d = f"{ROOT}/{directory}"
-    subprocess.run(["/usr/bin/python3", "-m", "grpc_tools.protoc", f"-I{d}", f"--grpc_python_out={gen.name}",
-                    f"{d}/{name}.proto"], check=True)
-    importlib.invalidate_caches()
-    return importlib.import_module(f"{name}_pb2_grpc")
-
-
 pb = generated("hawk")
 
 
@@ -54,25 +45,6 @@ class Caller:
         call = self.channel.stream_stream(f"/hawk.v1.Hawk/{method}", request_serializer=lambda m: m.SerializeToString(),
                                           response_deserializer=reply.FromString)
         return call(requests, timeout=BOUND, metadata=self.metadata)
-
-
-health_pb = generated("health", "tests/data")
-SERVING, NOT_SERVING, SERVICE_UNKNOWN = (
-    health_pb.HealthCheckResponse.SERVING, health_pb.HealthCheckResponse.NOT_SERVING,
-    health_pb.HealthCheckResponse.SERVICE_UNKNOWN)
-HealthStub = generated_stubs("health", "tests/data").HealthStub
-
-
-def health(addr, service=""):
-    """What gRPC's own health check answers."""
-    request = health_pb.HealthCheckRequest(service=service)
-    return HealthStub(grpc.insecure_channel(addr)).Check(request, timeout=BOUND).status
-
-
-def health_watch(addr, service=""):
-    """A stream of answers: next() waits for one."""
-    call = HealthStub(grpc.insecure_channel(addr)).Watch(health_pb.HealthCheckRequest(service=service), timeout=2 * BOUND)
-    return (reply.status for reply in call)
 
 
 def refused(code, call):

@@ -15,8 +15,8 @@ from collections import Counter
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import hawktest as t
 from etcdtest import Cluster, Etcd
-from grpctest import NOT_SERVING, SERVING, health, health_watch
 from hawktest import BOUND, HAWK, Daemon, run_tests, wait_for
+from healthtest import NOT_SERVING, SERVING, health, health_watch
 
 # The lease of long tasks is what a new central waits before it places what nobody reported: queued tasks wait for it.
 # It must be longer than it takes a worker to find that a central sleeps (5 s).

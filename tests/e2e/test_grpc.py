@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
-from grpctest import NOT_SERVING, SERVICE_UNKNOWN, SERVING, Caller, health, health_watch, pb, refused
+from grpctest import Caller, pb, refused
 from hawktest import Cluster, Daemon, run_tests, user_environment, wait_for
+from healthtest import NOT_SERVING, SERVICE_UNKNOWN, SERVING, health, health_watch
 
 KEY = 4711
 
