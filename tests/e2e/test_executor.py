@@ -1,5 +1,6 @@
 """Attached executors: tasks without a process each, their results, and what becomes of them when things break."""
-# seconds: 15
+# timeout: 240
+# seconds: 80
 import base64
 import json
 import os
