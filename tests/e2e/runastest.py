@@ -56,10 +56,23 @@ def machine_program(dir, program="hawk-runner"):
     return path
 
 
+objects = tempfile.TemporaryDirectory(prefix="hawk-run-as-objects-")
+
+
 def compile_helper(path, conf):
-    """hawk-run-as, with that path of its configuration. Not the one that `make` builds: other tests have that built anew."""
-    subprocess.run([*shlex.split(os.environ.get("CC", "gcc")), "-std=gnu11", "-D_GNU_SOURCE", f"-I{ROOT}", f'-DRUN_AS_CONF="{conf}"', "-o", path,
-                    *(f"{ROOT}/runas/{x}.c" for x in ("hawk_run_as", "config", "limits"))], check=True)
+    """hawk-run-as, with that path of its configuration. Not the one that `make` builds: other tests have that built anew.
+    What does not depend on the path is compiled once in a process."""
+    compiler = [*shlex.split(os.environ.get("CC", "gcc")), "-std=gnu11", "-D_GNU_SOURCE", f"-I{ROOT}"]
+    parts = {f"{objects.name}/{x}.o": f"{ROOT}/runas/{x}.c" for x in ("hawk_run_as", "config", "limits")}
+    for part, source in parts.items():
+        if not os.path.exists(part):
+            with open(f"{objects.name}/conf.h", "w", encoding="ascii") as f:
+                f.write("extern const char conf[];\n")
+            subprocess.run([*compiler, "-DRUN_AS_CONF=conf", "-include", f.name, "-c", "-o", part, source], check=True)
+    with open(f"{path}.c", "w", encoding="utf-8") as f:
+        f.write(f'extern const char conf[];\nconst char conf[] = "{conf}";\n')
+    subprocess.run([*compiler, "-o", path, f.name, *parts], check=True)
+    os.unlink(f.name)
 
 
 def install_helper(dir, hawk, *settings, callers="caller hawk"):
