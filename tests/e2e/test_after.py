@@ -28,7 +28,7 @@ def touch(c, name):
 
 def gate(c, name, go, code=0):
     """Notes that it began, waits for the file `go`, and exits."""
-    return ("sh", "-c", f"echo $HAWK_TASK_INDEX >> {c.dir}/{name}; while ! test -e {c.dir}/{go}; do sleep 0.02; done; "
+    return ("sh", "-c", f"echo $HAWK_TASK_INDEX >> {c.dir}/{name}; while ! test -e {c.dir}/{go}; do sleep 0.1; done; "
                         f"exit {code}")
 
 
@@ -114,7 +114,7 @@ def test_a_condition_that_cannot_hold_cancels_what_follows():
 
 def test_task_by_task():
     with Cluster(workers=2, slots=2) as c:
-        script = f"test $HAWK_TASK_INDEX = 1 && exit 0; test $HAWK_TASK_INDEX = 2 && exit 1; until test -e {c.dir}/go; do sleep 0.02; done"
+        script = f"test $HAWK_TASK_INDEX = 1 && exit 0; test $HAWK_TASK_INDEX = 2 && exit 1; until test -e {c.dir}/go; do sleep 0.1; done"
         first = c.submit("--array", "1-3", "--", "sh", "-c", script)
         each = c.submit("--array", "1-3", "--after", first, "--", *notes(c, "each"))
         whole = c.submit("--array", "1-3", "--after", first, "--after-whole", "--", *notes(c, "whole"))

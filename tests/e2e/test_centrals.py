@@ -31,7 +31,7 @@ def cluster(central=(), **more):
 def long_job(c, tasks, until):
     """Each task notes that it starts, and ends when the file `until` is there."""
     return c.submit("--class", "long", "--array", f"1-{tasks}", "--", "sh", "-c",
-                    f"echo $HAWK_TASK_INDEX >> {c.dir}/started; while ! test -e {c.dir}/{until}; do sleep 0.05; done")
+                    f"echo $HAWK_TASK_INDEX >> {c.dir}/started; while ! test -e {c.dir}/{until}; do sleep 0.1; done")
 
 
 def started(c):

@@ -95,7 +95,7 @@ def test_failures_are_told_without_what_was_cancelled():
 
 
 # Fails where another one runs; runs until a file is there.
-ALONE = "mkdir {0}/lock || exit 9; until test -e {0}/go; do sleep 0.02; done; rmdir {0}/lock"
+ALONE = "mkdir {0}/lock || exit 9; until test -e {0}/go; do sleep 0.1; done; rmdir {0}/lock"
 
 
 def test_no_more_tasks_run_than_the_job_allows():

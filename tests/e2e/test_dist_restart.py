@@ -29,7 +29,7 @@ def lines(path):
 def script(c, name, go):
     """Notes that it began, waits for the file `go`, notes that it ended."""
     return ("sh", "-c", f"echo $HAWK_TASK_INDEX >> {c.dir}/{name}.began; "
-                        f"while ! test -e {c.dir}/{go}; do sleep 0.02; done; "
+                        f"while ! test -e {c.dir}/{go}; do sleep 0.1; done; "
                         f"echo $HAWK_TASK_INDEX >> {c.dir}/{name}.ended")
 
 

@@ -6,7 +6,7 @@ from hawktest import Cluster, run_tests, wait_for
 
 # The task goes on when the process has left its group: before that it would be killed with it.
 ESCAPE = ("(env -i setsid sh -c 'echo $$ >{0}.tmp; mv {0}.tmp {0}; sleep 1000; :' &);"
-          " until test -e {0}; do sleep 0.01; done; ")
+          " until test -e {0}; do sleep 0.1; done; ")
 
 
 def escaped(path):
@@ -46,7 +46,7 @@ def test_of_two_tasks_at_once_the_other_goes_on():
     """It may be of either, so that it lives as long as one of them; the other task is not touched."""
     with Cluster(workers=1, slots=2) as c:
         path, go = f"{c.dir}/pid", f"{c.dir}/go"
-        other = c.submit("--", "sh", "-c", f"until test -e {go}; do sleep 0.01; done; exit 7")
+        other = c.submit("--", "sh", "-c", f"until test -e {go}; do sleep 0.1; done; exit 7")
         wait_for("the other task running", lambda: c.job(other)["running"] == 1)
         c.hawk("submit", "--wait", "--", "sh", "-c", ESCAPE.format(path) + "exit 0")
         pid = escaped(path)
@@ -62,7 +62,7 @@ def test_of_two_tasks_at_once_the_other_goes_on():
 def test_a_new_agent_ends_what_escaped_before():
     with Cluster(workers=1) as c:
         path, go = f"{c.dir}/pid", f"{c.dir}/go"
-        job = c.submit("--", "sh", "-c", ESCAPE.format(path) + f"until test -e {go}; do sleep 0.01; done")
+        job = c.submit("--", "sh", "-c", ESCAPE.format(path) + f"until test -e {go}; do sleep 0.1; done")
         pid = escaped(path)
         c.workers[0].kill()
         c.start_worker("w1")

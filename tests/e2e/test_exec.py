@@ -95,7 +95,7 @@ def ignore_signals():
 def test_what_is_ignored_stays_ignored():
     with Cluster(workers=1, slots=2) as c, tempfile.TemporaryDirectory() as d:
         c.exec_env = {"HAWK_DIST": c.dist_addrs[0]}
-        p = start(c, "-n", "--", "sh", "-c", f"echo out; until [ -e {d}/go ]; do sleep 0.05; done", preexec_fn=ignore_signals)
+        p = start(c, "-n", "--", "sh", "-c", f"echo out; until [ -e {d}/go ]; do sleep 0.1; done", preexec_fn=ignore_signals)
         assert p.stdout.readline() == b"out\n"
         job = c.hawk("jobs", "-q").stdout.strip()
         waits = subprocess.Popen([HAWK, "wait", "--progress", job], env={**os.environ, **c.exec_env}, stderr=subprocess.PIPE,

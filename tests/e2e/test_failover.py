@@ -35,7 +35,7 @@ def lines(path):
 
 def halfway(c, *flags):
     """A job of which half the tasks have ended, and one per slot waits for the file `go`."""
-    script = f"test {{}} -lt {TASKS // 2} || while ! test -e {c.dir}/go; do sleep 0.02; done; echo {{}} >> {c.dir}/done"
+    script = f"test {{}} -lt {TASKS // 2} || while ! test -e {c.dir}/go; do sleep 0.1; done; echo {{}} >> {c.dir}/done"
     args = [str(i) for i in range(TASKS)]
     with open(f"{c.dir}/args", "w") as f:
         f.write("\n".join(args) + "\n")

@@ -81,7 +81,7 @@ def test_workers_and_clients_find_it_by_the_directory():
         nodes = h.hawk("nodes", "--join-dir", h.dir)
         assert "n2" in nodes and f"up-{os.uname().nodename}"[:20] in nodes, nodes
         # Two tasks that wait for each other run on both workers.
-        meet = 'touch $0.$HAWK_TASK_INDEX; until test -e $0.0 -a -e $0.1; do sleep 0.05; done; echo met'
+        meet = 'touch $0.$HAWK_TASK_INDEX; until test -e $0.0 -a -e $0.1; do sleep 0.1; done; echo met'
         h.hawk("submit", "--join-dir", h.dir, "--wait", "--array", "0-1", "--", "sh", "-c", meet, f"{h.path}/m")
         assert h.hawk("cat", "last", HAWK_LOGIN=h.dir) == "met\nmet\n"
         # This machine's clients find the socket, as that of any `hawk up`.
@@ -230,7 +230,7 @@ def test_two_machines():
             w = h.daemon("worker", "--join-dir", h.dir, "--slots", "1", "--state-dir", f"{h.path}/state", "--output-dir", f"{h.path}/out", argv=on(2))
             wait_for("node1's address", lambda: "central is ready at 10.0.0.1:" in up.text())
             wait_for("node2's address", lambda: "is ready at 10.0.0.2:" in w.text())
-            meet = 'touch $0.$HAWK_TASK_INDEX; until test -e $0.0 -a -e $0.1; do sleep 0.05; done; hostname'
+            meet = 'touch $0.$HAWK_TASK_INDEX; until test -e $0.0 -a -e $0.1; do sleep 0.1; done; hostname'
             for i in (1, 2):
                 h.hawk("submit", "--join-dir", h.dir, "--wait", "--array", "0-1", "--", "sh", "-c", meet, f"{h.path}/m{i}", argv=on(i))
                 assert sorted(h.hawk("cat", "last", "--join-dir", h.dir, argv=on(i)).split()) == ["node1", "node2"]

@@ -105,7 +105,7 @@ def test_the_example():
         up = Up(d)
         # The tasks wait for what the loop's timer tells.
         told = f"{d}/told"
-        r = subprocess.Popen([example("evloop"), "sh", "-c", f"until grep -q 'jobs have ended' {told}; do sleep 0.05; done; test {{}} != b",
+        r = subprocess.Popen([example("evloop"), "sh", "-c", f"until grep -q 'jobs have ended' {told}; do sleep 0.1; done; test {{}} != b",
                               "--", "a", "b", "c"], stdout=subprocess.PIPE, stderr=open(told, "w", encoding="utf-8"),
                              text=True, env={**clean, "HAWK_DIST": up.socket})
         out, _ = r.communicate(timeout=BOUND)

@@ -18,10 +18,10 @@ def test_an_empty_central_keeps_ids():
         c.central_flags = list(FAST)
         # Not --wait: a client that waits takes its job to the other dist when a busy machine lets this one stand still.
         short = c.submit("--class", "short", "--array", "1-2", "--", "sh", "-c",
-                         f"echo x >> {c.dir}/short; while ! test -e {c.dir}/go; do sleep 0.02; done")
+                         f"echo x >> {c.dir}/short; while ! test -e {c.dir}/go; do sleep 0.1; done")
         wait_for("the short tasks", lambda: os.path.exists(f"{c.dir}/short") and
                  len(open(f"{c.dir}/short").readlines()) == 2)
-        long = c.submit("--class", "long", "--", "sh", "-c", f"while ! test -e {c.dir}/go; do sleep 0.02; done")
+        long = c.submit("--class", "long", "--", "sh", "-c", f"while ! test -e {c.dir}/go; do sleep 0.1; done")
         wait_for("the long task", lambda: c.job(long)["running"] == 1)
         c.central.kill()
         shutil.rmtree(f"{c.dir}/central")

@@ -1,4 +1,5 @@
 """Taking nodes out of service on a real cluster: drain, undrain, down."""
+# timeout: 240
 import functools
 import json
 import os
@@ -32,7 +33,7 @@ def running(c, job):
 
 def until_file(path):
     """A command that runs until the file is there."""
-    return ("--", "sh", "-c", f"until test -e {path}; do sleep 0.02; done")
+    return ("--", "sh", "-c", f"until test -e {path}; do sleep 0.1; done")
 
 
 def test_a_drained_worker_takes_nothing_new():
@@ -213,7 +214,7 @@ def test_all_goes_down_and_comes_back():
     with Cluster(dists=2, workers=3, central=FAST) as c:
         jobs = [c.submit("--class", "short", "--array", "1-20", "--", "sleep", "0.02") for _ in range(3)]
         stuck = c.submit("--class", "long", "--lost-retries", "5", "--", "sh", "-c",
-                         f"until test -e {c.dir}/go; do sleep 0.02; done")
+                         f"until test -e {c.dir}/go; do sleep 0.1; done")
         wait_for("the long task to run", lambda: running(c, stuck))
         r = c.hawk("down", "--yes", "--grace", "2s")
         assert "central: stopped" in r.stdout and r.stdout.count("stopped") == 6, r.stdout
@@ -239,7 +240,7 @@ def test_all_goes_down_and_comes_back():
 def test_what_may_still_run_waits_and_says_so():
     """Idle after a restart: central cannot know that the worker which is not back does not have the long tasks."""
     with Cluster(workers=2, central=("--short-partition", "0%")) as c:
-        task = ("--", "sh", "-c", f"until test -e {c.dir}/go; do sleep 0.02; done")
+        task = ("--", "sh", "-c", f"until test -e {c.dir}/go; do sleep 0.1; done")
         first, second = (c.submit("--class", "long", "--array", "1-3", *task) for _ in range(2))
         wait_for("a task to run", lambda: running(c, first))
         c.hawk("down", "--yes", "--grace", "0")

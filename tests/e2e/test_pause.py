@@ -12,7 +12,7 @@ from hawktest import HAWK, Cluster, run_tests, wait_for
 COUNT = 'echo $$ >"$0.pid"; while :; do echo x >>"$0"; done'
 # Do all these files keep their sizes for a while, in which both tasks of this job run? The first argument is a directory.
 STILL = '''d=$1; shift
-await() { touch "$d/$1$HAWK_TASK_INDEX"; until test -e "$d/${1}1" && test -e "$d/${1}2"; do sleep 0.02; done; }
+await() { touch "$d/$1$HAWK_TASK_INDEX"; until test -e "$d/${1}1" && test -e "$d/${1}2"; do sleep 0.1; done; }
 await began; a=$(stat -c %s "$@"); sleep 0.4; b=$(stat -c %s "$@"); await saw
 test "$a" = "$b"'''
 
@@ -72,7 +72,7 @@ def test_owners_know_who_was_paused_for_whom():
     with Cluster(workers=1, slots=1) as c:
         job, _ = count(c, 1)
         short = c.submit("--class", "short", "--array", "1-2", "--", "sh", "-c",
-                         f"test $HAWK_TASK_INDEX = 2 || until test -e {c.dir}/go; do sleep 0.02; done")
+                         f"test $HAWK_TASK_INDEX = 2 || until test -e {c.dir}/go; do sleep 0.1; done")
         wait_for("its owner to hear of the pause", lambda: c.job(job)["paused"] == 1)
         task = c.job(job)["task_list"][0]
         assert task["state"] == "running" and task["paused"] and task["stood_us"] >= 0, task
@@ -137,7 +137,7 @@ def test_a_frozen_client_keeps_its_jobs():
     with Cluster(workers=1, slots=2, dist=("--client-grace", "500ms")) as c:
         env = {**os.environ, "HAWK_DIST": ",".join(c.dist_addrs)}
         run = [HAWK, "submit", "--wait", "--name"]
-        until = ["--", "sh", "-c", f"until test -e {c.dir}/go; do sleep 0.02; done"]
+        until = ["--", "sh", "-c", f"until test -e {c.dir}/go; do sleep 0.1; done"]
         clients = [subprocess.Popen([*run, name, *until], env={**env, **more}, stdout=subprocess.DEVNULL)
                    for name, more in (("nested", {"HAWK_JOB_ID": "1.1"}), ("plain", {}))]
         try:

@@ -129,7 +129,7 @@ def test_an_environment_is_gone_with_its_job():
     env = {"API_KEY": SECRET}
     gate = tempfile.mkdtemp()
     with Cluster(workers=2, slots=2, central=("--short-partition", "0%")) as c:  # neither waits for the other
-        wait_for_gate = f"until [ -e {gate}/open ]; do sleep 0.02; done; printf %s $API_KEY | wc -c"
+        wait_for_gate = f"until [ -e {gate}/open ]; do sleep 0.1; done; printf %s $API_KEY | wc -c"
         jobs = [c.hawk("submit", *flags, "--env", "API_KEY", "--", "sh", "-c", wait_for_gate, env=env).stdout.strip()
                 for flags in (("--class", "short"), ("--class", "long"))]
         for job in jobs:

@@ -98,7 +98,7 @@ def test_processes_stay_one_per_slot():
 
 def test_short_calls_beside_a_long_job():
     with p.cluster(workers=1, slots=2) as c, tempfile.TemporaryDirectory() as d:
-        c.hawk("submit", "--class", "long", "--array", "1-4", "--", "sh", "-c", f"while ! test -e {d}/go; do sleep 0.02; done")
+        c.hawk("submit", "--class", "long", "--array", "1-4", "--", "sh", "-c", f"while ! test -e {d}/go; do sleep 0.1; done")
         with hawk.Executor() as ex:
             assert ex.submit(p.square, 3).result(BOUND) == 9
         p.mark(f"{d}/go")

@@ -251,7 +251,7 @@ def test_types_are_those_of_the_package():
 def test_after_retries_and_max_fails():
     with p.cluster(workers=1, dists=2) as c, tempfile.TemporaryDirectory() as d:
         with p.environment(HAWK_DIST=c.dist_addrs[1]):
-            first = hawk.submit(["sh", "-c", f"until test -e {d}/go; do sleep 0.02; done; exit {{}}"], inputs=[3, 0])
+            first = hawk.submit(["sh", "-c", f"until test -e {d}/go; do sleep 0.1; done; exit {{}}"], inputs=[3, 0])
         well, anyhow = hawk.submit(["true"], after=[first]), hawk.submit(["true"], after=[first.id + ":any"])
         by_task = hawk.submit(["true"], count=2, after=[first])
         whole = hawk.submit(["true"], count=2, after=[first], after_whole=True)

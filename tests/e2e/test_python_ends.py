@@ -141,7 +141,7 @@ def test_a_forked_child_of_a_program_with_an_executor_says_so():
 FORKS_BESIDE_A_WAIT = FORKS[:FORKS.index("if __name__")] + """
 import threading
 from hawk import _cluster
-job = hawk.submit(["sh", "-c", "until test -e go; do sleep 0.02; done"])
+job = hawk.submit(["sh", "-c", "until test -e go; do sleep 0.1; done"])
 waits = threading.Thread(target=job.wait)
 waits.start()
 while not _cluster.under_way:

@@ -110,7 +110,7 @@ def test_more_than_one_message_holds_moves():
     """Together these jobs are longer than a dist takes a message to be."""
     with p.cluster(dists=2, workers=1) as c:
         session, ends = _session.Session(_cluster.Cluster()), []
-        spec = pb.JobSpec(tasks=1, kind=pb.PAYLOAD_COMMAND, argv=[b"sh", b"-c", f"until test -e {c.dir}/go; do sleep 0.02; done".encode()],
+        spec = pb.JobSpec(tasks=1, kind=pb.PAYLOAD_COMMAND, argv=[b"sh", b"-c", f"until test -e {c.dir}/go; do sleep 0.1; done".encode()],
                           cwd=b"/", env=[b"PATH=/usr/bin:/bin"], stdin=bytes(500_000), tag=pb.TAG_SHORT)
         jobs = [session.submit(spec, lambda job, task: None, lambda job, error: ends.append(error)) for _ in range(220)]
         wait_for("a dist to have them", lambda: all(job.job for job in jobs))
@@ -133,7 +133,7 @@ def test_the_only_dist_restarts():
 
         def submit(tag, name, tasks):
             script = f"echo {name}$HAWK_TASK_INDEX >> {began}; test $HAWK_TASK_INDEX != {tasks - 1} || " \
-                     f"until test -e {c.dir}/go; do sleep 0.02; done"
+                     f"until test -e {c.dir}/go; do sleep 0.1; done"
             spec = pb.JobSpec(tasks=tasks, kind=pb.PAYLOAD_COMMAND, argv=[b"sh", b"-c", script.encode()], cwd=b"/",
                               env=[b"PATH=/usr/bin:/bin"], tag=tag)
             return session.submit(spec, lambda job, task: None, lambda job, error: ends.append(error))

@@ -84,7 +84,7 @@ def test_what_a_dist_refuses_leaves_no_file():
             tempfile.TemporaryDirectory() as values, hawk.Executor(directory=values) as ex:
         assert ex.submit(p.square, 3).result(BOUND) == 9
         held = c.hawk("submit", "--array", "1-20", "--",
-                      "sh", "-c", f"until test -e {d}/go; do sleep 0.02; done").stdout.strip()
+                      "sh", "-c", f"until test -e {d}/go; do sleep 0.1; done").stdout.strip()
         error = ex.submit(len, bytes(2 << 20)).exception(BOUND)
         assert isinstance(error, hawk.HawkError), repr(error)
         assert files_in(values) == [], "it never ran"

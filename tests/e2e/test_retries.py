@@ -52,7 +52,7 @@ def test_only_after_what_was_named():
 def followed(d, argv, env=None):
     """What it prints of a task whose first try fails once its line was read, and whose second one prints less."""
     seen = f"{d}/seen"
-    script = f"if [ $HAWK_ATTEMPT = 1 ]; then echo a long line of the first try; while [ ! -e {seen} ]; do sleep 0.02; done; exit 1; fi; echo 42"
+    script = f"if [ $HAWK_ATTEMPT = 1 ]; then echo a long line of the first try; while [ ! -e {seen} ]; do sleep 0.1; done; exit 1; fi; echo 42"
     with subprocess.Popen([HAWK, *argv(script)], stdout=subprocess.PIPE, text=True, env=env) as p:
         text = p.stdout.readline()
         with open(seen, "w", encoding="ascii"):

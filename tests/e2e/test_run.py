@@ -273,7 +273,7 @@ def test_nobody_reads_the_output():
 def test_nobody_reads_the_output_of_a_task_that_is_to_run_again():
     with tempfile.TemporaryDirectory() as d, tempfile.TemporaryDirectory() as tmp:
         p = subprocess.Popen([HAWK, "run", "--retries", "1", "--retry-delay", "1h", "--", "sh", "-c",
-                              f"until [ -e {d}/go ]; do sleep 0.01; done; echo x; exit 1"],
+                              f"until [ -e {d}/go ]; do sleep 0.1; done; echo x; exit 1"],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": tmp})
         p.stdout.close()
         open(f"{d}/go", "w").close()

@@ -231,7 +231,7 @@ def test_it_takes_nothing_but_what_belongs_there():
 
 
 TREE = ("exec >&3; rm -f one two; (setsid env -i sh -c '(sleep 1000 & echo $!; : >one) 2>&-' & ); setsid sh -c 'echo $$; : >two; exec sleep 1000' &"
-        "until test -e one && test -e two; do sleep 0.01; done; echo $$; echo; sleep 1000")
+        "until test -e one && test -e two; do sleep 0.1; done; echo $$; echo; sleep 1000")
 
 
 def test_what_a_user_does_to_his_runner_keeps_nothing_alive():

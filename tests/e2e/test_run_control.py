@@ -139,7 +139,7 @@ def test_halt_soon_does_not_wait_for_another_try():
     for which, code, said in (("success", 0, "1 of 2 tasks done, 0 failed"), ("fail", 2, "0 of 2 tasks done, 1 failed")):
         for delay in ((), ("--retry-delay", "1h")):
             with tempfile.TemporaryDirectory() as d:
-                script = f"if [ {{}} = a ]; then echo a; exit {code}; fi; until [ -e {d}/go ]; do sleep 0.01; done; exit 1"
+                script = f"if [ {{}} = a ]; then echo a; exit {code}; fi; until [ -e {d}/go ]; do sleep 0.1; done; exit 1"
                 p = subprocess.Popen([HAWK, "run", "-j2", "--retries", "1", "--retry-on", "1", *delay, "--halt", f"soon,{which}=1",
                                       "--input", "b", "a", "--", "sh", "-c", script],
                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -164,7 +164,7 @@ def test_halt_now_prints_nothing_of_what_it_cancels():
         for form in ([], ["--keep-order"], ["--output", "json"]):
             with tempfile.TemporaryDirectory() as d:
                 script = f"echo {{}}; if [ {{}} = a ]; then touch {d}/wrote; exec sleep 600; fi; " \
-                         f"until [ -e {d}/wrote ]; do sleep 0.01; done; exit 1"
+                         f"until [ -e {d}/wrote ]; do sleep 0.1; done; exit 1"
                 r = run("-j2", *how, *form, "--input", "a", "b", "--", "sh", "-c", script, check=1)
                 assert "1 failed, 1 cancelled" in r.stderr, (how, form, r)
                 if "json" in form:
@@ -191,7 +191,7 @@ def test_slots_may_be_a_share():
     cores = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as d:
         p = subprocess.Popen([HAWK, "run", "-q", "-j", "200%", "--array", f"1-{2 * cores + 1}", "--", "sh", "-c",
-                              f"printf + >> {d}/ran; while [ ! -e {d}/go ]; do sleep 0.05; done; printf - >> {d}/ran"])
+                              f"printf + >> {d}/ran; while [ ! -e {d}/go ]; do sleep 0.1; done; printf - >> {d}/ran"])
         # All of them wait for each other, and the last one for an end.
         wait_for("twice as many as cores", lambda: os.path.exists(f"{d}/ran") and open(f"{d}/ran").read().count("+") >= 2 * cores)
         open(f"{d}/go", "w").close()

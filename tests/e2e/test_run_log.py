@@ -199,7 +199,7 @@ def test_a_log_that_cannot_be_written_ends_the_run():
 def test_a_cancelled_task_is_printed_by_the_run_that_goes_on():
     with tempfile.TemporaryDirectory() as d:
         script = (f"echo out $HAWK_INPUT; test -e {d}/again && exit 0; if [ $HAWK_INPUT = 2 ]; "
-                  f"then until [ -e {d}/wrote ]; do sleep 0.01; done; exit 1; fi; > {d}/wrote; exec sleep 600")
+                  f"then until [ -e {d}/wrote ]; do sleep 0.1; done; exit 1; fi; > {d}/wrote; exec sleep 600")
         command = ["-j2", "--joblog", f"{d}/log", "--array", "1-2", "--", "sh", "-c", script]
         first = run("--halt", "now,fail=1", *command, check=1)
         assert first.stdout == "out 2\n" and "1 cancelled" in first.stderr, first

@@ -163,7 +163,7 @@ def test_it_halts_and_reads_no_more():
                       ("soon,fail=1", "2 of 3 tasks done, 1 failed, 0 cancelled, and the rest of the list was not read; failed: bad")):
         with tempfile.TemporaryDirectory() as d:
             p = start("-j2", "--halt", how, "-l", "-", "--", "sh", "-c",
-                      f"if [ {{}} = slow ]; then > {d}/slow; until [ -e {d}/go ]; do sleep 0.01; done; fi; echo {{}}; test {{}} != bad")
+                      f"if [ {{}} = slow ]; then > {d}/slow; until [ -e {d}/go ]; do sleep 0.1; done; fi; echo {{}}; test {{}} != bad")
             say(p, "good")
             assert hear(p) == "good"
             say(p, "slow")
@@ -234,7 +234,7 @@ def test_signals_end_a_run_that_waits():
 def test_progress_has_no_total_until_the_end_is_known():
     with tempfile.TemporaryDirectory() as d:
         leader, follower = pty.openpty()
-        p = subprocess.Popen([HAWK, "run", "-l", "-", "--", "sh", "-c", f"test {{}} = a || until [ -e {d}/go ]; do sleep 0.01; done"],
+        p = subprocess.Popen([HAWK, "run", "-l", "-", "--", "sh", "-c", f"test {{}} = a || until [ -e {d}/go ]; do sleep 0.1; done"],
                              stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=follower, bufsize=0)
         os.close(follower)
         seen = b""

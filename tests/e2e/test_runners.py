@@ -220,7 +220,7 @@ def test_nobody_becomes_everybody_by_a_worker_that_runs_all_as_itself():
 def test_another_agent_takes_the_runners_over():
     with RunAsCluster(workers=1, slots=4) as c:
         go = {uid: f"{MACHINE}/{name}/go" for uid, name in ((ANN, "ann"), (BOB, "bob"))}
-        jobs = {uid: c.up(uid, *more, "--", "sh", "-c", f"echo $$; echo up; until test -e {go[uid]}; do sleep 0.05; done; echo done; exit 3")
+        jobs = {uid: c.up(uid, *more, "--", "sh", "-c", f"echo $$; echo up; until test -e {go[uid]}; do sleep 0.1; done; echo done; exit 3")
                 for uid, more in ((ANN, ()), (BOB, ("--class", "long")))}
         pids = {uid: int(c.cat(uid, job).split()[0]) for uid, job in jobs.items()}
         runners = {uid: c.runner(uid) for uid in jobs}

@@ -117,7 +117,7 @@ def test_who_submits_too_fast_costs_no_signature():
 
 def test_a_stolen_workers_key_ends_no_others_tasks():
     with SignedCluster(workers=1, slots=3) as c:
-        program = ("sh", "-c", f"until test -e {c.path('go')}; do sleep 0.02; done; exit 7")
+        program = ("sh", "-c", f"until test -e {c.path('go')}; do sleep 0.1; done; exit 7")
         jobs = [c.submit("--class", kind, "--retries", "0", "--", *program) for kind in ("short", "long")]
         wait_for("both to run", lambda: all(c.job(job)["running"] == 1 for job in jobs))
         broken = BrokenWorker(c)

@@ -13,7 +13,7 @@ CENTRAL = ("--heartbeat", "100ms", "--suspect", "500ms", "--long-lease", "60s")
 
 def script(c, name):
     """Notes its start and its process, waits for the file go, and notes its end."""
-    return (f"echo $$ >> {c.dir}/{name}; while ! test -e {c.dir}/go; do sleep 0.05; done; "
+    return (f"echo $$ >> {c.dir}/{name}; while ! test -e {c.dir}/go; do sleep 0.1; done; "
             f"echo $HAWK_TASK_INDEX >> {c.dir}/{name}.ended")
 
 
@@ -110,7 +110,7 @@ def test_an_upgrade_in_place_loses_nothing():
         running(c, job)
         # One that waits behind them is placed again.
         second = c.submit("--class", "long", "--array", "1-4", "--lost-retries", "0", "--", "sh", "-c",
-                          f"echo $$ >> {c.dir}/second; while ! test -e {c.dir}/go; do sleep 0.05; done")
+                          f"echo $$ >> {c.dir}/second; while ! test -e {c.dir}/go; do sleep 0.1; done")
         wait_for("three of the second job", lambda: len(lines(c, "second")) == 3)
         for _ in range(3):
             c.workers[0].p.send_signal(signal.SIGUSR2)

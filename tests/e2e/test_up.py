@@ -126,7 +126,7 @@ def test_waiting_shows_how_far_it_is():
         up = Daemon("up", "--slots", "2", "--output-dir", f"{d}/out", env=env)
         up.ready()
         job = subprocess.run([HAWK, "submit", "--array", "1-3", "--", "sh", "-c",
-                              f"until [ -e {d}/gate{{}} ]; do sleep 0.02; done"],
+                              f"until [ -e {d}/gate{{}} ]; do sleep 0.1; done"],
                              capture_output=True, text=True, timeout=BOUND, env=env, check=True).stdout.strip()
         # An id that nobody knows does not keep the others from being waited for.
         waiting = subprocess.Popen([HAWK, "wait", "--progress", "77.7", job], stderr=subprocess.PIPE, text=True, env=env)
@@ -335,7 +335,7 @@ def test_cat_shows_output_alone_and_once():
 
 def test_no_short_task_waits_beside_an_idle_slot():
     """Three slots of four are taken by short tasks that end when the last of the others has."""
-    held = "until test -e {0}/{1}; do sleep 0.02; done"
+    held = "until test -e {0}/{1}; do sleep 0.1; done"
     with tempfile.TemporaryDirectory() as d:
         env = user_environment(d)
         up = Daemon("up", "--slots", "4", "--output-dir", f"{d}/out", env=env)

@@ -101,7 +101,7 @@ def test_dists_that_stop_under_their_clients():
 def use(c, workers=2):
     """A bit of everything that nodes say to each other: probes, launches, placements, steals, cancellations."""
     slow = c.submit("--class", "long", "--array", f"1-{workers}", "--", "sh", "-c",
-                    f"until test -e {c.dir}/go; do sleep 0.02; done")
+                    f"until test -e {c.dir}/go; do sleep 0.1; done")
     wait_for("the long tasks to be placed", lambda: all(
         t["state"] in ("running", "placed") for t in c.job(slow)["task_list"]))
     short = [c.submit("--class", "short", "--array", "1-6", "--", "true") for _ in range(3)]

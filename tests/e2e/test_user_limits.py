@@ -67,7 +67,7 @@ def test_limits_outlive_the_agent_and_end_with_the_runner():
         return
     with roots_cluster(slots=2) as c:
         go = f"{MACHINE}/ann/go"
-        script = f"echo $$; echo up; until test -e {go}; do sleep 0.05; done; exec python3 -c '{GREEDY}'"
+        script = f"echo $$; echo up; until test -e {go}; do sleep 0.1; done; exec python3 -c '{GREEDY}'"
         job = c.up(ANN, "--mem", "50M", "--", "sh", "-c", script)
         of_bob = c.up(BOB, "--mem", "50M", "--", "sh", "-c", "echo $$; echo up; exec sleep 1000")
         keepers = [keeper_of(c, user) for user in (ANN, BOB)]

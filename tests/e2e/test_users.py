@@ -431,7 +431,7 @@ def test_jobs_are_moved_where_users_are_known():
     with UserCluster(workers=1, slots=4, dists=2) as c:
         env = {**os.environ, "HAWK_DIST": ",".join(c.dist_addrs), "HOME": "/nonexistent"}
         with subprocess.Popen([*dropped(ANN), HAWK, "submit", "--wait", "--array", "1-3", "--", "sh", "-c",
-                               f"until [ -e {c.dir}/go ]; do sleep 0.02; done"], env=env, cwd="/",
+                               f"until [ -e {c.dir}/go ]; do sleep 0.1; done"], env=env, cwd="/",
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
             def runs_at(addr):
                 return any(j["running"] == 3 for j in c.json("jobs", dist=addr)["jobs"])
