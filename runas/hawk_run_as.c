@@ -385,8 +385,11 @@ static noreturn void keep_runner(const sigset_t *all)
         if (sig == SIGTERM)
             ending = true;
         while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-            if (pid == runner)
+            if (pid == runner) {
                 ending = true;
+                shutdown(SOCKET_FD,
+                         SHUT_RDWR); /* the agent thaws what it has frozen: cgroup v1 kills nothing before */
+            }
         if (pid < 0 && errno == ECHILD)
             _exit(0);
         if (ending)
