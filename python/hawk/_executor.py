@@ -33,7 +33,7 @@ LEAVE_SECONDS = 10.0
 STDERR_SHOWN = 1500
 EXIT_VERSION = 3          # of BOOT: another version of Python
 LEAVE_RETRIES = 10        # of what ends a resident: it may meet one that is leaving, and is lost with it
-LOST_RESULTS_MAX = 3      # times that a call runs again because a dist has lost its result
+LOST_RESULTS_MAX = 3      # times that a call runs again because a dist has lost its result, or gave this program up
 
 # How a resident begins: before anything is imported that another version may not understand.
 BOOT = """import sys
@@ -347,16 +347,24 @@ class Core:
         left = dict(enumerate(calls))
 
         def on_task(job, task):
-            self._ended(left.pop(task.task), task)
+            nothing = task.state == pb.TASK_DONE and not task.result and not task.result_lost  # it was interrupted
+            if not nothing and task.state != pb.TASK_CANCELLED:  # why it was cancelled, the job's end says
+                self._ended(left.pop(task.task), task)
 
-        def on_end(job, error):
+        def on_end(job, error, abandoned):
             with self._lock:
                 self._jobs.discard(job)
                 self._lock.notify_all()
             if error and self._session.unreachable:
                 self._break(error, HawkError)  # what waits as well: no dist would take it
             for call in left.values():
-                self._fail(call, HawkError(error) if error else WorkerError("the call was cancelled by the cluster"))
+                if error:
+                    self._fail(call, HawkError(error))
+                elif abandoned and not self._kill and call.lost < LOST_RESULTS_MAX:
+                    call.lost += 1
+                    self._submit([call])
+                else:
+                    self._ended(call, pb.Task(state=pb.TASK_CANCELLED))
             left.clear()
 
         with self._lock:
@@ -477,7 +485,7 @@ class Core:
             if task.state != pb.TASK_DONE:
                 failed.append((job, task))
 
-        def on_end(job, error):
+        def on_end(job, error, abandoned):
             self._remove(program)
             with self._lock:
                 self._starting.discard(job)
@@ -547,7 +555,7 @@ class Core:
                 pb.JobSpec(name="python", tasks=number, kind=pb.PAYLOAD_APP, app=self._app, each_arg=True,
                            task_args=[packet] * number, tag=pb.TAG_SHORT, ancestors=ancestors(),
                            user=self._cluster.user, retries=LEAVE_RETRIES),
-                lambda job, task: None, lambda job, error: over.set())
+                lambda job, task: None, lambda job, error, abandoned: over.set())
             over.wait(1.0)
             self._session.cancel(job)
             over.wait(1.0)

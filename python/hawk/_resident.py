@@ -122,7 +122,7 @@ class Process:
             self.job = os.environ["HAWK_JOB_ID"] = task.job
         try:
             packet = self._call(task.id, *parts)
-        except KeyboardInterrupt:  # of a cancelled call that was ending, or had not begun
+        except KeyboardInterrupt:  # of a cancelled call
             self.current, packet = None, b""
         with contextlib.suppress(Exception):
             sys.stdout.flush()
@@ -146,6 +146,8 @@ class Process:
             return self._pack(_calls.VALUE, self._dump(value))
         except BaseException as e:
             self.current = None
+            if isinstance(e, KeyboardInterrupt) and self.cancelled == number:
+                raise
             return self._pack_error(e)
 
     def _function(self, part, data):

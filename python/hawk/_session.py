@@ -14,6 +14,7 @@ from hawk._cluster import TIMEOUT, monotonic_us
 
 BEATS_MISSED = 3
 BEAT_DEFAULT = 1.0  # seconds, until the dist has said how often it beats
+PATIENCE_MAX = 8.0  # seconds, below dist.client_grace
 TURN = 0.05         # seconds between two looks at whether the dist is silent
 MESSAGE_JOBS = 1000        # and cancellations, in one message,
 MESSAGE_BYTES = 256 << 10  # the size at which it leaves; a single large job may be larger
@@ -61,7 +62,8 @@ class SessionJob:
 
 class Session:
     """Callbacks run one by one, in a thread of their own since they may take long: on_task(job, task) for each end of a
-    task, once; on_end(job, error) at the end, with error a text when no dist took the job."""
+    task, once; on_end(job, error, abandoned) at the end, with error a text when no dist took the job. abandoned: it was
+    cancelled since this client was away for too long."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -80,6 +82,7 @@ class Session:
         self.closing = False
         self.unreachable = False        # no dist has answered for TIMEOUT
         self.beat = BEAT_DEFAULT
+        self.patience = BEAT_DEFAULT  # seconds of silence at least, until the stream is ended
         self.reads = self.heard = False  # whether the reader waits for the dist; and has heard it since the last look
         self.told = queue.SimpleQueue()  # callbacks that are due; after the last one None
         self.threads = [threading.Thread(target=run, name=f"hawk-{run.__name__}", daemon=True)
@@ -208,7 +211,7 @@ class Session:
             self.out.clear()
             self.refused.clear()
         for job in jobs:
-            self.told.put(functools.partial(job.on_end, job, text))
+            self.told.put(functools.partial(job.on_end, job, text, False))
 
     def _take(self, event):
         if event.beat_us:
@@ -232,16 +235,16 @@ class Session:
                     wait_us=t.wait_us, run_us=t.run_us)
                 self.told.put(functools.partial(job.on_task, job, t))
         for e in event.ends:
-            self._end(e.tag, "")
+            self._end(e.tag, "", e.abandoned)
         with self.condition:
             self._ask_again()
 
-    def _end(self, tag, error):
+    def _end(self, tag, error, abandoned=False):
         with self.condition:
             job = self.jobs.pop(tag, None)
             self.here.discard(tag)
         if job:
-            self.told.put(functools.partial(job.on_end, job, error))
+            self.told.put(functools.partial(job.on_end, job, error, abandoned))
 
     def _tell(self):
         while callback := self.told.get():
@@ -295,7 +298,9 @@ class Session:
                 # By turns, not by the clock: time in which this program did not run does not count.
                 silent = silent + TURN if self.reads and not self.heard else 0.0
                 self.heard = False
-            if stream is not None and (useless or silent > max(BEATS_MISSED * self.beat, BEAT_DEFAULT)):
+            if stream is not None and (useless or silent > max(BEATS_MISSED * self.beat, self.patience)):
+                if not useless:  # a dist that is only busy would be sent the same jobs again and again
+                    self.patience = min(2 * self.patience, PATIENCE_MAX)
                 stream.cancel()
 
 

@@ -154,16 +154,19 @@ def environment(**variables):
 
 
 @contextlib.contextmanager
-def up(slots=2):
+def up(slots=2, *flags):
     """This process's user has a `hawk up`."""
     with tempfile.TemporaryDirectory(prefix="hawk-py-") as home, \
             environment(XDG_RUNTIME_DIR=home, XDG_STATE_HOME=home, HAWK_DIST=None):
         global where
         where = home
-        daemon = Daemon("up", "--slots", slots)
+        daemon = Daemon("up", "--slots", slots, *flags)
         try:
             daemon.ready()
             yield daemon
+        except BaseException:
+            print(daemon.text())
+            raise
         finally:
             daemon.stop()
             wait_for("no process to outlive hawk up", lambda: not residents())

@@ -468,7 +468,7 @@ def test_somebody_elses_bytes_are_not_unpickled():
         spec = hawk._jobs.pb.JobSpec(tasks=1, kind=hawk._jobs.pb.PAYLOAD_APP, app=ex._core._app, each_arg=True,
                                      task_args=[b"x" * 16 + b"C" + pickle.dumps(print)])
         over = []
-        ex._core._session.submit(spec, lambda job, task: over.append(task), lambda job, error: None)
+        ex._core._session.submit(spec, lambda job, task: over.append(task), lambda job, error, abandoned: None)
         wait_for("its end", lambda: over)
         assert "a packet that this executor did not make" in over[0].message, over
 

@@ -3,15 +3,17 @@
 # timeout: 300
 import concurrent.futures
 import gc
+import json
 import os
 import pickle
 import queue
+import signal
 import sys
 import tempfile
 import threading
 
 import pythontest as p
-from hawktest import BOUND, alive, run_tests, wait_for
+from hawktest import BOUND, alive, run_hawk, run_tests, wait_for
 
 import hawk
 from hawk import _calls, _executor, _resident, executor_pb2 as epb, hawk_pb2 as pb
@@ -229,6 +231,37 @@ def test_a_call_whose_result_a_dist_lost_runs_again():
     error = call.future.exception()
     assert isinstance(error, hawk.WorkerError) and "mark: this call ran 4 times, and each time a dist lost" in str(error), error
     assert len(again) == _executor.LOST_RESULTS_MAX and not executor._running
+
+
+AWAY = '''import os, sys, time, hawk
+def call(x):
+    with open(f"began{x}", "a") as f:
+        f.write("x")
+    while not os.path.exists("go"):
+        time.sleep(0.1)
+    return x * x
+if __name__ == "__main__":
+    with hawk.Executor(max_workers=1) as ex:
+        print(list(ex.map(call, range(3))), flush=True)
+'''
+
+
+def test_calls_of_a_program_that_was_away_too_long_run_again():
+    """Its dist has cancelled them, for nobody waited for them any more. It was stopped, and does."""
+    with p.up(1, "--set", "dist.client_grace=500ms"), tempfile.TemporaryDirectory() as d, p.program(d, AWAY) as program:
+        def jobs():
+            return json.loads(run_hawk(None, "jobs", "--all", "--output", "json").stdout)["jobs"]
+        p.wait_for_file(f"{d}/began0")
+        program.send_signal(signal.SIGSTOP)
+        try:
+            wait_for("its calls to be cancelled", lambda: all(j["state"] in ("done", "cancelled") for j in jobs()))
+            p.mark(f"{d}/go")
+        finally:
+            program.send_signal(signal.SIGCONT)
+        out, err = p.told(program)
+        assert (out, program.returncode) == ("[0, 1, 4]\n", 0), (out, err)
+        with open(f"{d}/began0", encoding="ascii") as f:
+            assert f.read() == "xx"
 
 
 def test_a_process_that_a_call_ends_is_replaced():

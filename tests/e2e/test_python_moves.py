@@ -112,7 +112,7 @@ def test_more_than_one_message_holds_moves():
         session, ends = _session.Session(_cluster.Cluster()), []
         spec = pb.JobSpec(tasks=1, kind=pb.PAYLOAD_COMMAND, argv=[b"sh", b"-c", f"until test -e {c.dir}/go; do sleep 0.1; done".encode()],
                           cwd=b"/", env=[b"PATH=/usr/bin:/bin"], stdin=bytes(500_000), tag=pb.TAG_SHORT)
-        jobs = [session.submit(spec, lambda job, task: None, lambda job, error: ends.append(error)) for _ in range(220)]
+        jobs = [session.submit(spec, lambda job, task: None, lambda job, error, abandoned: ends.append(error)) for _ in range(220)]
         wait_for("a dist to have them", lambda: all(job.job for job in jobs))
         c.dists[c.dist_addrs.index(session.address)].kill()
         p.mark(f"{c.dir}/go")
@@ -136,7 +136,7 @@ def test_the_only_dist_restarts():
                      f"until test -e {c.dir}/go; do sleep 0.1; done"
             spec = pb.JobSpec(tasks=tasks, kind=pb.PAYLOAD_COMMAND, argv=[b"sh", b"-c", script.encode()], cwd=b"/",
                               env=[b"PATH=/usr/bin:/bin"], tag=tag)
-            return session.submit(spec, lambda job, task: None, lambda job, error: ends.append(error))
+            return session.submit(spec, lambda job, task: None, lambda job, error, abandoned: ends.append(error))
 
         submit(pb.TAG_LONG, "long", 1)
         p.wait_for_file(began)
