@@ -465,7 +465,7 @@ def test_no_cluster():
 def test_somebody_elses_bytes_are_not_unpickled():
     with p.up(), hawk.Executor() as ex:
         assert ex.submit(p.square, 2).result(BOUND) == 4
-        spec = hawk._jobs.pb.JobSpec(tasks=1, kind=hawk._jobs.pb.PAYLOAD_APP, app=ex._core._app, each_arg=True,
+        spec = _executor.pb.JobSpec(tasks=1, kind=_executor.pb.PAYLOAD_APP, app=ex._core._app, each_arg=True,
                                      task_args=[b"x" * 16 + b"C" + pickle.dumps(print)])
         over = []
         ex._core._session.submit(spec, lambda job, task: over.append(task), lambda job, error, abandoned: None)
@@ -480,10 +480,10 @@ def test_a_dist_tells_the_last_result_and_the_end_of_its_job_apart():
             ex = hawk.Executor()
             end = ex._core._session._end
 
-            def late(tag, error):
+            def late(tag, *said):
                 if ex._core._session.jobs[tag] in ex._core._jobs:
                     wait_for("the executor to end", lambda: ex._core._broken)
-                end(tag, error)
+                end(tag, *said)
             ex._core._session._end = late
             assert ex.submit(p.square, 2).result(BOUND) == 4
             over = threading.Thread(target=ex.shutdown, daemon=True)
