@@ -435,12 +435,11 @@ int limits_move_in(struct limits *l, uint64_t number, pid_t pid, uid_t uid)
     return enter_if_of(path, l->version2[LIMIT_PAUSE] ? 2 : 1, controller_of(LIMIT_PAUSE), pid, uid);
 }
 
-void limits_freeze(struct limits *l, uint64_t number, bool frozen)
+bool limits_freeze(struct limits *l, uint64_t number, bool frozen)
 {
     char path[CGROUP_PATH_MAX];
 
-    if (freezer_path(l, number, path))
-        (void)cgroup_freeze(path, frozen);
+    return freezer_path(l, number, path) && cgroup_freeze(path, frozen) == 0;
 }
 
 bool limits_holds(struct limits *l, uint64_t number)

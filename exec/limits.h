@@ -71,8 +71,9 @@ void limits_end_run(struct limits *l, uint64_t number);
 /* Goes on with that. False: nothing is left to do. */
 bool limits_sweep(struct limits *l);
 void limits_free(struct limits *l);
-/* Freezes all that the run of that number has in its cgroups, or thaws it, if limits_make_freezer() made one. */
-void limits_freeze(struct limits *l, uint64_t number, bool frozen);
+/* Freezes all that the run of that number has in its cgroups, or thaws it, if limits_make_freezer() made one. False: it
+ * made none. */
+bool limits_freeze(struct limits *l, uint64_t number, bool frozen);
 /* Kills the limited tasks of a spawner that is gone, and removes their cgroups. owner 0: of all such spawners. */
 void limits_leftovers(pid_t owner);
 /* Whether all of it stands still. */

@@ -11,8 +11,7 @@ void user_runner_freeze(struct user_runner *u, struct command *c, bool frozen)
 {
     if (c->frozen == frozen || !(c->held.files & (RUN_GATE | RUN_MOVED)))
         return;
-    limits_freeze(&u->gates.limits, c->run, frozen);
-    c->frozen = frozen;
+    c->frozen = limits_freeze(&u->gates.limits, c->run, frozen) && frozen;
 }
 
 void user_runner_thaw_all(struct user_runner *u)
