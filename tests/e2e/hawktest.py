@@ -97,13 +97,17 @@ def run_hawk(env, *args, check=0):
 class Daemon:
     """One hawk process. Its stderr is a file: what it wrote before it answered anybody is there."""
 
-    def __init__(self, *args, env=None, argv=None):
-        """argv: another command line, of a program that becomes it."""
+    def __init__(self, *args, env=None, argv=None, piped=False):
+        """argv: another command line, of a program that becomes it. piped: stderr is a pipe, which RLIMIT_FSIZE spares."""
         self.args = argv or [HAWK, *map(str, args)]
         self.stderr = tempfile.TemporaryFile()
+        self.pipe, stderr = os.pipe() if piped else (None, self.stderr.fileno())
         self.lines = queue.Queue()
         self.p = subprocess.Popen(self.args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=self.stderr, env={**os.environ, **(env or {})})
+                                  stderr=stderr, env={**os.environ, **(env or {})})
+        if piped:
+            os.close(stderr)
+            os.set_blocking(self.pipe, False)
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
@@ -122,6 +126,10 @@ class Daemon:
         return line.split()[2]
 
     def text(self):
+        with contextlib.suppress(BlockingIOError):
+            while self.pipe and (part := os.read(self.pipe, 1 << 16)):
+                self.stderr.write(part)
+        self.stderr.flush()
         # Not read(): the process writes where this descriptor stands.
         return os.pread(self.stderr.fileno(), os.fstat(self.stderr.fileno()).st_size, 0).decode(errors="replace")
 
@@ -151,10 +159,10 @@ class Daemon:
 class Cluster:
     """One central, some dists and workers; use it as a context manager."""
 
-    def __init__(self, dists=1, workers=2, slots=1, central=(), worker=(), dist=()):
+    def __init__(self, dists=1, workers=2, slots=1, central=(), worker=(), dist=(), piped=False):
         self.dir = tempfile.mkdtemp(prefix="hawk-e2e-")
         self.central_flags, self.worker_flags, self.dist_flags = list(central), list(worker), list(dist)
-        self.slots = slots
+        self.slots, self.piped = slots, piped
         self.dists, self.workers, self.dist_addrs = [], [], []
         self.n = {"dists": dists, "workers": workers}
         self.central = self.central_addr = None
@@ -204,12 +212,12 @@ class Cluster:
 
     def start_central(self, listen):
         self.central = Daemon("central", "--listen", listen, "--state-dir", f"{self.dir}/central",
-                              *self.central_flags)
+                              *self.central_flags, piped=self.piped)
         self.central_addr = self.central.ready()
 
     def start_dist(self, name, wait=True, listen="127.0.0.1:0"):
         d = Daemon("dist", "--name", name, "--listen", listen, "--central", self.central_addr,
-                   "--state-dir", f"{self.dir}/{name}", *self.dist_flags)
+                   "--state-dir", f"{self.dir}/{name}", *self.dist_flags, piped=self.piped)
         self.dists.append(d)
         if wait:
             self.dist_addrs.append(d.ready())

@@ -186,7 +186,7 @@ def test_a_central_that_has_lost_its_state():
 
 
 def test_a_journal_that_cannot_be_written():
-    with Cluster(workers=1, central=FAST) as c:
+    with Cluster(workers=1, central=FAST, piped=True) as c:
         dist = c.dists[0]
         c.hawk("submit", "--", "true")
         resource.prlimit(dist.p.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))  # as a full disk
@@ -200,7 +200,7 @@ def test_a_journal_that_cannot_be_written():
 
 
 def test_central_stops_although_its_journal_cannot_be_written():
-    with Cluster(workers=1, central=FAST) as c:
+    with Cluster(workers=1, central=FAST, piped=True) as c:
         resource.prlimit(c.central.p.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
         client = subprocess.Popen([HAWK, "submit", "--wait", "--class", "long", "--", "true"],
                                   env={**os.environ, "HAWK_DIST": c.dist_addrs[0]}, stdout=subprocess.DEVNULL)
