@@ -337,8 +337,8 @@ static void goes_back(struct talk *t, uint64_t job)
     nothing(t);
 }
 
-/* The short task goes back to its dist, as one that never ran; the worker asks for no other for a while, and
- * twice as long when that is refused as well. */
+/* The short task goes back to its dist, as one that never ran; the worker tries the long one after a while, and
+ * after twice as long when that is refused as well. */
 static void an_executor_may_refuse(void **state)
 {
     struct talk t;
@@ -376,6 +376,28 @@ static void what_cannot_be_frozen_is_left_alone(void **state)
     short_comes(&t, 4);
     pass(&t, 100 * S);
     nothing(&t);
+    talk_end(&t);
+}
+
+/* A task that does not stand still keeps no other from doing so. */
+static void one_refusal_is_no_other_tasks(void **state)
+{
+    struct talk t;
+    uint32_t run[2];
+
+    begin_pausing(&t, 2);
+    younger_is_asked_for(&t, run);
+    tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run[1], .err = HAWK_EBUSY);
+    expect(&t, EXEC_PAUSE, exec_pause, 0, m->run == run[0]);
+    tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run[0]);
+    starts(&t, 3, 0, DIST);
+    short_comes(&t, 4);
+    pass(&t, S - 1);
+    nothing(&t);
+    pass(&t, 1);
+    expect(&t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(4).v);
+    launch(&t, 4, 0, 2);
+    expect(&t, EXEC_PAUSE, exec_pause, 0, m->run == run[1]);
     talk_end(&t);
 }
 
@@ -591,6 +613,7 @@ int main(void)
         cmocka_unit_test(what_a_long_task_is_paused_for_is_long_now),
         cmocka_unit_test(an_executor_may_refuse),
         cmocka_unit_test(what_cannot_be_frozen_is_left_alone),
+        cmocka_unit_test(one_refusal_is_no_other_tasks),
         cmocka_unit_test(a_job_may_refuse),
         cmocka_unit_test(no_task_pauses_a_sibling),
         cmocka_unit_test(a_kill_ends_the_pause),

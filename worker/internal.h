@@ -171,10 +171,11 @@ struct task {
     struct blob *result; /* DONE */
     struct try_id id;
     int64_t arrived_us;
-    int64_t started_us;  /* RUNNING; without the time of pauses */
-    int64_t paused_at;   /* in a paused slot: when the pause began */
-    int64_t paused_us;   /* total time of earlier pauses */
-    job_id_t paused_for; /* the last pause was for a task of this job */
+    int64_t started_us;       /* RUNNING; without the time of pauses */
+    int64_t paused_at;        /* in a paused slot: when the pause began */
+    int64_t paused_us;        /* total time of earlier pauses */
+    int64_t pause_not_before; /* the executor refused the last pause */
+    job_id_t paused_for;      /* the last pause was for a task of this job */
     uint32_t paused_for_task, pauses;
     int64_t estimate_us;     /* of its run time; 0: not known */
     int64_t wait_us, run_us; /* wait_us: from RUNNING on; run_us: DONE */
@@ -185,7 +186,8 @@ struct task {
     uint8_t kill_outcome;    /* the outcome of a task that was told to die; OUTCOME_NONE: it was not */
     uint8_t state;
     bool promotable, overrun, overrun_told, stolen, kill_forced, no_pause;
-    bool pause_untold; /* its owner does not know of its last pause, or of that pause's end */
+    uint8_t pauses_refused; /* in a row */
+    bool pause_untold;      /* its owner does not know of its last pause, or of that pause's end */
 };
 
 /* The loot of a thief: one record per thief, never empty, its items ordered by index. */

@@ -19,7 +19,7 @@
  * frozen task holds. */
 #include "worker/internal.h"
 
-/* After the executor refused a pause, none is tried for this time; it doubles with each refusal in a row. */
+/* A task whose pause was refused is left alone for this time, which doubles with each refusal in a row. */
 #define PAUSE_REFUSED_US US_PER_S
 #define PAUSE_REFUSED_DOUBLINGS 6 /* the time doubles at most 6 times */
 #define PATIENCE_PARTS 40         /* patience is this fraction of the short task's estimate, within bounds */
@@ -87,15 +87,20 @@ static int64_t affords_at(const struct worker *w, const struct task *t, int64_t 
     return time_after(t->started_us, ((us + t->paused_us) / share_milli + 1) * 1000);
 }
 
-/* When the task in s may be paused for a task of j, if nothing but its budget forbids that; else TIME_NEVER. */
+/* When the task in s may be paused for a task of j, if nothing forbids that but its budget and that its last pause
+ * was refused; else TIME_NEVER. */
 static int64_t pausable_at(const struct worker *w, const struct slot *s, const struct job *j)
 {
     const struct task *t = s->task;
     bool may = s->state == SLOT_BUSY && s->is_long && !s->freezing && t->state == T_RUNNING && !t->no_pause &&
                !(t->job->desc && t->job->desc->flags & JOB_NO_PAUSE) && t->kill_outcome == OUTCOME_NONE &&
                may_stand_for(t, j);
+    int64_t at;
 
-    return may ? affords_at(w, t, j->estimate_us) : TIME_NEVER;
+    if (!may)
+        return TIME_NEVER;
+    at = affords_at(w, t, j->estimate_us);
+    return at < t->pause_not_before ? t->pause_not_before : at;
 }
 
 /* The youngest task that may be paused for a task of j, or NULL; *n: their number; *at: when there is one more.
@@ -158,8 +163,6 @@ static bool ask_ahead(struct worker *w, struct lane *l)
         return true;
     }
     at = time_after(r->arrived_us, patience_us(w, r->e.job->estimate_us));
-    if (at < w->pause_not_before)
-        at = w->pause_not_before;
     if (at > w->now_us) {
         look_again(w, at);
         return false;
@@ -180,7 +183,7 @@ static void make_room(struct worker *w, const struct lane *l)
     struct task *t = container_of(l->given.prev, struct slot, link)->task;
     uint32_t pausable;
     int64_t at;
-    struct slot *s = w->pause_not_before > w->now_us ? NULL : youngest(w, l, t->job, &pausable, &at);
+    struct slot *s = youngest(w, l, t->job, &pausable, &at);
 
     if (!s) {
         worker_given_return(w, t, HAWK_EBUSY);
@@ -218,14 +221,14 @@ void worker_pause_due(struct worker *w)
         worker_lane_touch(w, &w->lanes[i]);
 }
 
-static void pause_refused(struct worker *w, struct task *t, int err)
+static void pause_refused(const struct worker *w, struct task *t, int err)
 {
     if (err == HAWK_EUNSUPPORTED) {
         t->no_pause = true;
         return;
     }
-    w->pause_not_before = time_after(w->now_us, PAUSE_REFUSED_US << w->pauses_refused);
-    w->pauses_refused += w->pauses_refused < PAUSE_REFUSED_DOUBLINGS;
+    t->pause_not_before = time_after(w->now_us, PAUSE_REFUSED_US << t->pauses_refused);
+    t->pauses_refused += t->pauses_refused < PAUSE_REFUSED_DOUBLINGS;
 }
 
 /* Output: 1 message. */
@@ -271,7 +274,7 @@ void worker_on_exec_paused(struct worker *w, const struct msg *in)
         pause_refused(w, t, m->err);
         return;
     }
-    w->pauses_refused = 0;
+    t->pauses_refused = 0;
     given = given_for(s->lane, t);
     if (!given) {
         out_add(w->out, MSG_EXEC_RESUME, 0)->exec_resume.run = m->run;

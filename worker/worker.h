@@ -95,12 +95,11 @@ struct worker {
     bool central_up : 1, joined : 1, general : 1, long_work : 1;
     bool lease_over : 1; /* the lease ran out, and the tasks that it covers were killed */
     bool stopping : 1, stop_now : 1, stopped : 1;
-    bool drained : 1;           /* by an operator: it takes no new work */
-    bool told_empty : 1;        /* central was told that nothing is left here */
-    bool freed : 1;             /* a slot became free in this step */
-    bool pauses_untold : 1;     /* the owner of some task may not know of its pauses */
-    uint8_t pauses_refused : 4; /* in a row */
-    uint8_t central_version;    /* protocol version of the link to central */
+    bool drained : 1;        /* by an operator: it takes no new work */
+    bool told_empty : 1;     /* central was told that nothing is left here */
+    bool freed : 1;          /* a slot became free in this step */
+    bool pauses_untold : 1;  /* the owner of some task may not know of its pauses */
+    uint8_t central_version; /* protocol version of the link to central */
     uint8_t n_apps;
     struct members *members;
     struct lane *lanes; /* one per queue: one, or as many as slots */
@@ -118,9 +117,8 @@ struct worker {
         uint16_t long_asked;
         uint32_t long_got;
     } parked, stuck;
-    int64_t long_ask_at;      /* earliest time of the next LONG_REQUEST */
-    int64_t pause_at;         /* when to look at lanes again; TIME_NEVER: when something changes */
-    int64_t pause_not_before; /* no pause before: the executor refused the last one */
+    int64_t long_ask_at; /* earliest time of the next LONG_REQUEST */
+    int64_t pause_at;    /* when to look at lanes again; TIME_NEVER: when something changes */
     struct thief thief;
 
     uint64_t told_apps; /* told with `stuck` */
