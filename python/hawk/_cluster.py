@@ -110,10 +110,10 @@ def is_untouched(error):
         (error.code() == grpc.StatusCode.UNAVAILABLE and any(words in text for words in UNTOUCHED))
 
 
-FORKED = ("this process was forked while its parent had a hawk.Executor or waited for a job, and cannot use Hawk: "
-          "start it by multiprocessing's method \"spawn\", or before")
-is_forked = False  # so: gRPC would wait for ever here, and crash the parent, with which it shares an epoll
-under_way = set()  # calls of gRPC's
+FORKED = ("this process was forked from one that had used Hawk already, and cannot use it: "
+          "start it by multiprocessing's method \"spawn\", or before that")
+# gRPC's epoll, once made, is shared with all children: each takes the other's events, and either may crash.
+is_used = is_forked = False
 
 
 def check_not_forked():
@@ -121,22 +121,10 @@ def check_not_forked():
         raise HawkError(FORKED)
 
 
-@contextlib.contextmanager
-def calling():
-    """Around each call of gRPC's."""
-    check_not_forked()
-    call = object()
-    under_way.add(call)
-    try:
-        yield
-    finally:
-        under_way.discard(call)
-
-
 def forked():
     """In the child."""
     global is_forked
-    is_forked = is_forked or bool(under_way)
+    is_forked = is_used
 
 
 os.register_at_fork(after_in_child=forked)
@@ -211,7 +199,9 @@ class Cluster:
             self.signer.sign(specs)
 
     def channel(self, address, role=ROLE_SCHEDULER):
+        global is_used
         check_not_forked()
+        is_used = True
         with self.lock:
             channel = self.channels.get(address)
             if channel is None:
@@ -239,11 +229,10 @@ class Cluster:
         return self.local and not os.path.exists(self.contacts[0][len("unix:"):])
 
     def call_at(self, address, method, request, reply, timeout=TIMEOUT):
-        with calling():
-            call = self.channel(address).unary_unary(f"/hawk.v1.Hawk/{method}",
-                                                     request_serializer=type(request).SerializeToString,
-                                                     response_deserializer=reply.FromString)
-            return call(request, timeout=timeout, metadata=self.metadata)
+        call = self.channel(address).unary_unary(f"/hawk.v1.Hawk/{method}",
+                                                 request_serializer=type(request).SerializeToString,
+                                                 response_deserializer=reply.FromString)
+        return call(request, timeout=timeout, metadata=self.metadata)
 
     def call(self, method, request, reply, timeout=TIMEOUT):
         """Asks the first contact that answers. HawkError."""
@@ -331,13 +320,12 @@ class Cluster:
         while True:
             request = pb.ReadOutputRequest(job=job, task=task, stderr=stderr, offset=size)
             try:
-                with calling():
-                    for chunk in call(request, timeout=TIMEOUT, metadata=self.metadata):
-                        if path and chunk.path not in ("", path):
-                            raise HawkError(f"{what}: the task began again while it was read: read it once more")
-                        path = path or chunk.path
-                        parts.append(chunk.data)
-                        size += len(chunk.data)
+                for chunk in call(request, timeout=TIMEOUT, metadata=self.metadata):
+                    if path and chunk.path not in ("", path):
+                        raise HawkError(f"{what}: the task began again while it was read: read it once more")
+                    path = path or chunk.path
+                    parts.append(chunk.data)
+                    size += len(chunk.data)
                 return b"".join(parts)
             except grpc.RpcError as e:
                 if e.code() != grpc.StatusCode.DEADLINE_EXCEEDED or size == before:

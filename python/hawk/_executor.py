@@ -641,7 +641,6 @@ executors = weakref.WeakSet()  # those that have not ended
 def _forked():
     """In the child: its executors have no threads, and their locks may be held by those of the parent."""
     for executor in list(executors):
-        _cluster.is_forked = True
         executor._lock, executor._broken = threading.Condition(), _cluster.FORKED
 
 

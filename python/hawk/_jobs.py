@@ -7,7 +7,7 @@ import time
 import grpc
 
 from hawk import hawk_pb2 as pb
-from hawk._cluster import (ELSEWHERE, TIMEOUT, Cluster, HawkError, ancestors, bytes_of, calling, check_not_forked,
+from hawk._cluster import (ELSEWHERE, TIMEOUT, Cluster, HawkError, ancestors, bytes_of, check_not_forked,
                            check_numbers, umask)
 from hawk._session import text_of
 
@@ -131,10 +131,9 @@ class Job:
         channel = self._cluster.channel(self._cluster.dist_of(self.id))
         watch = channel.unary_stream("/hawk.v1.Hawk/Watch", request_serializer=pb.WatchRequest.SerializeToString,
                                      response_deserializer=pb.Event.FromString)
-        with calling():
-            for event in watch(pb.WatchRequest(job=self.id), timeout=timeout, metadata=self._cluster.metadata):
-                if event.HasField("job") and STATES[event.job.state] in FINAL:
-                    self._ended = STATES[event.job.state]
+        for event in watch(pb.WatchRequest(job=self.id), timeout=timeout, metadata=self._cluster.metadata):
+            if event.HasField("job") and STATES[event.job.state] in FINAL:
+                self._ended = STATES[event.job.state]
 
     def cancel(self):
         """Ends what runs, and starts nothing more. False: it had ended."""
