@@ -32,18 +32,20 @@ struct cat {
     int exit_code;
     uint32_t silent, silent_task; /* tasks that have written nothing yet, and the first one */
     enum task_state silent_state;
-    uint32_t earlier; /* tasks that were done in the job that this one runs again */
-    uint32_t missing; /* tasks without output anywhere: timers, or tasks whose files somebody removed */
+    uint32_t earlier;   /* tasks that were done in the job that this one runs again */
+    uint32_t unstarted; /* tasks that have ended so, where all are asked for */
+    uint32_t missing;   /* tasks without output anywhere: timers, or tasks whose files somebody removed */
     char missing_text[800];
     char file[160];       /* as the job names it; "": it names none */
     uint32_t first_index; /* the HAWK_TASK_INDEX of task 0 */
     json_t *outputs;      /* in JSON; else NULL */
     char *data;           /* in JSON: one task's output so far */
     size_t n, cap;
-    bool truncated;                      /* JSON_BYTES_MAX, or cut short */
-    bool cut_short;                      /* the disk was full when this task ended */
-    uint32_t cut, cut_task;              /* tasks whose output was cut short, and the first one */
-    bool shared;                         /* tasks of a worker write to one file: it is shown once */
+    bool truncated;                  /* JSON_BYTES_MAX, or cut short */
+    bool cut_short;                  /* the disk was full when this task ended */
+    uint32_t unreached, unreached_n; /* the last worker that gave nothing, and tasks not asked for there */
+    uint32_t cut, cut_task;          /* tasks whose output was cut short, and the first one */
+    bool shared;                     /* tasks of a worker write to one file: it is shown once */
     uint32_t *shown, shown_n, shown_cap; /* the workers whose file has been shown */
 };
 
@@ -159,6 +161,9 @@ static void say_silent(const struct cat *c)
                   PLURAL(c->missing - 1));
     else if (c->missing)
         say_error(c->s->command, "%s", c->missing_text);
+    if (c->unreached_n)
+        say_error(c->s->command, "and so of %u other task%s of workers that did not answer", c->unreached_n,
+                  PLURAL(c->unreached_n));
     if (c->cut) {
         char others[40] = "";
         if (c->cut > 1)
@@ -173,6 +178,9 @@ static void say_silent(const struct cat *c)
         say_warning(c->s->command,
                     "%u task%s had been done in the job that job %s runs again, which has their output",
                     c->earlier, PLURAL(c->earlier), JOB_TEXT(c->job));
+    if (c->unstarted)
+        say_warning(c->s->command, "%u task%s of job %s ended without a start: `hawk job %s` says why",
+                    c->unstarted, PLURAL(c->unstarted), JOB_TEXT(c->job), JOB_TEXT(c->job));
     if (c->silent == 1)
         say_error(c->s->command, "task %u has written nothing: it is %s", c->first_index + c->silent_task,
                   show_task_state(c->silent_state));
@@ -223,7 +231,9 @@ static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_i
         return 0;
     }
     if (!t.worker || (!has_started(&t) && !task_state_final(t.state))) {
-        if ((c->one || !task_state_final(t.state)) && c->silent++ == 0) {
+        if (!c->one && task_state_final(t.state)) {
+            c->unstarted++;
+        } else if (c->silent++ == 0) {
             c->silent_task = t.task;
             c->silent_state = t.state;
         }
@@ -231,6 +241,10 @@ static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_i
     }
     if (shown_before(c, t.worker))
         return 0;
+    if (t.worker == c->unreached) {
+        c->unreached_n++;
+        return 0;
+    }
     struct api_read_output_request r = {
         .job = c->job, .task = t.task, .attempt = t.attempt, .stderr = c->from_stderr, .follow = c->follow};
     int err;
@@ -246,8 +260,12 @@ static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_i
     if (c->cut_short && c->cut++ == 0)
         c->cut_task = t.task;
     if (err < 0) {
+        if (err == HAWK_EUNAVAILABLE || err == HAWK_ETIMEOUT)
+            c->unreached = t.worker; /* its other tasks would wait as long, for the same */
         if (err != HAWK_ENOT_FOUND)
-            say_error(c->s->command, "task %u: %s", first_index + t.task, client_error(c->s->client));
+            say_error(c->s->command, "task %u%s%s: %s", first_index + t.task,
+                      *task->worker_name ? ", on " : "", CLEAN(task->worker_name),
+                      client_error(c->s->client));
         else
             note_missing(c, &t, first_index + t.task);
         c->exit_code = HAWK_EXIT_UNREACHABLE; /* the output of the other tasks may be there */

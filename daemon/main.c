@@ -124,11 +124,27 @@ static void print_commands(FILE *f)
     fprintf(f, "\nA first try:   hawk run -j 4 --each-line hosts.txt -- ping -c 1 {}\n");
 }
 
+/* What people are used to from the shell, Slurm, PBS and container tools. */
+static const struct {
+    const char *theirs, *ours;
+} known_elsewhere[] = {
+    {"ps", "jobs"},        {"list", "jobs"},     {"queue", "jobs"},    {"status", "jobs"},
+    {"squeue", "jobs"},    {"qstat", "jobs"},    {"show", "job"},      {"kill", "cancel"},
+    {"scancel", "cancel"}, {"qdel", "cancel"},   {"logs", "cat"},      {"log", "cat"},
+    {"output", "cat"},     {"sbatch", "submit"}, {"qsub", "submit"},   {"srun", "exec"},
+    {"start", "up"},       {"stop", "down"},     {"shutdown", "down"}, {"sinfo", "nodes"},
+    {"top", "stats"},      {"info", "stats"},    {"sacct", "history"}, {"requeue", "resubmit"},
+    {"retry", "resubmit"},
+};
+
 static int no_command(const char *word)
 {
     const struct command *const tables[] = {daemon_commands, client_commands};
     struct near near = near_begin(word);
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+    for (size_t i = 0; i < sizeof known_elsewhere / sizeof *known_elsewhere; i++)
+        if (strcmp(word, known_elsewhere[i].theirs) == 0)
+            near.name = known_elsewhere[i].ours;
+    for (size_t i = 0; !near.name && i < sizeof tables / sizeof *tables; i++)
         for (const struct command *c = tables[i]; c->name; c++)
             near_look(&near, c->name);
     if (near.name)

@@ -69,9 +69,9 @@ bool dist_next_reservation(const struct dist *d, const struct dist_job *job, con
     X(USER, "workers", "no worker that is up runs its user's commands (worker.run_as)")                      \
     X(TIME, "time", "no worker has as much time left as its estimate needs (worker.end_time)")               \
     X(REFUSED, "workers", "workers refused its probes: probes are sent again soon")                          \
-    X(PROBES, "slots", "its probes wait in the queues of workers")                                           \
-    X(PLACEMENT, "slots", "central has it, and has not placed all of its tasks")                             \
-    X(PLACED, "slots", "its tasks wait in the queues of the workers where central placed them")              \
+    X(PROBES, "slots", "waits for slots: its probes are in the queues of workers")                           \
+    X(PLACEMENT, "slots", "waits for slots for long work: central has not placed all of its tasks")          \
+    X(PLACED, "slots", "waits for slots: central placed its tasks in the queues of workers")                 \
     X(LIMIT, "limit", "as many of its tasks run as its user allows at a time (--max-running)")               \
     X(DELAYED, "retry", "its tasks failed, and wait for their time to run again (--retry-delay)")            \
     X(LAUNCHED, "starting", "its tasks were sent to workers and have not started yet")

@@ -76,6 +76,7 @@ def test_cancelled_tasks_show_what_they_ran():
         assert len(ran) == 2 and all(us and us > 0 for us in ran), tasks
         assert [t["run_us"] for t in tasks if not t["worker"]] == [None, None], tasks
         assert " 0s" not in hawk("job", job).stdout
+        assert f"2 tasks of job {job} ended without a start" in hawk("cat", job).stderr
         # They are none of the failed ones.
         head, *rows = hawk("explain", job).stdout.split("\n\n")[1].splitlines()
         columns = {name: i for i, name in enumerate(head.split())}
@@ -220,6 +221,7 @@ def test_a_part_of_a_flag_is_no_flag():
         assert "did you mean --limit?" in hawk("jobs", "--lim", "3", check=2).stderr
         assert "did you mean --slots?" in hawk("run", "--slot", "3", "--", "true", check=2).stderr
         assert hawk("sumbit", "--", "true", check=2).stderr == 'hawk: no command "sumbit": did you mean `hawk submit`?\n'
+        assert hawk("ps", check=2).stderr == 'hawk: no command "ps": did you mean `hawk jobs`?\n'
         assert "did you mean `hawk worker`?" in hawk("workers", check=2).stderr
         for far in ("ls", "frobnicate", ""):  # as far from any of them as from another word
             assert hawk(far, check=2).stderr == f'hawk: no command "{far}"; `hawk help` lists them\n'

@@ -253,6 +253,20 @@ def test_what_has_written_nothing_was_not_removed():
             assert "task 0 has written nothing: it was not started" in said and "removed" not in said, said
 
 
+def test_output_of_a_dead_worker_is_missed_once():
+    with Cluster(workers=2) as c:
+        job = c.submit("--array", "1-6", "--", "sh", "-c", "echo {}; sleep 0.3")
+        c.hawk("wait", job)
+        at = [t["worker_name"] for t in c.job(job)["task_list"]]
+        c.workers[0].kill()
+        r = c.hawk("cat", job, check=3)
+        first, *rest = [i for i, name in enumerate(at, 1) if name == "w1"]
+        said = r.stderr.splitlines()
+        assert said[0].startswith(f"hawk: cat: task {first}, on w1: "), said
+        assert said[1:] == [f"hawk: cat: and so of {len(rest)} other task{'s' * (len(rest) > 1)} of workers that did not answer"], said
+        assert r.stdout.split() == [str(i) for i, name in enumerate(at, 1) if name == "w2"], r.stdout
+
+
 def test_too_few_descriptors_are_said():
     for args in (("run", "--", "true"), ("up",), ("jobs",)):
         r = subprocess.run(["sh", "-c", 'ulimit -n 7; exec "$@"', "sh", HAWK, *args], capture_output=True, text=True, timeout=BOUND)
