@@ -8,7 +8,7 @@ import signal
 import sys
 
 from cgrouptest import TOP, cgroups, delegated, keeper_of
-from hawktest import alive, run_tests, wait_for
+from hawktest import alive, can_limit, run_tests, wait_for
 from runastest import ANN, HAWK_USER, enter_machine
 from runnerstest import RunAsCluster
 
@@ -112,6 +112,26 @@ def ends_paused(c, end):
     end()
     wait_for("its processes to end", lambda: not any(map(alive, pids)))
     wait_for("its cgroup to be removed", lambda: cgroups(keeper) == [])
+
+
+def is_stopped(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+        return f.read().rsplit(")", 1)[1].split()[0] == "T"
+
+
+def test_its_runner_stops_it_where_its_limits_cgroups_freeze_nothing():
+    """What left its process group goes on: nothing else is promised of `--freezer signal`."""
+    if not can_limit():
+        return
+    flags = ("--freezer", "signal", "--pause-share", "1000")
+    with RunAsCluster(workers=1, slots=1, worker=flags, owner=0) as c:
+        job = c.up(ANN, "--pids", "50", "--class", "long", "--", "sh", "-c", COUNT)
+        assert cgroups(keeper_of(c, ANN))
+        looks = f"until grep -q '^State:.T' /proc/$(cat {PLACE}/here.pid)/status; do sleep 0.1; done"
+        for _ in range(2):
+            c.submit_as(ANN, "--wait", "--class", "short", "--", "sh", "-c", looks)
+            wait_for("it to go on", lambda: not is_stopped(pid_of("here")))
+        assert c.task(ANN, job)["state"] == "running"
 
 
 def test_what_ends_it_ends_it_paused():
