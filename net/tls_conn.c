@@ -40,9 +40,14 @@ struct tls_conn {
 static int bio_read(BIO *b, char *buf, int size)
 {
     struct tls_conn *c = BIO_get_data(b);
-    ssize_t n = recv(c->fd, buf, (size_t)size, MSG_DONTWAIT);
+    ssize_t n;
 
     BIO_clear_retry_flags(b);
+    if (c->key_updates > TLS_KEY_UPDATES_MAX) { /* OpenSSL reads on as long as they come */
+        errno = ECONNRESET;
+        return -1;
+    }
+    n = recv(c->fd, buf, (size_t)size, MSG_DONTWAIT);
     if (n < 0 && errno == EAGAIN)
         BIO_set_retry_read(b);
     c->ended = n == 0;

@@ -585,6 +585,27 @@ static void keys_do_not_change_all_the_time(void **state)
     assert_string_equal(s.refused, "it changes its keys too often");
 }
 
+/* A read ends however many come at once: it would go on as long as they do. */
+static void many_changes_of_keys_hold_nobody_up(void **state)
+{
+    struct guard_state s;
+    char buf[256];
+    int unread = 0;
+
+    begin_shaken();
+    for (int i = 0; i < 10000; i++) {
+        assert_int_equal(SSL_key_update(client, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+        assert_int_equal(SSL_do_handshake(client), 1);
+    }
+    carry_forth(SIZE_MAX);
+    assert_int_equal(take(buf, sizeof buf), -1);
+    assert_int_equal(errno, ECONNRESET);
+    assert_int_equal(ioctl(sock, FIONREAD, &unread), 0);
+    assert_true(unread > 0);
+    assert_int_equal(news(&s), GUARD_REFUSED);
+    assert_string_equal(s.refused, "it changes its keys too often");
+}
+
 int main(void)
 {
 #define each(f) cmocka_unit_test_setup_teardown(f, begin, end)
@@ -609,6 +630,7 @@ int main(void)
         each(a_client_without_tls_is_refused),
         each(frames_are_counted_behind_tls),
         each(keys_do_not_change_all_the_time),
+        each(many_changes_of_keys_hold_nobody_up),
     };
 
     return cmocka_run_group_tests(tests, make_roots, remove_roots);
