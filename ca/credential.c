@@ -12,7 +12,9 @@
 #include <grp.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <poll.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +27,7 @@
 #define CERTIFICATE "-----BEGIN CERTIFICATE-----"
 #define KEY "-----BEGIN PRIVATE KEY-----"
 #define PASSWD_BYTES 4096
+#define INSTALL_MS 10000 /* for a user's home: it may lie on a file server, or on the user's own */
 
 /* ---- Texts ---- */
 
@@ -192,6 +195,7 @@ int credential_install_as(const struct credential *c, uint32_t uid, char dir[PAT
     struct passwd entry, *user = NULL;
     char text[PASSWD_BYTES];
     int ends[2], status = 1;
+    struct pollfd told;
     ssize_t n;
     pid_t pid;
 
@@ -204,9 +208,15 @@ int credential_install_as(const struct credential *c, uint32_t uid, char dir[PAT
     if (pid == 0)
         install_and_exit(c, user, dir, ends[1]);
     close(ends[1]);
-    n = pid > 0 ? read(ends[0], why, size - 1) : -1;
-    why[n > 0 ? n : 0] = '\0';
+    told = (struct pollfd){.fd = ends[0], .events = POLLIN};
+    n = pid > 0 && poll(&told, 1, INSTALL_MS) > 0 ? read(ends[0], why, size - 1) : -1;
+    if (n >= 0)
+        why[n] = '\0';
+    else
+        snprintf(why, size, "%s: the credential could not be put there within %d s", dir, INSTALL_MS / 1000);
     close(ends[0]);
+    if (pid > 0 && n != 0) /* it may be stopped: it is that user's */
+        kill(pid, SIGKILL);
     while (pid > 0 && waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             break;

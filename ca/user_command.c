@@ -234,6 +234,7 @@ static int add_user(const char *dir, const char *name, const struct user_options
     if (!code) {
         err = grant_credential(&u, &who, o->life_us ? o->life_us : CA_USER_LIFE_US, dists_told(o), &c, why,
                                sizeof why);
+        users_free(&u); /* others need the list, and the user may hold up what happens in his home */
         if (!err)
             err = put_credential(&c, o->out, &at, why, sizeof why);
         if (err)

@@ -232,11 +232,13 @@ def test_the_key_is_nowhere_else():
         c.as_login("ann", "cancel", job)
 
 
-def with_accounts(passwd, *args, uid=None):
+def with_accounts(passwd, *args, uid=None, start=subprocess.run, **more):
     """Runs a command where the system's accounts are those of a file."""
-    return subprocess.run(["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/passwd; exec "$@"', passwd, *dropped(uid),
-                           *args], capture_output=True, text=True, timeout=BOUND, cwd="/",
-                          env={k: v for k, v in os.environ.items() if not k.startswith(("HAWK_", "XDG_", "HOME"))})
+    if start is subprocess.run:
+        more = {"capture_output": True, "timeout": BOUND, **more}
+    return start(["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/passwd; exec "$@"', passwd, *dropped(uid), *args],
+                 text=True, cwd="/", env={k: v for k, v in os.environ.items() if not k.startswith(("HAWK_", "XDG_", "HOME"))},
+                 **more)
 
 
 def test_root_puts_credentials_into_homes():
@@ -269,6 +271,50 @@ def test_root_puts_credentials_into_homes():
         r = with_accounts(f"{d}/passwd", HAWK, "user", "add", "bob", "--ca", ca.dir)
         assert r.returncode == 1 and "Permission denied" in r.stderr, r
         assert os.listdir(f"{d}/roots") == []
+        who_stops_what_puts_it_there(d, ca)
+
+
+STOPPER = """
+import os, signal, sys
+for parent in map(int, sys.stdin):
+    child = 0
+    while not child and ") Z" not in open(f"/proc/{parent}/stat").read():
+        try:
+            child = int(open(f"/proc/{parent}/task/{parent}/children").read().split()[0])
+            os.kill(child, signal.SIGSTOP)
+        except (OSError, IndexError):
+            child = 0
+    print(child, flush=True)
+    if child:
+        sys.stdin.read()
+        os.kill(child, signal.SIGKILL)
+"""
+
+
+def who_stops_what_puts_it_there(d, ca):
+    """What runs as a user is that user's to stop: then his operator's command ends, and others never wait for it."""
+    def hawk(*args):
+        return with_accounts(f"{d}/passwd", HAWK, "user", *args, "--ca", ca.dir)
+    stopper = with_accounts(f"{d}/passwd", sys.executable, "-c", STOPPER, uid=BOB, start=subprocess.Popen,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    stopped = 0
+    os.unlink(f"{d}/bob/.config/hawk")
+    try:
+        while not stopped:  # it may be faster
+            add = with_accounts(f"{d}/passwd", HAWK, "user", "add", "bob", "--ca", ca.dir, start=subprocess.Popen,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            print(add.pid, file=stopper.stdin, flush=True)
+            stopped = int(stopper.stdout.readline())
+            if not stopped:
+                add.communicate(timeout=BOUND)
+        assert hawk("add", "ann").returncode == 0
+        assert hawk("revoke", "bob").returncode == 0
+        said = add.communicate(timeout=BOUND)[1]
+        assert add.returncode == 1 and "could not be put there" in said, said
+    finally:
+        stopper.stdin.close()
+        stopper.wait()
+        add.kill()
 
 
 run_tests(sys.modules[__name__])
