@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define WAIT_TRIES 60 /* 3 s */
+
 struct denied *grant_denied(const char *dir)
 {
     char path[PATH_MAX], why[PATH_MAX + 300], *text = NULL, *roots = NULL;
@@ -38,13 +40,20 @@ int grant_check(const struct users *u, const struct identity *who, char *why, si
 }
 
 /* Certificates are denied that were made until a second: one of that very second would be, too. */
-static void wait_until_good(const char *dir, struct identity *who)
+static int wait_until_good(const char *dir, struct identity *who, char *why, size_t size)
 {
     struct denied *d = grant_denied(dir);
+    int tries = 0, err = 0;
 
-    for (who->made_s = time(NULL); d && denied_has(d, who); who->made_s = time(NULL))
+    for (who->made_s = time(NULL); d && denied_has(d, who) && !err; who->made_s = time(NULL)) {
         usleep(50 * 1000);
+        if (++tries == WAIT_TRIES)
+            err = ca_complain(why, size, HAWK_EIO, who->name,
+                              "was revoked at a time that is yet to come: this machine's clock was ahead "
+                              "then, or is behind now");
+    }
     denied_free(d);
+    return err;
 }
 
 int grant_credential(struct users *u, const struct identity *who, int64_t life_us, const char *dist,
@@ -58,8 +67,9 @@ int grant_credential(struct users *u, const struct identity *who, int64_t life_u
     *c = (struct credential){0};
     if (!err)
         err = ca_path(path, u->dir, CA_ROOTS, why, size) ? ca_read(path, &roots, why, size) : HAWK_EIO;
+    if (!err)
+        err = wait_until_good(u->dir, &now, why, size);
     if (!err) {
-        wait_until_good(u->dir, &now);
         err = credential_make(c, root, &now, life_us, roots, dist);
         if (err == HAWK_EINVALID)
             snprintf(why, size,

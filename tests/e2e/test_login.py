@@ -1,4 +1,5 @@
 """Users' credentials: who keeps the user root makes them, users take them, and commands find them by themselves."""
+import base64
 import datetime
 import json
 import os
@@ -6,9 +7,11 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from hawktest import BOUND, HAWK, Daemon, dropped, run_tests, wait_for
 from tlstest import Roots, TlsCluster
@@ -230,6 +233,20 @@ def test_the_key_is_nowhere_else():
                 said.append(f.read().decode(errors="replace"))
         assert not any(secret in text for text in said)
         c.as_login("ann", "cancel", job)
+
+
+def test_a_revocation_of_a_time_to_come_is_said():
+    """The clock was ahead: nobody waits until it is that late, least of all for the list of users."""
+    ca = Roots()
+    text = f"hawk denied 1\nversion: 1\nann.user.hawk {int(time.time()) + 3600}\n"
+    key = serialization.load_pem_private_key(ca.read("users/root.key"), None)
+    signature = base64.b64encode(key.sign(text.encode(), ec.ECDSA(hashes.SHA256()))).decode()
+    with open(f"{ca.dir}/denied", "w", encoding="ascii") as f:
+        f.write(f"{text}signature: {signature}\n")
+    r = subprocess.run([HAWK, "user", "add", "ann", "--uid", "1001", "--ca", ca.dir, "--out", f"{ca.dir}/ann"],
+                       capture_output=True, text=True, timeout=BOUND)
+    assert r.returncode == 1 and "ann: was revoked at a time that is yet to come" in r.stderr, r
+    assert not os.path.exists(f"{ca.dir}/ann")
 
 
 def with_accounts(passwd, *args, uid=None, start=subprocess.run, **more):
