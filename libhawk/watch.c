@@ -217,8 +217,12 @@ static void on_dist_lost(void *arg, struct channel *ch)
     struct watch *w = arg;
     for (uint32_t i = 0; i < w->n; i++) {
         struct watched *j = &w->v[i];
-        if (j->ours && j->ch == ch && !j->finished && !j->moving)
-            give_up_dist(j);
+        if (!j->ours || j->ch != ch || j->finished || j->moving)
+            continue;
+        give_up_dist(j);
+        j->said = ch;
+        j->status = GRPC_STATUS_UNAVAILABLE;
+        snprintf(j->text, sizeof j->text, "it says nothing any more: it is stopped, busy or cut off");
     }
 }
 

@@ -101,6 +101,22 @@ def test_sigstop():
         check_moved(c, w, job, range(TASKS // 2))
 
 
+def test_the_only_dist_stands_still():
+    with Cluster(workers=1) as c:
+        waits = f"touch {c.dir}/up; until test -e {c.dir}/go; do sleep 0.1; done"
+        client = subprocess.Popen([HAWK, "submit", "--wait", "--", "sh", "-c", waits],
+                                  env={**os.environ, "HAWK_DIST": c.dist_addrs[0]}, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True)
+        wait_for("it to run", lambda: os.path.exists(f"{c.dir}/up"))
+        c.dists[0].p.send_signal(signal.SIGSTOP)
+        said = client.stderr.readline()
+        c.dists[0].p.send_signal(signal.SIGCONT)
+        open(f"{c.dir}/go", "w").close()
+        assert f"{c.dist_addrs[0]}: it says nothing any more" in said and "trying for up to 30s" in said, said
+        client.communicate(timeout=BOUND)
+        assert client.returncode == 0
+
+
 def abandoned(c, job):
     """As the first dist alone sees it."""
     r = subprocess.run([HAWK, "job", "--output", "json", job], capture_output=True, text=True, timeout=BOUND,
