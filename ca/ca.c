@@ -53,8 +53,7 @@ static int write_certificates(const char *path, X509 *const *v, unsigned n, char
     return err;
 }
 
-/* Both files of a pair in a directory: the key first, so that a new certificate never lies beside an old key for
- * long. */
+/* Writes both files of a pair into a directory. The key goes first: a new certificate never lies beside an old key. */
 static int write_pair(const struct pair *p, const char *dir, const char *name, char *why, size_t size)
 {
     char path[PATH_MAX], leaf[LIMIT_NAME_BYTES + 8];

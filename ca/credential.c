@@ -27,7 +27,7 @@
 #define CERTIFICATE "-----BEGIN CERTIFICATE-----"
 #define KEY "-----BEGIN PRIVATE KEY-----"
 #define PASSWD_BYTES 4096
-#define INSTALL_MS 10000 /* for a user's home: it may lie on a file server, or on the user's own */
+#define INSTALL_MS 10000 /* for a user's home, which may be on a slow server or in the user's hands */
 
 /* ---- Texts ---- */
 

@@ -39,7 +39,7 @@ int grant_check(const struct users *u, const struct identity *who, char *why, si
     return HAWK_EINVALID;
 }
 
-/* Certificates are denied that were made until a second: one of that very second would be, too. */
+/* A revocation denies what was made up to the end of its second. This waits until that second is over. */
 static int wait_until_good(const char *dir, struct identity *who, char *why, size_t size)
 {
     struct denied *d = grant_denied(dir);

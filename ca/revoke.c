@@ -53,7 +53,7 @@ static char *make_list(const struct ca_root *r, const char *old, const struct id
     return text;
 }
 
-/* The root that signs the list: the node root; for users also theirs, where the node root is not. */
+/* Opens the root that signs the list: the node root. Where that is not, the user root may sign for users. */
 static int open_signer(struct ca_root **r, const char *dir, const struct identity *who, char *why,
                        size_t size)
 {

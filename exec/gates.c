@@ -20,8 +20,8 @@
 #define MOVE_ROUNDS 10 /* passes over a task in which new processes may still appear */
 /* The agent serves nobody else while it moves a task's processes: the rest are left to the next pause. */
 #define MOVE_US (US_PER_S / 10)
-#define ANSWER_S                                                                                             \
-    1 /* a task waits so long: its runner stands still meanwhile, and must end tasks whose lease is over */
+/* A task waits so long for the answer. Its runner stands still meanwhile, and must end tasks whose lease is over. */
+#define ANSWER_S 1
 
 struct gate {
     UT_hash_handle hh;
@@ -131,7 +131,7 @@ void gates_on_ready(struct gates *g, const char *user)
     }
 }
 
-/* The user's, each of them once: a runner may name whom it likes, again and again, with as many threads to look at. */
+/* Keeps the processes of that user, each once: a runner may name anybody's, and one with many threads many times. */
 static void keep_distinct(struct pids *l, uid_t uid)
 {
     uint32_t told = l->n;
@@ -142,7 +142,7 @@ static void keep_distinct(struct pids *l, uid_t uid)
             l->v[l->n++] = l->v[i];
 }
 
-/* Those that its processes have started, and so on. */
+/* Adds the children of the processes in l, their children, and so on. */
 static void add_descendants(struct pids *l, int64_t until_us)
 {
     for (uint32_t i = 0; i < l->n && l->n < PAUSE_PROCESSES_MAX && monotonic_us() < until_us; i++)
@@ -164,7 +164,8 @@ static uint32_t move_in_all(struct gates *g, uint32_t run, uid_t uid, const stru
     return n;
 }
 
-/* What a process in the cgroup starts is in it, too, so there is an end. */
+/* Looks again as long as a look has moved a process: that may have started another one before. What a process in the
+ * cgroup starts is in it from the beginning. */
 bool gates_move_in(struct gates *g, uint32_t run, const char *user, struct pids *named)
 {
     const struct passwd *pw = getpwnam(user);

@@ -52,8 +52,8 @@ HAWK_MUST_USE int limits_move_in(struct limits *l, uint64_t number, pid_t pid, u
 /* Puts a process into the cgroups of the run of that number, if it is that user's. -1 with errno: it is not in all that
  * limit it. */
 HAWK_MUST_USE int limits_enter(const struct limits *l, uint64_t number, pid_t pid, uid_t uid);
-/* The same in a user's runner, whose agent has made them and sent the entries. HAWK_EUNSUPPORTED: it sent none for a
- * limit of the job, or something else. */
+/* In a user's runner, instead of limits_make(): the agent has made the cgroups, and sent the entries.
+ * HAWK_EUNSUPPORTED: it sent none for a limit of the job, or something else. */
 HAWK_MUST_USE int limits_take(struct limits *l, const struct job_desc *d, struct limited *t,
                               const int entries[LIMIT_KINDS], char *why, size_t size);
 /* Kills all processes of t. One that was just made may survive: call it again until limits_gone(). */
@@ -71,12 +71,13 @@ void limits_end_run(struct limits *l, uint64_t number);
 /* Goes on with that. False: nothing is left to do. */
 bool limits_sweep(struct limits *l);
 void limits_free(struct limits *l);
-/* Freezes all that the run of that number has in its cgroups, or thaws it, if limits_make_freezer() made one. False: it
- * made none. */
+/* Freezes all that is in the cgroup of limits_make_freezer() for the run of that number, or thaws it. False: there is
+ * no such cgroup, or the kernel refuses. */
 bool limits_freeze(struct limits *l, uint64_t number, bool frozen);
 /* Kills the limited tasks of a spawner that is gone, and removes their cgroups. owner 0: of all such spawners. */
 void limits_leftovers(pid_t owner);
-/* Whether all of it stands still. */
+/* Whether all that limits_freeze() has frozen of that run stands still. In version 1 a process that waits in the kernel
+ * counts as still. */
 bool limits_holds(struct limits *l, uint64_t number);
 /* Thaws what an agent that is gone has frozen of that keeper's runner. owner 0: of all keepers'. */
 void limits_thaw(pid_t owner);

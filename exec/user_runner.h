@@ -4,7 +4,8 @@
  * The user can kill, stop and imitate his runner, so this file believes it nothing but what concerns the runs that
  * it was given. A runner that does not do in time what it is told (a time limit, a kill, a pause, the end of the
  * lease), or says what makes no sense, is ended with all that it started, through its keeper. Its runs end then as
- * lost, or as whoever wanted their end asked for. No process id that it names is used. */
+ * lost, or as whoever wanted their end asked for. A pid that it names in
+ * RECORD_PAUSED is used only to freeze a process of its own user (gates_move_in()). */
 #ifndef HAWK_EXEC_USER_RUNNER_H
 #define HAWK_EXEC_USER_RUNNER_H
 

@@ -62,8 +62,8 @@ static int get_stopped(struct record *r, struct pids *stopped)
     return 0;
 }
 
-/* It became long after its start, or has limits: these are the processes that its runner has stopped. A later agent
- * must know that it has a cgroup, and knows no more than is on disk. */
+/* Moves the processes that the runner has stopped into the cgroup that freezes the task, unless they are in it. Those
+ * of a task that became long after its start are not. A note on disk tells a later agent of this cgroup. */
 static void move_command_in(struct user_runner *u, struct command *c, struct pids *stopped)
 {
     if (!gates_move_in(&u->gates, c->run, u->user, stopped) || c->held.files & RUN_MOVED)
@@ -73,7 +73,7 @@ static void move_command_in(struct user_runner *u, struct command *c, struct pid
         log_warn("%.300s: %s", u->dir, strerror(errno));
 }
 
-/* Now the worker hears of it. Its time stands still, too. */
+/* Tells the worker how the pause went. While the task stands still, so does the time by which its end is due. */
 static void answer_pause(struct user_runner *u, struct command *c, int err, int64_t now_us, exec_event_fn fn,
                          void *arg)
 {

@@ -49,7 +49,7 @@ struct run_as_user {
 
 struct run_as_limit {
     rlim_t value;
-    int scope; /* 0: not set; else of the lines that set it, whom the one that counts is for */
+    int scope; /* 0: not set; else whom the line that set it is for: enum scope of limits.c */
 };
 
 struct run_as_limits {
