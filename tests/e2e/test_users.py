@@ -648,13 +648,15 @@ def test_outputs_that_a_user_reads_are_limited():
     """Each that is followed is read ten times a second."""
     if not others_exist():
         return
-    with UserCluster(workers=1, worker=("--user-reads-max", "2")) as c:
-        job = c.as_user(ANN, "submit", "--", "sh", "-c", "echo ann; exec sleep 600").stdout.strip()
-        wait_for("its output", lambda: c.as_user(ANN, "cat", job, check=None).stdout == "ann\n")
+    with UserCluster(workers=1, slots=2, worker=("--user-reads-max", "2")) as c:
+        def starts(uid):
+            job = c.as_user(uid, "submit", "--", "sh", "-c", "echo up; exec sleep 600").stdout.strip()
+            wait_for("its output", lambda: c.as_user(uid, "cat", job, check=None).stdout == "up\n")
+            return job
 
-        def follow(caller):
+        def follow(caller, job=starts(ANN)):
             stream = caller.stream("ReadOutput", pb.ReadOutputRequest(job=job, follow=True), pb.OutputChunk)
-            assert next(stream).data == b"ann\n"
+            assert next(stream).data == b"up\n"
             return stream
 
         def has_room():
@@ -663,12 +665,13 @@ def test_outputs_that_a_user_reads_are_limited():
             except grpc.RpcError:
                 return None
 
-        ann, root = (caller_as(uid, f"unix:{c.dir}/w1.sock") for uid in (ANN, 0))
+        ann, bob, root = (caller_as(uid, f"unix:{c.dir}/w1.sock") for uid in (ANN, BOB, 0))
         reads = [follow(ann) for _ in range(2)]
         words = refused(EXHAUSTED, lambda: follow(ann))
         assert (f"user {ANN} has 2 outputs that are read at this worker, the limit of one user (worker.user_reads_max)"
                 in words), words
         more = [follow(root) for _ in range(3)]  # operators have none
+        more.append(follow(bob, starts(BOB)))
         reads[0].cancel()
         again = wait_for("a place for a read", has_room)
         for stream in (reads[1], again, *more):
