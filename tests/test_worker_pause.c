@@ -337,27 +337,37 @@ static void goes_back(struct talk *t, uint64_t job)
     nothing(t);
 }
 
-/* The short task goes back to its dist, as one that never ran; the worker tries the long one after a while, and
- * after twice as long when that is refused as well. */
+/* The short task goes back to its dist, as one that never ran; the worker asks for the next one after a while. */
+static void refuses(struct talk *t, uint32_t run, uint64_t job, uint32_t request, int64_t wait_us)
+{
+    given(t, run, job, request);
+    tell(t, EXEC_PAUSED, exec_paused, 0, .run = run, .err = HAWK_EBUSY);
+    goes_back(t, job);
+    short_comes(t, job + 1);
+    pass(t, wait_us - 1);
+    nothing(t);
+    pass(t, 1);
+    expect(t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(job + 1).v);
+}
+
+/* It tries the long one after twice as long with each refusal in a row, up to about a minute. */
 static void an_executor_may_refuse(void **state)
 {
     struct talk t;
-    uint32_t run;
+    uint32_t run, quick;
 
     run = begin_with_request(&t);
-    for (uint64_t i = 0; i < 2; i++) {
-        given(&t, run, 2 + i, (uint32_t)(1 + i));
-        tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run, .err = HAWK_EBUSY);
-        goes_back(&t, 2 + i);
-        short_comes(&t, 3 + i);
-        pass(&t, (S << i) - 1);
-        nothing(&t);
-        pass(&t, 1);
-        expect(&t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(3 + i).v);
-    }
-    given(&t, run, 4, 3);
+    for (uint32_t i = 0; i < 8; i++)
+        refuses(&t, run, 2 + i, 1 + i, S << (i < 6 ? i : 6));
+    given(&t, run, 10, 9);
     tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run);
-    starts(&t, 4, 0, DIST);
+    quick = starts(&t, 10, 0, DIST);
+    exits(&t, quick, 0);
+    expect(&t, TASK_FINISHED, task_finished, DIST, whatever);
+    expect(&t, EXEC_RESUME, exec_resume, 0, m->run == run);
+    short_comes(&t, 11);
+    expect_request(&t, 11, 10);
+    refuses(&t, run, 11, 10, S);
     talk_end(&t);
 }
 
