@@ -565,24 +565,39 @@ static void frames_are_counted_behind_tls(void **state)
     assert_int_equal(s.broken, BROKEN_CONTROL);
 }
 
-static void keys_do_not_change_all_the_time(void **state)
+/* Whether the server answers each change with one of its own, or not. */
+static void keys_change_only_so_often(int kind)
 {
     struct guard_state s;
     char buf[256];
     unsigned i;
+    bool closed;
 
     begin_shaken();
     for (i = 0; i < 10 * TLS_KEY_UPDATES_MAX; i++) {
-        assert_int_equal(SSL_key_update(client, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+        assert_int_equal(SSL_key_update(client, kind), 1);
         assert_int_equal(SSL_do_handshake(client), 1);
         carry_forth(SIZE_MAX);
         assert_int_equal(take(buf, sizeof buf), -1);
         if (errno != EAGAIN)
             break;
+        if (kind == SSL_KEY_UPDATE_REQUESTED)
+            assert_int_equal(give("pong", 4), 4);
+        carry_back(&closed);
     }
     assert_int_equal(i, TLS_KEY_UPDATES_MAX);
     assert_int_equal(news(&s), GUARD_REFUSED);
     assert_string_equal(s.refused, "it changes its keys too often");
+}
+
+static void keys_do_not_change_all_the_time(void **state)
+{
+    keys_change_only_so_often(SSL_KEY_UPDATE_NOT_REQUESTED);
+}
+
+static void own_changes_of_keys_do_not_count(void **state)
+{
+    keys_change_only_so_often(SSL_KEY_UPDATE_REQUESTED);
 }
 
 /* A read ends however many come at once: it would go on as long as they do. */
@@ -630,6 +645,7 @@ int main(void)
         each(a_client_without_tls_is_refused),
         each(frames_are_counted_behind_tls),
         each(keys_do_not_change_all_the_time),
+        each(own_changes_of_keys_do_not_count),
         each(many_changes_of_keys_hold_nobody_up),
     };
 
