@@ -141,7 +141,8 @@ def test_a_forked_child_of_a_program_that_used_hawk_says_so():
     with p.up(slots=1), tempfile.TemporaryDirectory() as d, p.program(d, FORKS) as program:
         out, err = p.told(program)
     refused = ["HawkError True", "HawkError True", "WorkerError True", "WorkerError True"]
-    assert out.splitlines() == ["no error: done", "HawkError", "no error: done", *refused, "3", *["HawkError True"] * 3], (out, err)
+    assert out.splitlines() == ["no error: done", "HawkError", "no error: done", *refused, "3",
+                                *["HawkError True"] * 3], (out, err)
 
 
 def test_what_a_call_forks_is_no_executor():
