@@ -235,18 +235,30 @@ def test_the_key_is_nowhere_else():
         c.as_login("ann", "cancel", job)
 
 
-def test_a_revocation_of_a_time_to_come_is_said():
-    """The clock was ahead: nobody waits until it is that late, least of all for the list of users."""
-    ca = Roots()
-    text = f"hawk denied 1\nversion: 1\nann.user.hawk {int(time.time()) + 3600}\n"
+def add_revoked(ca, until_s):
+    """What `hawk user add ann` says where she was revoked at that time."""
+    text = f"hawk denied 1\nversion: 1\nann.user.hawk {until_s}\n"
     key = serialization.load_pem_private_key(ca.read("users/root.key"), None)
     signature = base64.b64encode(key.sign(text.encode(), ec.ECDSA(hashes.SHA256()))).decode()
     with open(f"{ca.dir}/denied", "w", encoding="ascii") as f:
         f.write(f"{text}signature: {signature}\n")
-    r = subprocess.run([HAWK, "user", "add", "ann", "--uid", "1001", "--ca", ca.dir, "--out", f"{ca.dir}/ann"],
-                       capture_output=True, text=True, timeout=BOUND)
+    return subprocess.run([HAWK, "user", "add", "ann", "--uid", "1001", "--ca", ca.dir, "--out", f"{ca.dir}/ann"],
+                          capture_output=True, text=True, timeout=BOUND)
+
+
+def test_a_revocation_of_a_time_to_come_is_said():
+    """The clock was ahead: nobody waits until it is that late, least of all for the list of users."""
+    ca = Roots()
+    r = add_revoked(ca, int(time.time()) + 3600)
     assert r.returncode == 1 and "ann: was revoked at a time that is yet to come" in r.stderr, r
     assert not os.path.exists(f"{ca.dir}/ann")
+    # Who was revoked this very second waits for the next one.
+    r = add_revoked(ca, int(time.time()) + 1)
+    assert r.returncode == 0, r
+    assert "ann (uid 1001; scopes read,submit), until " in r.stdout and os.path.exists(f"{ca.dir}/ann"), r
+    r = subprocess.run([HAWK, "user", "list", "--ca", ca.dir, "-o", "json"], capture_output=True, text=True,
+                       timeout=BOUND)
+    assert [u["state"] for u in json.loads(r.stdout)["users"]] == ["good"], r
 
 
 def with_accounts(passwd, *args, uid=None, start=subprocess.run, **more):
@@ -267,8 +279,9 @@ def test_root_puts_credentials_into_homes():
             return
         os.chmod(d, 0o755)
         with open(f"{d}/passwd", "w", encoding="ascii") as f:
-            f.write(f"root:x:0:0::/root:/bin/sh\nann:x:{ANN}:{ANN}::{d}/ann:/bin/sh\nbob:x:{BOB}:{BOB}::{d}/bob:/bin/sh\n")
-        for name, uid in (("ann", ANN), ("bob", BOB)):
+            f.write(f"root:x:0:0::/root:/bin/sh\nann:x:{ANN}:{ANN}::{d}/ann:/bin/sh\n"
+                    f"bob:x:{BOB}:{BOB}::{d}/bob:/bin/sh\neve:x:{BOB + 1}:{BOB + 1}::{d}/eve:/bin/sh\n")
+        for name, uid in (("ann", ANN), ("bob", BOB), ("eve", BOB + 1)):
             os.mkdir(f"{d}/{name}", 0o700)
             os.chown(f"{d}/{name}", uid, uid)
         ca = Roots()
@@ -276,10 +289,15 @@ def test_root_puts_credentials_into_homes():
         assert r.returncode == 0 and f"ann (uid {ANN}; scopes read,submit)" in r.stdout and f"{d}/ann/.config/hawk" in r.stdout, r
         for name in ("user.crt", "user.key"):
             st = os.stat(f"{d}/ann/.config/hawk/{name}")
-            assert (st.st_uid, st.st_mode & 0o777) == (ANN, 0o600)
+            assert (st.st_uid, st.st_gid, st.st_mode & 0o777) == (ANN, ANN, 0o600)
         # Her own commands find it, without HOME as well.
         r = with_accounts(f"{d}/passwd", HAWK, "login", uid=ANN)
         assert r.returncode == 0 and r.stdout.startswith(f"ann (uid {ANN}"), r
+        # Who has that name here, and not that uid, is somebody else.
+        r = with_accounts(f"{d}/passwd", "sh", "-c", 'cd "$0"; exec "$@"', d, HAWK, "user", "add", "eve",
+                          "--uid", str(BOB + 2), "--ca", ca.dir)
+        assert r.returncode == 0 and ": eve.credential, a secret, is for" in r.stdout, r
+        assert os.stat(f"{d}/eve.credential").st_uid == 0 and os.listdir(f"{d}/eve") == []
         # A home that leads to what only root may write is no way in.
         os.mkdir(f"{d}/roots", 0o700)
         os.mkdir(f"{d}/bob/.config")
