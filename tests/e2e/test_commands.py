@@ -77,6 +77,8 @@ def test_cancelled_tasks_show_what_they_ran():
         assert [t["run_us"] for t in tasks if not t["worker"]] == [None, None], tasks
         assert " 0s" not in hawk("job", job).stdout
         assert f"2 tasks of job {job} ended without a start" in hawk("cat", job).stderr
+        one = next(i for i, t in enumerate(tasks, 1) if not t["worker"])
+        assert hawk("cat", job, str(one)).stderr == f"hawk: cat: task {one} has written nothing: it is cancelled\n"
         # They are none of the failed ones.
         head, *rows = hawk("explain", job).stdout.split("\n\n")[1].splitlines()
         columns = {name: i for i, name in enumerate(head.split())}

@@ -251,6 +251,10 @@ def test_what_has_written_nothing_was_not_removed():
             c.hawk("submit", "--wait", "--", "echo", "hello", check=1)
             said = c.hawk("cat", "last", check=3).stderr
             assert "task 0 has written nothing: it was not started" in said and "removed" not in said, said
+            c.hawk("submit", "--wait", "--array", "7-8", "--", "echo", "hello", check=1)
+            said = c.hawk("cat", "last", check=3).stderr
+            assert "task 7 has written nothing: it was not started" in said, said
+            assert "; and so of 1 other task\n" in said, said
 
 
 def test_output_of_a_dead_worker_is_missed_once():
