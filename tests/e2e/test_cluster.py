@@ -160,6 +160,7 @@ def usage_errors(c):
     assert c.hawk("job", "nonsense", check=2).stderr
     assert "'stdrr'" in c.hawk("cat", "1.1", "0", "stdrr", check=2).stderr
     assert "submit" in c.hawk("help").stdout and "--array" in c.hawk("help", "submit").stdout
+    assert c.hawk("help", "help").stdout == c.hawk("help", "--help").stdout == c.hawk("help").stdout
     assert c.hawk("nosuchcommand", check=2).stderr
 
 

@@ -224,6 +224,7 @@ def test_a_part_of_a_flag_is_no_flag():
         assert "did you mean --slots?" in hawk("run", "--slot", "3", "--", "true", check=2).stderr
         assert hawk("sumbit", "--", "true", check=2).stderr == 'hawk: no command "sumbit": did you mean `hawk submit`?\n'
         assert hawk("ps", check=2).stderr == 'hawk: no command "ps": did you mean `hawk jobs`?\n'
+        assert "did you mean `hawk up`?" in hawk("start", check=2).stderr  # stats is nearer
         assert "did you mean `hawk worker`?" in hawk("workers", check=2).stderr
         for far in ("ls", "frobnicate", ""):  # as far from any of them as from another word
             assert hawk(far, check=2).stderr == f'hawk: no command "{far}"; `hawk help` lists them\n'
