@@ -134,6 +134,16 @@ def test_its_runner_stops_it_where_its_limits_cgroups_freeze_nothing():
         assert c.task(ANN, job)["state"] == "running"
 
 
+def test_its_time_limit_stands_still():
+    """For its runner, and for the agent, which gives a runner RUNNER_LATE_US (5 s) beyond the limit and the grace."""
+    flags = ("--freezer", "signal", "--pause-share", "1000", "--kill-grace", "0")
+    with RunAsCluster(workers=1, slots=1, worker=flags) as c:
+        job = c.up(ANN, "--class", "long", "--time-limit", "3s", "--", "sh", "-c", "echo up; exec sleep 1000")
+        c.submit_as(ANN, "--wait", "--class", "short", "--", "sleep", "9")
+        assert c.task(ANN, job)["state"] == "running", c.task(ANN, job)
+        wait_for("the time limit", lambda: c.task(ANN, job)["outcome"] == "time-limit")
+
+
 def test_what_ends_it_ends_it_paused():
     def test(c, job):
         ends_paused(c, lambda: c.as_user(ANN, "cancel", job))
