@@ -5,16 +5,20 @@
 #include "base/units.h"
 #include "net/api.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define FIRST_BEAT_US (2 * US_PER_S) /* for the connection and the first beat, which tells the interval */
 #define STEP_MAX_US (50 * US_PER_MS)
+#define SILENT_TEXT "it says nothing any more: it is stopped, busy or cut off"
 
 struct beat_stream {
     struct channel *ch;
     struct rpc *rpc;
     struct dist_beats beats;
-    bool ended, deaf; /* deaf: an older dist that does not know beats */
+    bool ended, deaf;        /* deaf: an older dist that does not know beats */
+    grpc_status_code status; /* how it ended */
+    char text[300];
 };
 
 static void on_beat(void *arg, const uint8_t *data, size_t len)
@@ -34,6 +38,8 @@ static void on_end(void *arg, grpc_status_code status, const char *text)
     struct beat_stream *p = arg;
     p->rpc = NULL;
     p->ended = true;
+    p->status = status;
+    snprintf(p->text, sizeof p->text, "%s", text);
     p->deaf = status == GRPC_STATUS_INVALID_ARGUMENT || status == GRPC_STATUS_NOT_FOUND ||
               status == GRPC_STATUS_UNIMPLEMENTED || status == GRPC_STATUS_RESOURCE_EXHAUSTED ||
               status == GRPC_STATUS_UNAUTHENTICATED;
@@ -91,9 +97,12 @@ void beat_streams_turn(struct beat_streams *all)
         }
         if (p->rpc)
             rpc_cancel(p->rpc);
-        free(p);
         all->v[i] = all->v[--all->n];
-        all->lost(all->arg, ch);
+        if (p->ended)
+            all->lost(all->arg, ch, p->status, p->text);
+        else
+            all->lost(all->arg, ch, GRPC_STATUS_UNAVAILABLE, SILENT_TEXT);
+        free(p);
     }
 }
 

@@ -27,7 +27,8 @@ struct beat_stream;
 
 struct beat_streams {
     struct loop *loop;
-    void (*lost)(void *arg, struct channel *ch); /* from within beat_streams_turn */
+    /* From within beat_streams_turn(). status and text say how its stream ended; the text lives as long as the call. */
+    void (*lost)(void *arg, struct channel *ch, grpc_status_code status, const char *text);
     void *arg;
     uint32_t missed; /* the dist is lost when this many beats are missing; 0: three */
     struct beat_stream **v;

@@ -212,7 +212,7 @@ static void give_up_dist(struct watched *j)
         j->give_up_us = loop_now(j->w->client->loop) + j->w->client->timeout_us;
 }
 
-static void on_dist_lost(void *arg, struct channel *ch)
+static void on_dist_lost(void *arg, struct channel *ch, grpc_status_code status, const char *text)
 {
     struct watch *w = arg;
     for (uint32_t i = 0; i < w->n; i++) {
@@ -221,8 +221,8 @@ static void on_dist_lost(void *arg, struct channel *ch)
             continue;
         give_up_dist(j);
         j->said = ch;
-        j->status = GRPC_STATUS_UNAVAILABLE;
-        snprintf(j->text, sizeof j->text, "it says nothing any more: it is stopped, busy or cut off");
+        j->status = status;
+        snprintf(j->text, sizeof j->text, "%s", text);
     }
 }
 

@@ -31,7 +31,7 @@
 
 /* --- dists that are lost --------------------------------------------------------------------------- */
 
-static void on_dist_lost(void *arg, struct channel *ch)
+static void on_dist_lost(void *arg, struct channel *ch, grpc_status_code status, const char *text)
 {
     struct run *r = arg;
     int64_t now = loop_now(r->client->loop);
