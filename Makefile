@@ -63,7 +63,7 @@ WARNINGS := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototy
 	-Wduplicated-cond -Wduplicated-branches -Wredundant-decls -Wdate-time -Wno-unused-parameter
 # Not-used parameters are normal in handlers called through a table, hence the exception above.
 LANGUAGE := -std=gnu11 -D_GNU_SOURCE -I. -I$(B)/gen -fno-common -fstack-protector-strong -pthread
-LIBS := -Wl,--as-needed -lgrpc -lgpr -lssl -lcrypto -lev -lprotobuf-nanopb -lyaml -ljansson -lsqlite3 -lsystemd -lmicrohttpd -lm -lpthread
+LIBS := -Wl,--as-needed -lgrpc -lgpr -lssl -lcrypto -lev -lprotobuf-nanopb -lyaml -ljansson -lsqlite3 -lm -lpthread
 # gRPC and what it stands on are 46 libraries, which take longer to load than most commands take to run. So hawk has them
 # inside. `make GRPC=shared`: it loads them, and so gets their updates without being built anew.
 GRPC ?= archive
@@ -132,7 +132,16 @@ $(B)/gen/%.pb.o: $(B)/gen/%.pb.c $(B)/flags.list | $(gen_sources)
 	$(call say,CC,$<)
 	$(Q)$(compile) -w -c -o $@ $<
 
-$(B)/obj/%.o: %.c $(B)/flags.list | $(B)/deps.stamp $(gen_sources)
+# Libraries that are loaded where they are used (net/supervisor.c, daemon/metrics.c): not -l, but the files' names.
+late := systemd microhttpd
+$(B)/gen/net/sonames.h: | $(B)/deps.stamp
+	$(Q)mkdir -p $(@D)
+	$(Q)for name in $(late); do \
+		soname=$$(objdump -p $$($(CC) -print-file-name=lib$$name.so) | sed -n 's/^ *SONAME *//p'); \
+		echo "#define SONAME_$$(echo $$name | tr a-z A-Z) \"$${soname:?of lib$$name.so}\""; done >$@.new
+	$(Q)mv $@.new $@
+
+$(B)/obj/%.o: %.c $(B)/flags.list | $(B)/deps.stamp $(gen_sources) $(B)/gen/net/sonames.h
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(compile) $(WARNINGS) -c -o $@ $<

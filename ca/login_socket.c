@@ -13,6 +13,7 @@
 #include "net/listen.h"
 #include "net/log_kind.h"
 #include "net/loop.h"
+#include "net/supervisor.h"
 
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -24,7 +25,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
-#include <systemd/sd-daemon.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -226,7 +226,7 @@ int login_socket_serve(const struct login_socket_config *config)
     else
         printf("ready %s\n", config->path);
     fflush(stdout);
-    sd_notify(0, "READY=1");
+    supervisor_say("READY=1");
     loop_run(s.loop);
     loop_fd_remove(reading);
     loop_free(s.loop);

@@ -6,8 +6,10 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "net/listen.h"
+#include "net/sonames.h"
 #include "net/token.h"
 
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <microhttpd.h>
 #include <stdlib.h>
@@ -148,11 +150,45 @@ static void write_page(void *arg)
     loop_timer_set(m->loop, &m->timer, loop_now(m->loop) + EVERY_US);
 }
 
+/* ---- libmicrohttpd ---- */
+
+/* It is loaded where metrics are served alone: with GnuTLS, which it is linked with, it takes longer to load than most
+ * commands take to run. */
+#define MHD_FUNCTIONS(X)                                                                                     \
+    X(start_daemon)                                                                                          \
+    X(stop_daemon)                                                                                           \
+    X(lookup_connection_value)                                                                               \
+    X(create_response_from_buffer)                                                                           \
+    X(add_response_header)                                                                                   \
+    X(queue_response)                                                                                        \
+    X(destroy_response)
+
+static struct {
+#define X(name) __typeof__(MHD_##name) *name;
+    MHD_FUNCTIONS(X)
+#undef X
+} mhd;
+
+static bool load_mhd(char *why, size_t size)
+{
+    bool ok = true;
+    void *lib = dlopen(SONAME_MICROHTTPD, RTLD_NOW);
+
+#define X(name) ok = ok && (mhd.name = (__typeof__(mhd.name))dlsym(lib, "MHD_" #name));
+    if (lib) {
+        MHD_FUNCTIONS(X)
+    }
+#undef X
+    if (!lib || !ok)
+        snprintf(why, size, "cannot serve metrics without libmicrohttpd: %s", dlerror());
+    return lib && ok;
+}
+
 /* ---- libmicrohttpd's thread ---- */
 
 static bool may_read(const struct metrics *m, struct MHD_Connection *c)
 {
-    const char *sent = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Authorization");
+    const char *sent = mhd.lookup_connection_value(c, MHD_HEADER_KIND, "Authorization");
 
     return !m->token || (sent && token_matches(sent, strlen(sent), m->token));
 }
@@ -160,18 +196,18 @@ static bool may_read(const struct metrics *m, struct MHD_Connection *c)
 static enum MHD_Result answer_with(struct MHD_Connection *c, unsigned status, char *text, size_t len,
                                    const char *type)
 {
-    struct MHD_Response *r = MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE);
+    struct MHD_Response *r = mhd.create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE);
     enum MHD_Result result = MHD_NO;
 
     if (!r) {
         free(text);
         return MHD_NO;
     }
-    if (MHD_add_response_header(r, "Content-Type", type) == MHD_YES &&
+    if (mhd.add_response_header(r, "Content-Type", type) == MHD_YES &&
         (status != MHD_HTTP_UNAUTHORIZED ||
-         MHD_add_response_header(r, "WWW-Authenticate", "Bearer") == MHD_YES))
-        result = MHD_queue_response(c, status, r);
-    MHD_destroy_response(r);
+         mhd.add_response_header(r, "WWW-Authenticate", "Bearer") == MHD_YES))
+        result = mhd.queue_response(c, status, r);
+    mhd.destroy_response(r);
     return result;
 }
 
@@ -228,7 +264,7 @@ static struct MHD_Daemon *start_thread(struct metrics *m, int fd)
     struct MHD_Daemon *http;
 
     thread_block_signals(&before);
-    http = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL, on_request, m,
+    http = mhd.start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL, on_request, m,
                             MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
                             MHD_OPTION_PER_IP_CONNECTION_LIMIT, CONNECTIONS_OF_ADDRESS,
                             MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_END);
@@ -246,7 +282,7 @@ struct metrics *metrics_start(struct loop *l, const struct metrics_config *c, ch
     m->token = c->token ? xstrdup(c->token) : NULL;
     pthread_mutex_init(&m->lock, NULL);
     loop_timer_init(&m->timer, write_page, m);
-    if (addr_resolve(c->listen, numeric, sizeof numeric, why, size) == 0 &&
+    if (load_mhd(why, size) && addr_resolve(c->listen, numeric, sizeof numeric, why, size) == 0 &&
         listen_open(numeric, &fd, m->addr, why, size) == 0) {
         loop_measure(l, &m->turns);
         write_page(m);
@@ -269,7 +305,7 @@ void metrics_stop(struct metrics *m)
     if (!m)
         return;
     if (m->http) {
-        MHD_stop_daemon(m->http); /* closes the socket */
+        mhd.stop_daemon(m->http); /* closes the socket */
         if (addr_is_unix(m->addr))
             remove(m->addr + strlen("unix:"));
     }

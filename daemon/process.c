@@ -12,6 +12,7 @@
 #include "daemon/journal.h"
 #include "daemon/metrics.h"
 #include "net/addr.h"
+#include "net/supervisor.h"
 #include "net/tls.h"
 #include "net/token.h"
 
@@ -26,7 +27,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #define NO_GROUP ((gid_t)-1)
@@ -353,7 +353,7 @@ static void on_signal(void *arg, int signo)
 {
     struct process *p = arg;
     log_info("%s: stopping%s", strsignal(signo), p->signals ? " now" : "");
-    sd_notify(0, "STOPPING=1");
+    supervisor_say("STOPPING=1");
     if (++p->signals > 2)
         process_exit(p, PROCESS_FAILED);
     else
@@ -370,18 +370,16 @@ static void on_hangup(void *arg, int signo)
 static void on_watchdog(void *arg)
 {
     struct process *p = arg;
-    sd_notify(0, "WATCHDOG=1");
+    supervisor_say("WATCHDOG=1");
     loop_timer_set(p->loop, &p->watchdog, loop_now(p->loop) + p->watchdog_us / 2);
 }
 
 static void watchdog_start(struct process *p)
 {
-    uint64_t us = 0;
     loop_timer_init(&p->watchdog, on_watchdog, p);
-    if (sd_watchdog_enabled(0, &us) <= 0 || us > LIMIT_TIME_US)
-        return;
-    p->watchdog_us = (int64_t)us;
-    on_watchdog(p);
+    p->watchdog_us = supervisor_watchdog_us();
+    if (p->watchdog_us)
+        on_watchdog(p);
 }
 
 void process_signals(struct process *p, void (*stop)(void *arg, bool now), void *arg)
@@ -399,6 +397,8 @@ void process_signals(struct process *p, void (*stop)(void *arg, bool now), void 
 
 void process_say_ready(const char *name, const char *addr, const char *executors)
 {
+    char ready[ADDR_TEXT + 100];
+
     if (document_wanted())
         document_print_line(
             json_pack("{s:s, s:s, s:s*}", "ready", name, "address", addr, "executors", executors));
@@ -408,7 +408,8 @@ void process_say_ready(const char *name, const char *addr, const char *executors
         __fpurge(stdout);
         clearerr(stdout);
     }
-    sd_notifyf(0, "READY=1\nSTATUS=%s at %s", name, addr);
+    snprintf(ready, sizeof ready, "READY=1\nSTATUS=%s at %s", name, addr);
+    supervisor_say(ready);
 }
 
 void process_ready(struct process *p) { process_say_ready(p->name, server_addr(p->server, 0), p->executors); }

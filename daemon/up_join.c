@@ -17,6 +17,7 @@
 #include "net/addr.h"
 #include "net/caller.h"
 #include "net/join_dir.h"
+#include "net/supervisor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +32,6 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <systemd/sd-daemon.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -341,7 +341,7 @@ static void turn_once(struct up_join *u, int fd, int64_t us)
             continue;
         u->p->signals++;
         log_info("%s: stopping%s", strsignal((int)s.ssi_signo), u->p->signals > 1 ? " now" : "");
-        sd_notify(0, "STOPPING=1");
+        supervisor_say("STOPPING=1");
     }
     reap_children(u);
 }

@@ -209,4 +209,23 @@ def test_a_unix_socket():
         assert not os.path.exists(f"{d}/metrics.sock")
 
 
+def test_libraries_that_are_missing():
+    """hawk loads them only where it uses them: other commands do not miss them, and a daemon names what it lacks."""
+    def without(*args):
+        hide = 'for f in /lib/*/libmicrohttpd.so.* /lib/*/libsystemd.so.*; do mount --bind /dev/null "$f"; done; exec "$@"'
+        env = {**env_of_user, "NOTIFY_SOCKET": f"{d}/none"}
+        return subprocess.run(["unshare", "--mount", "sh", "-ec", hide, "sh", HAWK, *args], env=env, capture_output=True, text=True,
+                              timeout=BOUND)
+
+    if os.geteuid() != 0:
+        print("skipped: only root can hide libraries")
+        return
+    with tempfile.TemporaryDirectory() as d:
+        env_of_user = user_environment(d)
+        r = without("run", "--", "echo", "there")
+        assert r.returncode == 0 and r.stdout == "there\n", r
+        r = without("central", "--listen", "127.0.0.1:0", "--state-dir", f"{d}/c", "--metrics-listen", "127.0.0.1:0")
+        assert r.returncode == 1 and "cannot serve metrics without libmicrohttpd" in r.stderr and r.stdout == "", r
+
+
 run_tests(sys.modules[__name__])

@@ -73,6 +73,9 @@ class Copy:
 
 def check_installed(c):
     assert c.run("hawk", "version").stdout.startswith("hawk ")
+    depends = c.run("dpkg-query", "-W", "-f", "${Depends}", "hawk").stdout
+    for loaded_late in ("libmicrohttpd12", "libsystemd0"):
+        assert loaded_late in depends, depends
     assert "hawk" in c.run("getent", "passwd", "hawk").stdout
     for path in ("/usr/share/man/man1/hawk-submit.1.gz", "/usr/share/bash-completion/completions/hawk",
                  "/usr/share/zsh/vendor-completions/_hawk", "/usr/share/fish/vendor_completions.d/hawk.fish",

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -134,10 +135,14 @@ def check_unpacked(m, tarball, name):
 
 
 def check_up(m, libc):
-    up = m.start("up", "--slots", "2", "--output-dir", "/tmp/out")
+    up = m.start("up", "--slots", "2", "--output-dir", "/tmp/out", "--metrics-listen", "unix:/tmp/metrics.sock")
     with open(f"/proc/{up.p.pid}/comm", encoding="ascii") as f:
         assert f.read() == "hawk\n"
     assert libc_of(up.p.pid) == libc
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(f"{m.at}/tmp/metrics.sock")
+        s.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert b"".join(iter(lambda: s.recv(65536), b"")).endswith(b"# EOF\n")
     m.hawk("submit", "--wait", "--", "sh", "-c", "echo $((6 * 7))")
     assert m.hawk("cat", "last") == "42\n"
     assert " ann " in m.hawk("jobs")
