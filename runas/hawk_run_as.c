@@ -92,9 +92,30 @@ static void reset_process(void)
 
 /* ---- What root has configured ---- */
 
-/* Whether only root can have written it. */
+/* Who may write to a directory can put another of root's files in the place of one in it, or none. A sticky directory
+ * keeps root's. One that is not there has no files. */
+static void insist_on_roots_directories(const char *path, const char *shown)
+{
+    char dir[PATH_MAX];
+    struct stat st;
+
+    snprintf(dir, sizeof dir, "%s", path);
+    for (char *slash = strrchr(dir, '/'); slash; slash = strrchr(dir, '/')) {
+        slash[slash == dir] = '\0';
+        if (stat(dir, &st) < 0) {
+            if (errno != ENOENT)
+                fail(EXIT_FAILED, "%s: %s: %s", shown, dir, strerror(errno));
+        } else if (st.st_uid != 0 || ((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX)))
+            fail(EXIT_FAILED, "%s: others than root may write to the directory %s", shown, dir);
+        if (slash == dir)
+            break;
+    }
+}
+
+/* Whether only root can have written it, or can put another file in its place. path is absolute. */
 static void insist_on_root(const char *path, int fd)
 {
+    char target[PATH_MAX];
     struct stat st;
 
     if (fd < 0 || fstat(fd, &st) < 0)
@@ -105,6 +126,10 @@ static void insist_on_root(const char *path, int fd)
         fail(EXIT_FAILED, "%s: does not belong to root", path);
     if (st.st_mode & (S_IWGRP | S_IWOTH))
         fail(EXIT_FAILED, "%s: others than root may write to it", path);
+    if (!realpath(path, target))
+        fail(EXIT_FAILED, "%s: %s", path, strerror(errno));
+    insist_on_roots_directories(path, path);
+    insist_on_roots_directories(target, path);
 }
 
 static void read_config(struct run_as_config *c)
@@ -222,6 +247,7 @@ static void read_limits(const char *path, const struct passwd *pw, struct run_as
         stem -= 5;
     if (asprintf(&pattern, "%.*s.d/*.conf", (int)stem, path) < 0)
         fail(EXIT_FAILED, "out of memory");
+    insist_on_roots_directories(pattern, path);
     if (glob(pattern, 0, NULL, &more) == 0) {
         for (size_t i = 0; i < more.gl_pathc && !read_limits_file(more.gl_pathv[i], &user, l); i++)
             ;

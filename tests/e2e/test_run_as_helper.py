@@ -131,6 +131,26 @@ def test_only_root_can_have_written_what_it_goes_by():
         os.mkdir(f"{d}/limits.d")
         os.mkfifo(f"{d}/limits.d/1.conf", 0o644)
         refused(f"{d}/limits.d/1.conf: is no regular file")
+        # Who may write to a directory can take limits away, or put another of root's programs in the place of one.
+        os.unlink(f"{d}/limits.d/1.conf")
+        os.chmod(f"{d}/limits.d", 0o775)
+        refused(f"{limits}: others than root may write to the directory {d}/limits.d")
+        os.rmdir(f"{d}/limits.d")
+        os.makedirs(f"{d}/open/closed")
+        os.chmod(f"{d}/open", 0o757)
+        install_helper(d, SHELL, f"limits {d}/open/closed/limits.conf")
+        refused(f"others than root may write to the directory {d}/open")
+        with open(f"{d}/open/closed/limits.conf", "w", encoding="ascii"):
+            pass
+        os.symlink(f"{d}/open/closed/limits.conf", limits)
+        install_helper(d, SHELL, f"limits {limits}")
+        refused(f"{limits}: others than root may write to the directory {d}/open")
+        os.chown(f"{d}/open", HAWK_USER, 0)
+        os.chmod(f"{d}/open", 0o755)
+        refused(f"{limits}: others than root may write to the directory {d}/open")
+        os.chown(f"{d}/open", 0, 0)
+        os.chmod(f"{d}/open", 0o1777)  # as /tmp: nobody else removes what is root's
+        os.unlink(limits)
         root = f"{d}/root.crt"
         install_helper(d, SHELL, "user_root root.crt")
         refused("user_root: must be an absolute path")
