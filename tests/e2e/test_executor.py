@@ -13,7 +13,7 @@ import grpc
 
 from executortest import Executor, echo, epb, socket_of, submit, watch
 from grpctest import ROOT, Caller, pb
-from hawktest import BOUND, HAWK, Cluster, Daemon, run_tests, user_environment, wait_for
+from hawktest import BOUND, HAWK, SLOW, Cluster, Daemon, run_tests, user_environment, wait_for
 
 
 def blocked(c, job):
@@ -409,20 +409,21 @@ def test_a_watch_that_begins_while_tasks_end_hears_of_each():
 
 def test_large_payloads_and_small_jobs():
     """As many payloads and results of the largest size as there are slots, and small jobs between them."""
-    with Cluster(workers=2, slots=16) as c:
+    n = 40 // SLOW  # more than two seconds of a loop that a sanitizer slows down would break links
+    with Cluster(workers=2, slots=n * 2 // 5) as c:
         for w in ("w1", "w2"):
-            Executor(socket_of(c, w), "echo", lambda t: t.payload, slots=16).wait_attached()
-        large = [bytes([i]) * (1 << 20) for i in range(40)]
+            Executor(socket_of(c, w), "echo", lambda t: t.payload, slots=n * 2 // 5).wait_attached()
+        large = [bytes([i]) * (1 << 20) for i in range(n)]
         job = submit(c, "echo", large)
         for i in range(5):
             last, tasks = watch(c, submit(c, "echo", [b"small %d" % i]))
             assert tasks[0].result == b"small %d" % i
         last, tasks = watch(c, job)
-        assert last.state == pb.JOB_DONE and all(tasks[i].result == large[i] for i in range(40)), last
+        assert last.state == pb.JOB_DONE and all(tasks[i].result == large[i] for i in range(n)), last
         assert all(t.attempt == 1 for t in tasks.values())  # no link broke over it
         first = 0
-        while first < 40:  # in pages that a client of any make takes
-            page = Caller(c.dist_addrs[0])("GetJob", pb.GetJobRequest(job=job, first_task=first, max_tasks=40, results=True),
+        while first < n:  # in pages that a client of any make takes
+            page = Caller(c.dist_addrs[0])("GetJob", pb.GetJobRequest(job=job, first_task=first, max_tasks=n, results=True),
                                            pb.GetJobReply).tasks
             assert 1 <= len(page) <= 2 and page[0].result == large[first], len(page)
             first += len(page)
