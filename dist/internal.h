@@ -263,8 +263,8 @@ void dist_task_started(struct dist *d, struct dist_job *job, uint32_t i, int64_t
 void dist_task_end(struct dist *d, struct dist_job *job, uint32_t i, enum outcome outcome, int32_t code,
                    int64_t run_us, struct usage used);
 /* The same, where nothing is known of what it used. */
-static inline void dist_task_finish(struct dist *d, struct dist_job *job, uint32_t i, enum outcome outcome,
-                                    int32_t code, int64_t run_us)
+static inline void dist_task_end_unrun(struct dist *d, struct dist_job *job, uint32_t i, enum outcome outcome,
+                                       int32_t code, int64_t run_us)
 {
     dist_task_end(d, job, i, outcome, code, run_us, (struct usage){0});
 }

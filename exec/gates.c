@@ -166,7 +166,7 @@ static uint32_t move_in_all(struct gates *g, uint32_t run, uid_t uid, const stru
 
 /* Looks again as long as a look has moved a process: that may have started another one before. What a process in the
  * cgroup starts is in it from the beginning. */
-bool gates_move_in(struct gates *g, uint32_t run, const char *user, struct pids *named)
+bool gates_take_into_freezer(struct gates *g, uint32_t run, const char *user, struct pids *named)
 {
     const struct passwd *pw = getpwnam(user);
     uint32_t moved = 1, inside_n = 0;

@@ -32,7 +32,7 @@ void gates_on_ready(struct gates *g, const char *user);
 /* Puts the processes of that user's that are named, and all that they have started, into the cgroup that freezes the
  * run: as many as RECORD_PAUSED may name, and as a tenth of a second suffices for. `named` has those then. False: none
  * is in it, and the cgroup is removed, or no such cgroup or user is there. */
-bool gates_move_in(struct gates *g, uint32_t run, const char *user, struct pids *named);
+bool gates_take_into_freezer(struct gates *g, uint32_t run, const char *user, struct pids *named);
 /* Closes all gates, and frees g's limits. */
 void gates_free(struct gates *g);
 

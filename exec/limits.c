@@ -442,7 +442,7 @@ bool limits_freeze(struct limits *l, uint64_t number, bool frozen)
     return freezer_path(l, number, path) && cgroup_freeze(path, frozen) == 0;
 }
 
-bool limits_holds(struct limits *l, uint64_t number)
+bool limits_stands_still(struct limits *l, uint64_t number)
 {
     char path[CGROUP_PATH_MAX];
 

@@ -78,7 +78,7 @@ bool limits_freeze(struct limits *l, uint64_t number, bool frozen);
 void limits_leftovers(pid_t owner);
 /* Whether all that limits_freeze() has frozen of that run stands still. In version 1 a process that waits in the kernel
  * counts as still. */
-bool limits_holds(struct limits *l, uint64_t number);
+bool limits_stands_still(struct limits *l, uint64_t number);
 /* Thaws what an agent that is gone has frozen of that keeper's runner. owner 0: of all keepers'. */
 void limits_thaw(pid_t owner);
 

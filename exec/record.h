@@ -80,10 +80,10 @@ enum run_flag {
 enum run_file {
     RUN_STDOUT = 1u << 0,
     RUN_STDERR = 1u << 1,
-    RUN_MEMORY = 1u << 2, /* the entry of the cgroup that limits its memory, or of version 2 both */
-    RUN_PIDS = 1u << 3,   /* the same for its processes */
-    RUN_GATE = 1u << 4,   /* the gate to both (gates.h), if these only say where the cgroups are */
-    RUN_MOVED = 1u << 5,  /* no descriptor: it has a cgroup since its first pause */
+    RUN_MEMORY = 1u << 2,      /* the entry of the cgroup that limits its memory, or of version 2 both */
+    RUN_PIDS = 1u << 3,        /* the same for its processes */
+    RUN_GATE = 1u << 4,        /* the gate to both (gates.h), if these only say where the cgroups are */
+    RUN_HAS_FREEZER = 1u << 5, /* no descriptor: it has a cgroup since its first pause */
 };
 #define RUN_FILES 5
 #define RUN_FIRST_ENTRY 2 /* the places of RUN_MEMORY and of RUN_GATE among them */

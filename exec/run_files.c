@@ -22,7 +22,8 @@ static void close_all(const int fds[RUN_FILES])
 
 static void end_limits(struct gates *g, const struct held_run *r)
 {
-    if (!(r->files & (RUN_MEMORY | RUN_PIDS | RUN_GATE | RUN_MOVED))) /* an older agent opened no gate */
+    if (!(r->files &
+          (RUN_MEMORY | RUN_PIDS | RUN_GATE | RUN_HAS_FREEZER))) /* an older agent opened no gate */
         return;
     gates_close(g, r->run);
     limits_end_run(&g->limits, r->run);

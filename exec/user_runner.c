@@ -26,17 +26,17 @@
 #define FORGOTTEN_MAX 65536u      /* ends that it may still have, though an agent has forgotten them */
 #define TEXT_MAX 4096u            /* bytes of a text for people */
 
-struct command *user_runner_command(const struct user_runner *u, uint32_t run)
+struct user_command *user_runner_command(const struct user_runner *u, uint32_t run)
 {
-    struct command *c;
+    struct user_command *c;
 
     HASH_FIND(hh, u->commands, &run, sizeof run, c);
     return c;
 }
 
-static struct command *add_command(struct user_runner *u, const struct held_run *r)
+static struct user_command *add_command(struct user_runner *u, const struct held_run *r)
 {
-    struct command *c = xcalloc(1, sizeof *c);
+    struct user_command *c = xcalloc(1, sizeof *c);
 
     c->run = r->run;
     c->held = *r;
@@ -46,7 +46,7 @@ static struct command *add_command(struct user_runner *u, const struct held_run 
     return c;
 }
 
-static void forget_command(struct user_runner *u, struct command *c)
+static void forget_command(struct user_runner *u, struct user_command *c)
 {
     if (c->spec)
         sent_release(&u->sent, u->fd >= 0 ? &u->out : NULL, c->spec);
@@ -106,7 +106,7 @@ void user_runner_unkept(struct user_runner *u, int64_t now_us)
         return;
     log_warn("the keeper of user %s has ended, and the runner has not: telling it to end all that it started",
              u->user);
-    for (const struct command *c = u->commands; c; c = c->hh.next)
+    for (const struct user_command *c = u->commands; c; c = c->hh.next)
         user_runner_kill(u, now_us, c->run, OUTCOME_LOST, true);
     record_end(&u->out, record_begin(&u->out, RECORD_STOP));
     held_runs_close(&u->held);
@@ -118,7 +118,7 @@ bool user_runner_is_gone(const struct user_runner *u) { return u->state == ALONE
 
 void user_runner_free(struct user_runner *u)
 {
-    struct command *c, *next;
+    struct user_command *c, *next;
 
     HASH_ITER(hh, u->commands, c, next) {
         c->spec = NULL;
@@ -159,7 +159,7 @@ static void blame_user(const struct user_runner *u, struct msg_exec_exited *x)
     x->place = blob_str(u->dir);
 }
 
-static void report_end(const struct user_runner *u, const struct command *c, const char *why,
+static void report_end(const struct user_runner *u, const struct user_command *c, const char *why,
                        exec_event_fn fn, void *arg)
 {
     struct msg m = {.type = MSG_EXEC_EXITED};
@@ -187,7 +187,7 @@ static void report_end(const struct user_runner *u, const struct command *c, con
 void user_runner_gone(struct user_runner *u, exec_event_fn fn, void *arg)
 {
     char why[EXEC_WHY_MAX] = "";
-    struct command *c, *next;
+    struct user_command *c, *next;
     bool never = u->why_fd >= 0;
 
     if (never)
@@ -304,7 +304,7 @@ static bool take_held(struct user_runner *u, struct held *h, int64_t now_us)
     struct msg_exec_held *m = &h->m.exec_held;
     const struct held_run *r = held_runs_claim(&u->held, m->run);
     struct try_id id = r ? held_run_try(r) : (struct try_id){0};
-    struct command *c;
+    struct user_command *c;
 
     if (!r || !try_eq(&id, &m->id) || (m->outcome != OUTCOME_NONE && !is_outcome(m->outcome)))
         return false;
@@ -396,7 +396,7 @@ int user_runner_run(struct user_runner *u, int64_t now_us, const struct msg_exec
 {
     struct sent_spec *spec = NULL;
     struct held_run r;
-    struct command *c;
+    struct user_command *c;
     uint32_t files;
     int fds[RUN_FILES], err;
 
@@ -439,7 +439,7 @@ bool user_runner_has(const struct user_runner *u, uint32_t run)
 
 void user_runner_kill(struct user_runner *u, int64_t now_us, uint32_t run, enum outcome outcome, bool force)
 {
-    struct command *c = user_runner_command(u, run);
+    struct user_command *c = user_runner_command(u, run);
     int64_t due_us = now_us + (force ? 0 : u->config->kill_grace_us) + RUNNER_LATE_US;
 
     if (!c)
@@ -467,11 +467,11 @@ void user_runner_tell(struct user_runner *u, uint32_t type, uint32_t number)
 
 void user_runner_reside(struct user_runner *u, uint32_t run)
 {
-    struct command *c = user_runner_command(u, run);
+    struct user_command *c = user_runner_command(u, run);
 
     if (c) {
         user_runner_freeze(u, c, false);
-        c->held.files &= (uint16_t) ~(RUN_GATE | RUN_MOVED);
+        c->held.files &= (uint16_t) ~(RUN_GATE | RUN_HAS_FREEZER);
     }
     user_runner_tell(u, RECORD_RESIDE, run);
 }
@@ -518,7 +518,7 @@ void user_runner_flush(struct user_runner *u, int64_t now_us)
 static int on_started(struct user_runner *u, struct record *r, exec_event_fn fn, void *arg)
 {
     struct msg m = {.type = MSG_EXEC_STARTED};
-    struct command *c = user_runner_command(u, get_u32(r));
+    struct user_command *c = user_runner_command(u, get_u32(r));
     int32_t pid = (int32_t)get_u32(r);
 
     if (r->bad || !c || c->started || pid <= 0)
@@ -534,7 +534,7 @@ static int on_exited(struct user_runner *u, struct record *r, int64_t now_us, ex
 {
     struct msg m = {.type = MSG_EXEC_EXITED};
     struct msg_exec_exited *x = &m.exec_exited;
-    struct command *c;
+    struct user_command *c;
 
     x->run = get_u32(r);
     uint32_t outcome = get_u32(r);

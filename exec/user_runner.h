@@ -5,7 +5,7 @@
  * it was given. A runner that does not do in time what it is told (a time limit, a kill, a pause, the end of the
  * lease), or says what makes no sense, is ended with all that it started, through its keeper. Its runs end then as
  * lost, or as whoever wanted their end asked for. A pid that it names in
- * RECORD_PAUSED is used only to freeze a process of its own user (gates_move_in()). */
+ * RECORD_PAUSED is used only to freeze a process of its own user (gates_take_into_freezer()). */
 #ifndef HAWK_EXEC_USER_RUNNER_H
 #define HAWK_EXEC_USER_RUNNER_H
 

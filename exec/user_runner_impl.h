@@ -1,5 +1,5 @@
-/* Inside a user's runner: its state, and what user_runner.c, user_runner_pause.c and user_runner_time.c (what it must
- * have done by when) have of each other. */
+/* Inside a user's runner: its state, and what user_runner.c, user_runner_pause.c and user_runner_deadlines.c have of
+ * each other. */
 #ifndef HAWK_EXEC_USER_RUNNER_IMPL_H
 #define HAWK_EXEC_USER_RUNNER_IMPL_H
 
@@ -24,7 +24,7 @@ enum state {
     ENDING,  /* its keeper has been told to end it */
 };
 
-struct command {
+struct user_command {
     UT_hash_handle hh;
     uint32_t run;
     struct held_run held;
@@ -47,7 +47,7 @@ struct user_runner {
     int why_fd; /* what hawk-run-as says that could not start it; -1: it was started by an earlier agent */
     struct keeper keeper;
     struct bytes in, out;
-    struct command *commands;
+    struct user_command *commands;
     struct list freezing; /* of them */
     struct sent sent;
     struct held_runs held;
@@ -65,10 +65,10 @@ static inline void put_due(struct user_runner *u, int64_t at_us)
 }
 
 /* NULL: it has no such run. */
-struct command *user_runner_command(const struct user_runner *u, uint32_t run);
+struct user_command *user_runner_command(const struct user_runner *u, uint32_t run);
 /* Freezes it with all that it started, or thaws it. What its runner has stopped, another process of its user could let
  * go on. */
-void user_runner_freeze(struct user_runner *u, struct command *c, bool frozen);
+void user_runner_freeze(struct user_runner *u, struct user_command *c, bool frozen);
 /* Nothing that is frozen can be ended. */
 void user_runner_thaw_all(struct user_runner *u);
 /* Its RECORD_PAUSED has come. HAWK_EMALFORMED. */

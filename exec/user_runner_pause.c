@@ -7,22 +7,22 @@
 #include <errno.h>
 #include <string.h>
 
-void user_runner_freeze(struct user_runner *u, struct command *c, bool frozen)
+void user_runner_freeze(struct user_runner *u, struct user_command *c, bool frozen)
 {
-    if (c->frozen == frozen || !(c->held.files & (RUN_GATE | RUN_MOVED)))
+    if (c->frozen == frozen || !(c->held.files & (RUN_GATE | RUN_HAS_FREEZER)))
         return;
     c->frozen = limits_freeze(&u->gates.limits, c->run, frozen) && frozen;
 }
 
 void user_runner_thaw_all(struct user_runner *u)
 {
-    for (struct command *c = u->commands; c; c = c->hh.next)
+    for (struct user_command *c = u->commands; c; c = c->hh.next)
         user_runner_freeze(u, c, false);
 }
 
 int user_runner_pause(struct user_runner *u, int64_t now_us, uint32_t run)
 {
-    struct command *c = user_runner_command(u, run);
+    struct user_command *c = user_runner_command(u, run);
 
     if (!c || u->fd < 0 || u->config->freezer == EXEC_FREEZER_OFF || c->pausing)
         return HAWK_EUNSUPPORTED;
@@ -35,7 +35,7 @@ int user_runner_pause(struct user_runner *u, int64_t now_us, uint32_t run)
 
 void user_runner_resume(struct user_runner *u, int64_t now_us, uint32_t run)
 {
-    struct command *c = user_runner_command(u, run);
+    struct user_command *c = user_runner_command(u, run);
 
     if (!c || u->fd < 0)
         return;
@@ -64,18 +64,18 @@ static int get_stopped(struct record *r, struct pids *stopped)
 
 /* Moves the processes that the runner has stopped into the cgroup that freezes the task, unless they are in it. Those
  * of a task that became long after its start are not. A note on disk tells a later agent of this cgroup. */
-static void move_command_in(struct user_runner *u, struct command *c, struct pids *stopped)
+static void move_command_into_freezer(struct user_runner *u, struct user_command *c, struct pids *stopped)
 {
-    if (!gates_move_in(&u->gates, c->run, u->user, stopped) || c->held.files & RUN_MOVED)
+    if (!gates_take_into_freezer(&u->gates, c->run, u->user, stopped) || c->held.files & RUN_HAS_FREEZER)
         return;
-    c->held.files |= RUN_MOVED;
+    c->held.files |= RUN_HAS_FREEZER;
     if (held_runs_add(&u->held, &c->held))
         log_warn("%.300s: %s", u->dir, strerror(errno));
 }
 
 /* Tells the worker how the pause went. While the task stands still, so does the time by which its end is due. */
-static void answer_pause(struct user_runner *u, struct command *c, int err, int64_t now_us, exec_event_fn fn,
-                         void *arg)
+static void answer_pause(struct user_runner *u, struct user_command *c, int err, int64_t now_us,
+                         exec_event_fn fn, void *arg)
 {
     struct msg m = {.type = MSG_EXEC_PAUSED};
 
@@ -95,13 +95,13 @@ static void answer_pause(struct user_runner *u, struct command *c, int err, int6
 int user_runner_on_paused(struct user_runner *u, struct record *r, int64_t now_us, exec_event_fn fn,
                           void *arg)
 {
-    struct command *c = user_runner_command(u, get_u32(r));
+    struct user_command *c = user_runner_command(u, get_u32(r));
     int32_t err = (int32_t)get_u32(r);
     struct pids stopped = {0};
     bool bad = r->bad || !c || !c->pausing || !list_empty(&c->freezing) || get_stopped(r, &stopped);
 
     if (!bad && err == 0 && c->reason == OUTCOME_NONE && u->state == UP) {
-        move_command_in(u, c, &stopped);
+        move_command_into_freezer(u, c, &stopped);
         user_runner_freeze(u, c, true);
     }
     pids_free(&stopped);
@@ -120,9 +120,9 @@ int user_runner_on_paused(struct user_runner *u, struct record *r, int64_t now_u
 void user_runner_look(struct user_runner *u, int64_t now_us, exec_event_fn fn, void *arg)
 {
     list_foreach(&u->freezing, l, next) {
-        struct command *c = container_of(l, struct command, freezing);
+        struct user_command *c = container_of(l, struct user_command, freezing);
 
-        if (c->frozen && limits_holds(&u->gates.limits, c->run)) {
+        if (c->frozen && limits_stands_still(&u->gates.limits, c->run)) {
             answer_pause(u, c, 0, now_us, fn, arg);
         } else if (!c->frozen || now_us >= c->pause_due_us) {
             user_runner_resume(u, now_us, c->run);

@@ -155,17 +155,17 @@ static void its_users_processes_are_moved_in(enum exec_freezer freezer)
 
     for (size_t i = 0; i < sizeof told / sizeof *told; i++)
         name_pid(&named, told[i]);
-    assert_true(gates_move_in(&g, 7, OTHER, &named));
+    assert_true(gates_take_into_freezer(&g, 7, OTHER, &named));
     limits_in_freezer(&g.limits, 7, &inside);
     assert_int_equal(inside.n, 2);
     assert_true(pids_have(&inside, theirs) && pids_have(&inside, child));
     named.v[0] = theirs;
     named.n = 1;
-    assert_true(gates_move_in(&g, 7, OTHER, &named)); /* they are in */
+    assert_true(gates_take_into_freezer(&g, 7, OTHER, &named)); /* they are in */
     named.v[0] = roots;
     named.n = 1;
-    assert_false(gates_move_in(&g, 8, OTHER, &named));
-    assert_false(gates_move_in(&g, 7, "no such user", &named));
+    assert_false(gates_take_into_freezer(&g, 8, OTHER, &named));
+    assert_false(gates_take_into_freezer(&g, 7, "no such user", &named));
     for (uint64_t run = 7; run <= 8; run++)
         limits_end_run(&g.limits, run);
     while (limits_sweep(&g.limits))
@@ -268,11 +268,11 @@ static void nobody_keeps_the_agent_busy(void **state)
     assert_int_equal(read(ends[0], &in, 1), 1);
     for (uint32_t i = 0; i < PAUSE_PROCESSES_MAX - 1; i++)
         name_pid(&named, parent);
-    assert_true(gates_move_in(&g, 7, OTHER, &named));
+    assert_true(gates_take_into_freezer(&g, 7, OTHER, &named));
     assert_true(named.n <= PAUSE_PROCESSES_MAX);
     for (uint32_t i = 1; i < named.n; i++)
         assert_int_not_equal(named.v[i], parent);
-    assert_false(gates_move_in(&g, 8, OTHER, &empty));
+    assert_false(gates_take_into_freezer(&g, 8, OTHER, &empty));
     char path[CGROUP_PATH_MAX];
     cgroup_path(g.limits.base[LIMIT_PAUSE], g.limits.owner, 8, path);
     assert_false(cgroup_has(path, "cgroup.procs")); /* nothing is in it, and nobody would remove it */

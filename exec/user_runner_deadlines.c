@@ -13,7 +13,7 @@ static void add_sleep(int64_t *at_us, int64_t by_us)
 void user_runner_slept(struct user_runner *u, int64_t slept_us)
 {
     add_sleep(&u->answer_us, slept_us);
-    for (struct command *c = u->commands; c; c = c->hh.next) {
+    for (struct user_command *c = u->commands; c; c = c->hh.next) {
         add_sleep(&c->due_us, slept_us);
         add_sleep(&c->pause_due_us, slept_us);
     }
@@ -29,13 +29,13 @@ static void put_all_off(struct user_runner *u, int64_t now_us)
 {
     put_off(&u->answer_us, now_us, RUNNER_LATE_US);
     put_off(&u->lease_due_us, now_us, LEASE_LATE_US);
-    for (struct command *c = u->commands; c; c = c->hh.next) {
+    for (struct user_command *c = u->commands; c; c = c->hh.next) {
         put_off(&c->due_us, now_us, RUNNER_LATE_US);
         put_off(&c->pause_due_us, now_us, RUNNER_LATE_US);
     }
 }
 
-static const char *overdue(struct command *c, int64_t lease_due_us, int64_t now_us)
+static const char *overdue(struct user_command *c, int64_t lease_due_us, int64_t now_us)
 {
     if (c->due_us <= now_us && c->reason == OUTCOME_NONE)
         c->reason = OUTCOME_TIME_LIMIT;
@@ -67,7 +67,7 @@ bool user_runner_on_timeout(struct user_runner *u, int64_t now_us, bool late)
         return false;
     u->due_us = TIME_NEVER;
     user_runner_sweep(u, now_us);
-    for (struct command *c = u->commands; c; c = c->hh.next) {
+    for (struct user_command *c = u->commands; c; c = c->hh.next) {
         const char *what = overdue(c, u->lease_due_us, now_us);
 
         if (what) {
