@@ -91,7 +91,7 @@ static void fail_unread(struct api_tail *t, const struct file_read *r, bool open
     if (opened)
         api_fail(t->call, HAWK_EIO, "%s cannot be read: %s", t->path, strerror(r->err));
     else
-        api_fail(t->call, HAWK_ENOT_FOUND, "task %u of job %s left no %s here: %s: %s", t->request.task,
+        api_fail(t->call, HAWK_ENOT_FOUND, "this task of job %s left no %s here: %s: %s",
                  job_id_format(id, t->request.job), t->request.stderr ? "stderr" : "stdout", t->path,
                  r->err == ENOENT                      ? "it was removed since, as `hawk prune` does"
                  : r->err == EINVAL || r->err == ELOOP ? "it is no regular file"
@@ -169,8 +169,8 @@ static void tail_begin(struct api_tail *t)
         close(t->fd);
     t->fd = -1;
     if (t->api->roles.output(t->api->arg, r->job, r->task, r->attempt, r->stderr, t->path, user, &run)) {
-        api_fail(t->call, HAWK_ENOT_FOUND, "task %u of job %s left no %s here", r->task,
-                 job_id_format(id, r->job), r->stderr ? "stderr" : "stdout");
+        api_fail(t->call, HAWK_ENOT_FOUND, "this task of job %s left no %s here", job_id_format(id, r->job),
+                 r->stderr ? "stderr" : "stdout");
         tail_end(t);
     } else if (!api_may_touch(t->call, r->job, user)) {
         tail_end(t);

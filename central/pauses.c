@@ -4,7 +4,7 @@
 static void send_pause(struct central *c, const struct long_task *t, const struct node *dist, int64_t run_us)
 {
     const struct owner_pause *p = owner_pause_find(&t->job->pauses, central_task_index(t));
-    struct msg *m = p ? central_send(c, dist, MSG_TASK_PAUSED) : NULL;
+    struct msg *m = p && p->attempt == t->attempt ? central_send(c, dist, MSG_TASK_PAUSED) : NULL;
 
     if (!m)
         return;

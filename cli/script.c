@@ -127,6 +127,11 @@ int script_read(int argc, char **argv, int first, script_flags *parse, void *arg
     char path[PATH_MAX], *interpreter = NULL;
     if (first >= argc || strcmp(argv[first - 1], "--") == 0)
         return 0;
+    if (strcmp(argv[first], "-") == 0)
+        return usage_error(
+            "%s: - is no command: a script is read from a file, and -l - reads a list of inputs from "
+            "standard input",
+            argv[0]);
     if (stat(argv[first], &st))
         return is_no_program(argv[first])
                    ? usage_error(

@@ -93,7 +93,7 @@ void run_finish(struct run *r)
     bool all = !r->cut && r->ended_well + r->done_before == r->total;
     if (r->halting)
         all = r->halt.on == HALT_SUCCESS || (r->halt.on == HALT_DONE && r->failed == 0);
-    r->exit_code = all && !r->full && !r->log_broken ? HAWK_EXIT_OK : HAWK_EXIT_FAILED;
+    r->exit_code = all && !r->full && !r->output_lost && !r->log_broken ? HAWK_EXIT_OK : HAWK_EXIT_FAILED;
     if (r->inputs_code)
         r->exit_code = r->inputs_code;
     if (r->interrupted)
@@ -114,10 +114,10 @@ void run_deliver(struct run *r, struct run_part *p, const struct msg_task_event 
     if (r->json)
         run_json_task(r, p, m);
     if (prints)
-        run_print_file(r, p, &m->id, 1);
+        run_print_file(r, p, m, 1);
     /* A task that was not started wrote nothing: only the reason is there, in the same words. */
     if (prints && (alone || m->outcome != OUTCOME_NOT_STARTED))
-        shown = run_print_file(r, p, &m->id, 2);
+        shown = run_print_file(r, p, m, 2);
     r->ended++;
     struct blob *input = failed ? run_input(r, p, m->id.task) : NULL;
     if (input)

@@ -96,7 +96,9 @@ struct run {
     bool cut;        /* its end was not read */
     int inputs_code; /* not 0: a line was refused, and this is the exit code */
 
-    bool full; /* the output's disk was full at the end of a task that had written something */
+    bool full;        /* the output's disk was full at the end of a task that had written something */
+    bool output_lost; /* a task's captured file could not be read */
+    bool said_truncated;
     struct failures failures;
     int64_t started_us, shown_us;
     int exit_code;
@@ -174,7 +176,9 @@ void run_live_stop(struct run *r);
 /* The list is over: if it has one input, its output is printed as it comes. */
 void run_live_alone(struct run *r);
 /* Prints a task's captured file, and removes it. False: there was nothing in it. which: 1 stdout, 2 stderr. */
-bool run_print_file(struct run *r, const struct run_part *p, const struct try_id *id, int which);
+bool run_print_file(struct run *r, const struct run_part *p, const struct msg_task_event *m, int which);
+/* Whether what the task wrote can still be read. */
+bool run_output_is_there(struct run *r, const struct msg_task_event *m);
 /* Whether stdout is closed or full, or the reader of stderr has gone away. */
 bool run_unread(void);
 /* Bytes that were caught of it. */

@@ -149,7 +149,8 @@ static uint64_t add_line(struct run *r, const struct run_ended *e)
  * turn. With -k what still waits to be printed has no line, so that the run that goes on prints it. */
 static void log_end(struct run *r, struct run_ended *e)
 {
-    bool logged = r->log && e->event.state != TASK_CANCELLED; /* the next run runs what was cancelled */
+    /* The next run runs what was cancelled, and what would not be printed. */
+    bool logged = r->log && e->event.state != TASK_CANCELLED && run_output_is_there(r, &e->event);
     if (!logged && !r->unlogged) {
         deliver(r, e);
         return;

@@ -5,23 +5,49 @@
 #include "cli/print.h"
 #include "daemon/run.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define LOOK_US (20 * US_PER_MS) /* between two looks at the output of tasks that run */
-#define OUTPUT_KEPT (16u << 20)  /* bytes of a task's stdout and stderr each in the JSON document */
+#define FDS_KEPT 16u
+#define OUTPUT_KEPT (16u << 20) /* bytes of a task's stdout and stderr each in the JSON document */
 
-/* Opens a task's captured file; -1 when its output goes elsewhere or there is none. */
-static int open_captured(const struct run *r, const struct try_id *id, int which, char path[EXEC_PATH_MAX])
+/* The path of a task's captured file. False: its output goes elsewhere. */
+static bool captured_path(const struct run *r, const struct try_id *id, int which, char path[EXEC_PATH_MAX])
 {
     bool captured = which == 1 ? !r->desc->stdout_pattern : !r->desc->stderr_pattern;
-    if (!captured || exec_output_path(&r->exec_config, id, NULL, NULL, which, path, EXEC_PATH_MAX))
-        return -1;
-    return open(path, O_RDONLY | O_CLOEXEC);
+    return captured && exec_output_path(&r->exec_config, id, NULL, NULL, which, path, EXEC_PATH_MAX) == 0;
+}
+
+/* -1: its output goes elsewhere, or errno. */
+static int open_captured(const struct run *r, const struct try_id *id, int which, char path[EXEC_PATH_MAX])
+{
+    return captured_path(r, id, which, path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+}
+
+/* Whether it ran, and so has files. */
+static bool has_run(const struct msg_task_event *m)
+{
+    return (m->state == TASK_DONE || m->state == TASK_FAILED) && m->outcome != OUTCOME_NOT_STARTED;
+}
+
+static void say_lost(struct run *r, const struct msg_task_event *m, const char *path, int err)
+{
+    if (!has_run(m) || r->output_lost)
+        return;
+    r->output_lost = true;
+    run_clear_progress(r);
+    say_error(
+        "run",
+        "%s: what a task wrote cannot be read: %s; what others wrote may be lost, too. Such a task has no "
+        "line in the --joblog",
+        path, strerror(err));
 }
 
 /* Who closed stderr (2>&-), or left its terminal, wants the results nonetheless. */
@@ -117,6 +143,18 @@ static bool print_from(struct run *r, const struct run_part *p, uint32_t task, i
 
 /* ---- Output of tasks that run ---- */
 
+/* Keeps some descriptors for what else must be opened. Without one of its own a task is printed when it has ended. */
+static int open_live(const struct run *r, const struct try_id *id, int which)
+{
+    char path[EXEC_PATH_MAX];
+    struct rlimit limit;
+    int fd = open_captured(r, id, which, path);
+    if (fd < 0 || (getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)fd + FDS_KEPT < limit.rlim_cur))
+        return fd;
+    close(fd);
+    return -1;
+}
+
 static struct run_live **live_find(struct run *r, const struct try_id *id)
 {
     struct run_live **at = &r->living;
@@ -176,14 +214,13 @@ static struct run_live **live_switch_to(struct run *r, const struct try_id *id)
 
 void run_live_begin(struct run *r, const struct try_id *id)
 {
-    char path[EXEC_PATH_MAX];
     if (r->live == LIVE_NOT || live_switch_to(r, id))
         return;
     struct run_live *l = xcalloc(1, sizeof *l);
     *l = (struct run_live){.next = r->living, .job = id->job, .task = id->task, .attempt = id->attempt};
     r->living = l;
     for (int i = 0; i < 2; i++)
-        l->fd[i] = open_captured(r, id, i + 1, path);
+        l->fd[i] = open_live(r, id, i + 1);
     if (!loop_timer_is_set(&r->look))
         loop_timer_set(r->loop, &r->look, loop_now(r->loop) + LOOK_US);
 }
@@ -205,17 +242,33 @@ void run_live_alone(struct run *r)
         run_live_begin(r, &r->last_started);
 }
 
-bool run_print_file(struct run *r, const struct run_part *p, const struct try_id *id, int which)
+bool run_output_is_there(struct run *r, const struct msg_task_event *m)
+{
+    struct run_live **live = live_find(r, &m->id);
+    for (int which = 1; which <= 2 && has_run(m); which++) {
+        char path[EXEC_PATH_MAX];
+        bool open = *live && (*live)->attempt == m->id.attempt && (*live)->fd[which - 1] >= 0;
+        if (!open && captured_path(r, &m->id, which, path) && access(path, R_OK) < 0)
+            return false;
+    }
+    return true;
+}
+
+bool run_print_file(struct run *r, const struct run_part *p, const struct msg_task_event *m, int which)
 {
     char path[EXEC_PATH_MAX];
-    struct run_live **live = live_switch_to(r, id);
+    struct run_live **live = live_switch_to(r, &m->id);
     off_t at = live ? (*live)->at[which - 1] : 0;
-    bool any = at > 0;
-    int fd = open_captured(r, id, which, path);
+    bool any = at > 0, captured = captured_path(r, &m->id, which, path);
+    int fd = live ? (*live)->fd[which - 1] : -1;
+    bool followed = fd >= 0; /* it is there, also when its file was removed */
+    if (captured && !followed && (fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+        say_lost(r, m, path, errno);
     if (fd >= 0) {
         look_for_full_disk(r, fd);
-        any |= print_from(r, p, id->task, which, fd, &at, false);
-        close(fd);
+        any |= print_from(r, p, m->id.task, which, fd, &at, false);
+        if (!followed)
+            close(fd);
         unlink(path);
     }
     if (any)
@@ -228,12 +281,16 @@ bool run_print_file(struct run *r, const struct run_part *p, const struct try_id
 
 /* ---- JSON: one document, written as tasks end ---- */
 
-static void json_file(struct run *r, json_t *o, const struct try_id *id, int which)
+static void json_file(struct run *r, json_t *o, const struct msg_task_event *m, int which)
 {
     char path[EXEC_PATH_MAX];
-    int fd = open_captured(r, id, which, path);
-    if (fd < 0)
+    if (!captured_path(r, &m->id, which, path))
         return;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        say_lost(r, m, path, errno);
+        return;
+    }
     look_for_full_disk(r, fd);
     size_t n = 0;
     ssize_t got = 1;
@@ -244,9 +301,14 @@ static void json_file(struct run *r, json_t *o, const struct try_id *id, int whi
     unlink(path);
     json_object_set_new(o, which == 1 ? "stdout" : "stderr",
                         json_data(data, n > OUTPUT_KEPT ? utf8_whole(data, OUTPUT_KEPT) : n));
-    if (n > OUTPUT_KEPT)
-        json_object_set_new(o, which == 1 ? "stdout_truncated" : "stderr_truncated", json_true());
     free(data);
+    if (n <= OUTPUT_KEPT)
+        return;
+    json_object_set_new(o, which == 1 ? "stdout_truncated" : "stderr_truncated", json_true());
+    if (!r->said_truncated)
+        say_warning("run", "what a task wrote beyond 16 MiB is left out of the document (stdout_truncated, "
+                           "stderr_truncated)");
+    r->said_truncated = true;
 }
 
 static json_t *span_json(int64_t us) { return us < 0 ? json_null() : json_integer(us); }
@@ -267,8 +329,8 @@ void run_json_task(struct run *r, const struct run_part *p, const struct msg_tas
                   span_json(v.wait_us), "run_us", span_json(v.run_us), "message",
                   v.message ? json_bytes(v.message->data, v.message->len) : json_null());
     if (run_prints(r, m)) {
-        json_file(r, o, &m->id, 1);
-        json_file(r, o, &m->id, 2);
+        json_file(r, o, m, 1);
+        json_file(r, o, m, 2);
     }
     fputs(r->ended ? ",\n    " : "\n    ", stdout);
     json_write(o, stdout, JSON_COMPACT);

@@ -461,7 +461,9 @@ int sim_main(int argc, char **argv)
         o.workers = grid.workers[0];
     if (o.write_trace && (!o.workload || (o.load && !o.workers)))
         return usage_error("sim: --write-trace needs --workload, and with --load also --workers");
-    if (!o.trace == !o.workload || (!o.workers && !o.write_trace))
+    if (o.trace && o.workload)
+        return usage_error("sim: --trace and --workload: one of them, not both");
+    if ((!o.trace && !o.workload) || (!o.workers && !o.write_trace))
         return usage_error("sim: --workers, and either --trace or --workload, are needed");
     if (o.trace && (o.load || o.jobs))
         return usage_error("sim: --%s needs --workload: a trace has its own jobs and times",

@@ -86,8 +86,15 @@ int sim_convert_google(int argc, char **argv)
         return HAWK_EXIT_FAILED;
     }
     struct sim_source source = google_source(g);
-    err = sim_write_trace(&source, o.out);
     struct google_counts counts = google_counts(g);
+    if (counts.jobs_kept == 0) {
+        print_counts(&counts);
+        google_free(g);
+        say_error("sim convert-google",
+                  "no job is kept, so no trace is written: are these task_events files?");
+        return HAWK_EXIT_FAILED;
+    }
+    err = sim_write_trace(&source, o.out);
     google_free(g);
     if (!err)
         print_counts(&counts);

@@ -123,7 +123,7 @@ static int64_t stood_us(const struct dist *d, const struct dist_job *job)
         const struct dist_task *t = &job->tasks[job->pauses.v[i].task];
 
         if (!t->central && t->state == TASK_RUNNING)
-            us += owner_pause_us(&job->pauses.v[i], d->now_us);
+            us += owner_pause_us(&job->pauses.v[i], t->attempt, d->now_us);
     }
     return us;
 }

@@ -57,8 +57,12 @@ void owner_pause_note(struct owner_pauses *pauses, uint32_t task, const struct m
 
     if (!p)
         return;
-    if (p->times > m->times || p->attempt != m->id.attempt) {
-        p->us_before = owner_pause_us(p, now_us);
+    if (p->attempt != m->id.attempt) {
+        p->earlier_us += owner_pause_us(p, p->attempt, now_us);
+        p->earlier_times += p->times_before + p->times;
+        p->us_before = p->times_before = 0;
+    } else if (p->times > m->times) {
+        p->us_before = owner_pause_us(p, p->attempt, now_us);
         p->times_before += p->times;
     }
     p->attempt = m->id.attempt;
@@ -79,8 +83,10 @@ void owner_pause_end_any(struct owner_pauses *pauses, uint32_t task, int64_t now
     p->since_us = TIME_NEVER;
 }
 
-int64_t owner_pause_us(const struct owner_pause *pause, int64_t now_us)
+int64_t owner_pause_us(const struct owner_pause *pause, uint16_t attempt, int64_t now_us)
 {
+    if (pause->attempt != attempt)
+        return 0;
     return pause->us_before + pause->us + (pause->since_us == TIME_NEVER ? 0 : now_us - pause->since_us);
 }
 
@@ -90,8 +96,8 @@ void owner_pauses_view(const struct owner_pauses *pauses, int64_t now_us, struct
         const struct owner_pause *p = &pauses->v[i];
 
         v->paused += p->since_us != TIME_NEVER;
-        v->pauses += p->times_before + p->times;
-        v->paused_us += owner_pause_us(p, now_us);
+        v->pauses += p->earlier_times + p->times_before + p->times;
+        v->paused_us += p->earlier_us + owner_pause_us(p, p->attempt, now_us);
     }
 }
 
@@ -100,10 +106,10 @@ void owner_pause_view(const struct owner_pauses *pauses, uint32_t task, int64_t 
     const struct owner_pause *p = find_pause(pauses, task);
 
     v->stood_us = -1;
-    if (!p)
+    if (!p || p->attempt != v->attempt)
         return;
     v->pauses = p->times_before + p->times;
-    v->paused_us = owner_pause_us(p, now_us);
+    v->paused_us = owner_pause_us(p, p->attempt, now_us);
     v->paused_for = p->for_job;
     v->paused_for_task = p->for_task;
     if (p->since_us != TIME_NEVER)
@@ -113,7 +119,7 @@ void owner_pause_view(const struct owner_pauses *pauses, uint32_t task, int64_t 
 void owner_pause_say(const struct owner_pause *pause, int64_t now_us, struct msg_task_paused *m)
 {
     m->stood_ms = pause->since_us == TIME_NEVER ? 0 : stood_ms_of(now_us - pause->since_us);
-    m->paused_ms = paused_ms_of(owner_pause_us(pause, now_us));
+    m->paused_ms = paused_ms_of(owner_pause_us(pause, pause->attempt, now_us));
     m->times = pause->times_before + pause->times;
     m->for_job = pause->for_job;
     m->for_task = pause->for_task;

@@ -13,8 +13,10 @@ struct owner_pause {
     uint32_t times;    /* number of pauses in the try `attempt` */
     int64_t us;        /* total length of these pauses, without the present one */
     int64_t since_us;  /* when the present pause began; TIME_NEVER: the task does not stand still */
-    int64_t us_before; /* the same of earlier tries, and of this try at an earlier process of its worker */
+    int64_t us_before; /* the same of this try at an earlier process of its worker */
     uint32_t times_before;
+    uint32_t earlier_times; /* of earlier tries */
+    int64_t earlier_us;
     uint32_t for_task; /* the last pause was for this task of for_job */
     job_id_t for_job;
     uint16_t attempt; /* of the last report */
@@ -42,13 +44,13 @@ static inline void owner_pause_end(struct owner_pauses *pauses, uint32_t task, i
 }
 /* The pauses of a task, borrowed; NULL if the owner knows of none. O(log n). */
 const struct owner_pause *owner_pause_find(const struct owner_pauses *pauses, uint32_t task);
-/* The total length of a task's pauses until now_us. */
-int64_t owner_pause_us(const struct owner_pause *pause, int64_t now_us);
-/* Fill in the pauses in the view of a job, O(n), or of a task, O(log n). */
+/* The total length of the pauses of a task's try until now_us. */
+int64_t owner_pause_us(const struct owner_pause *pause, uint16_t attempt, int64_t now_us);
+/* Fill in the pauses in the view of a job, all of them, O(n), or of the task's try v->attempt, O(log n). */
 void owner_pauses_view(const struct owner_pauses *pauses, int64_t now_us, struct job_view *v);
 void owner_pause_view(const struct owner_pauses *pauses, uint32_t task, int64_t now_us, struct task_view *v);
-/* Fills in a TASK_PAUSED about the task, as of now_us, for a dist that has not heard of its pauses. Leaves m->id and
- * m->run_us to the caller. */
+/* Fills in a TASK_PAUSED about the try pause->attempt, as of now_us, for a dist that has not heard of its pauses.
+ * Leaves m->id and m->run_us to the caller. */
 void owner_pause_say(const struct owner_pause *pause, int64_t now_us, struct msg_task_paused *m);
 void owner_pauses_free(struct owner_pauses *pauses);
 /* Aborts unless the invariant holds for a job of so many tasks. */

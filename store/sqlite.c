@@ -376,8 +376,9 @@ static int op_scrub(struct backend *b)
 static const char *op_name(const struct backend *b) { return b->path; }
 static const char *op_why(const struct backend *b)
 {
-    return b->moved ? "it or its log (-wal) was moved or removed under this process: put both back; if they "
-                      "are lost, restart this daemon, which then begins with an empty store"
+    return b->moved ? "it or its log (-wal) was moved or removed under this process: put both back; if "
+                      "they are lost, move away what is left of them and restart this daemon, which then "
+                      "begins with an empty store"
                     : sqlite3_errmsg(b->db);
 }
 

@@ -94,9 +94,10 @@ static void told(struct owner_pauses *pauses, uint32_t task, uint16_t attempt, u
     owner_pauses_check(pauses, 100);
 }
 
-static struct task_view view_of(const struct owner_pauses *pauses, uint32_t task, int64_t now_us)
+static struct task_view view_of(const struct owner_pauses *pauses, uint32_t task, uint16_t attempt,
+                                int64_t now_us)
 {
-    struct task_view v = {0};
+    struct task_view v = {.attempt = attempt};
 
     owner_pause_view(pauses, task, now_us, &v);
     return v;
@@ -111,13 +112,13 @@ static void pauses_add_up(void **state)
     told(&pauses, 5, 1, 2, 1000, 3000, 10 * S);
     told(&pauses, 2, 1, 1, 0, 500, 10 * S);
     told(&pauses, 9, 1, 1, 1, 0, 10 * S);
-    assert_int_equal(view_of(&pauses, 5, 14 * S).stood_us, 5 * S);
-    assert_int_equal(view_of(&pauses, 5, 14 * S).paused_us, 7 * S);
-    assert_int_equal(view_of(&pauses, 5, 14 * S).paused_for.v, job_id_make((node_id_t){3}, 2).v);
-    assert_int_equal(view_of(&pauses, 5, 14 * S).paused_for_task, 8);
-    assert_int_equal(view_of(&pauses, 2, 14 * S).stood_us, -1);
-    assert_int_equal(view_of(&pauses, 3, 14 * S).stood_us, -1);
-    assert_int_equal(view_of(&pauses, 3, 14 * S).pauses, 0);
+    assert_int_equal(view_of(&pauses, 5, 1, 14 * S).stood_us, 5 * S);
+    assert_int_equal(view_of(&pauses, 5, 1, 14 * S).paused_us, 7 * S);
+    assert_int_equal(view_of(&pauses, 5, 1, 14 * S).paused_for.v, job_id_make((node_id_t){3}, 2).v);
+    assert_int_equal(view_of(&pauses, 5, 1, 14 * S).paused_for_task, 8);
+    assert_int_equal(view_of(&pauses, 2, 1, 14 * S).stood_us, -1);
+    assert_int_equal(view_of(&pauses, 3, 1, 14 * S).stood_us, -1);
+    assert_int_equal(view_of(&pauses, 3, 1, 14 * S).pauses, 0);
     owner_pauses_view(&pauses, 14 * S, &job);
     assert_int_equal(job.paused, 2);
     assert_int_equal(job.pauses, 4);
@@ -130,11 +131,19 @@ static void pauses_add_up(void **state)
     /* A try that ends while it stands still; then the next try, and a worker's next process, which begin at 0. */
     owner_pause_end(&pauses, 5, 15 * S);
     owner_pause_end(&pauses, 5, 16 * S);
-    assert_int_equal(view_of(&pauses, 5, 99 * S).paused_us, 8 * S);
+    assert_int_equal(view_of(&pauses, 5, 1, 99 * S).paused_us, 8 * S);
     told(&pauses, 5, 2, 3, 0, 100, 20 * S);
-    assert_int_equal(view_of(&pauses, 5, 20 * S).paused_us, 8 * S + S / 10);
+    assert_int_equal(view_of(&pauses, 5, 2, 20 * S).paused_us, S / 10);
     told(&pauses, 5, 2, 1, 0, 100, 21 * S);
-    assert_int_equal(view_of(&pauses, 5, 21 * S).pauses, 6);
+    assert_int_equal(view_of(&pauses, 5, 2, 21 * S).pauses, 4);
+    assert_int_equal(view_of(&pauses, 5, 2, 21 * S).paused_us, 2 * S / 10);
+    assert_int_equal(view_of(&pauses, 5, 3, 21 * S).pauses, 0);
+    assert_int_equal(view_of(&pauses, 5, 3, 21 * S).paused_us, 0);
+    told(&pauses, 5, 3, 1, 0, 100, 22 * S);
+    job = (struct job_view){0};
+    owner_pauses_view(&pauses, 22 * S, &job);
+    assert_int_equal(job.pauses, 2 + 4 + 1 + 1 + 1);
+    assert_int_equal(job.paused_us, 8 * S + 3 * S / 10 + S / 2 + 12 * S + US_PER_MS);
     owner_pauses_free(&pauses);
 }
 

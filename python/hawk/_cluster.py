@@ -338,7 +338,10 @@ class Cluster:
                   if self.local or name in EXPORTED or name.startswith(EXPORTED_PREFIXES)}
         for name in [n for n in chosen if n.startswith(("HAWK_TOKEN", "HAWK_JOB", "HAWK_TASK"))]:
             del chosen[name]
-        chosen.update({os.fsdecode(name): value for name, value in (more or {}).items()})
+        for name, value in (more or {}).items():
+            if not name or "=" in os.fsdecode(name):
+                raise ValueError(f"illegal environment variable name: {name!r}")
+            chosen[os.fsdecode(name)] = value
         return [bytes_of(name) + b"=" + bytes_of(value) for name, value in chosen.items()]
 
 

@@ -272,7 +272,8 @@ def test_after_retries_and_max_fails():
         assert {task.state for task in stopped.tasks()} == {"failed", "cancelled"}
         alone = hawk.run(["sh", "-c", f"mkdir {d}/lock || exit 9; sleep 0.05; rmdir {d}/lock"], count=6, max_running=1)
         assert c.job(alone.id)["max_running"] == 1
-        for wrong, error in (({"retry_on": [3]}, ValueError), ({"max_running": -1}, ValueError), ({"retries": 1, "retry_on": [0]}, ValueError),
+        for wrong, error in (({"retry_on": [3]}, ValueError), ({"env": {"A=B": "x"}}, ValueError), ({"env": {b"": "x"}}, ValueError),
+                             ({"max_running": -1}, ValueError), ({"retries": 1, "retry_on": [0]}, ValueError),
                              ({"retries": 1, "retry_on": ["x"]}, ValueError), ({"after": ["3"]}, ValueError),
                              ({"after": first}, TypeError), ({"max_fails": -1}, ValueError)):
             try:

@@ -3,6 +3,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -293,6 +294,32 @@ def test_usage_errors():
     assert "%" in run("--stdout", "100%", "--", "true", check=2).stderr
     assert "--cwd" in run("--cwd", "", "--", "true", check=2).stderr
     assert "{}" in run("--timer", "--each-line", "-", "--", "5s", input="1s\n", check=2).stderr
+
+
+def test_few_descriptors_lose_no_output():
+    with tempfile.TemporaryDirectory() as d:
+        wait = f"echo a{{}}; touch {d}/{{}}; until test -e {d}/40 -o -e {d}/go; do sleep 0.1; done; touch {d}/go; echo b{{}}"
+        r = subprocess.run(["sh", "-c", 'ulimit -n 64; exec "$@"', "sh", HAWK, "run", "--line-buffer", "-j", "40", "--array", "1-80",
+                            "--", "sh", "-c", wait], capture_output=True, text=True, timeout=BOUND)
+        assert r.returncode == 0 and sorted(r.stdout.split()) == sorted(f"{x}{i}" for x in "ab" for i in range(1, 81)), r
+
+
+def test_output_that_is_followed_is_there_when_its_file_is_gone():
+    with tempfile.TemporaryDirectory() as d:
+        os.mkdir(f"{d}/tmp")
+        p = subprocess.Popen([HAWK, "run", "--", "sh", "-c", f"echo a; until test -e {d}/go; do sleep 0.1; done; echo b"],
+                             stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": f"{d}/tmp"})
+        assert p.stdout.readline() == "a\n"
+        shutil.rmtree(f"{d}/tmp")
+        open(f"{d}/go", "w").close()
+        assert p.communicate(timeout=BOUND)[0] == "b\n" and p.returncode == 0
+
+
+def test_json_says_what_is_left_out():
+    r = run("--output", "json", "--", "sh", "-c", "head -c 17000000 /dev/zero | tr '\\0' x")
+    said = json.loads(r.stdout)
+    assert said["tasks"][0]["stdout_truncated"] and len(said["tasks"][0]["stdout"]) == 16 << 20
+    assert "beyond 16 MiB is left out" in r.stderr and "beyond 16 MiB is left out" in str(said["warnings"]), said["warnings"]
 
 
 def test_json():

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -156,6 +157,23 @@ def test_what_waits_to_be_printed_has_no_line():
         out = subprocess.run(command, capture_output=True, text=True, timeout=BOUND, check=True).stdout
         assert out == "".join(f"{i}\n" for i in range(1, 9)), out
         assert [x["Seq"] for x in lines_of(f"{d}/log")] == [str(i) for i in range(1, 9)]
+
+
+def test_what_cannot_be_printed_has_no_line():
+    """Someone removes the directory of what tasks have written: that is said, and the run that goes on runs them again."""
+    with tempfile.TemporaryDirectory() as d:
+        command = [HAWK, "run", "-k", "-j", "2", "--joblog", f"{d}/log", "--resume", "--array", "1-3", "--", "sh", "-c",
+                   f"touch {d}/ran{{}}; until test {{}} != 1 || test -e {d}/go; do sleep 0.1; done; echo {{}}"]
+        os.mkdir(f"{d}/tmp")
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, "TMPDIR": f"{d}/tmp"}) as p:
+            wait_for("all to run", lambda: all(os.path.exists(f"{d}/ran{i}") for i in (1, 2, 3)))
+            shutil.rmtree(f"{d}/tmp")
+            open(f"{d}/go", "w").close()
+            out, err = p.communicate(timeout=BOUND)
+        assert p.returncode == 1 and out == "" and "what a task wrote cannot be read: No such file or directory" in err, (out, err)
+        assert not lines_of(f"{d}/log")
+        assert subprocess.run(command, capture_output=True, text=True, timeout=BOUND, check=True).stdout == "1\n2\n3\n"
 
 
 def test_what_has_a_line_is_printed_when_ctrl_c_comes_twice():

@@ -17,7 +17,7 @@ import grpc
 
 from grpctest import Caller, pb, refused
 from floodclient import memory
-from hawktest import BOUND, HAWK, Daemon, run_tests, wait_for
+from hawktest import BOUND, HAWK, SLOW, Daemon, run_tests, wait_for
 from linktest import Link, wire
 DENIED, UNAVAILABLE = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAVAILABLE
 
@@ -207,7 +207,7 @@ def test_who_is_dialled_is_checked():
 
 def test_clients_hear_that_a_nodes_certificate_has_expired():
     with TlsCluster(workers=1) as c:
-        c.ca.issue("dist", "d2", "--for", "2s")
+        c.ca.issue("dist", "d2", "--for", f"{4 * SLOW}s")
         d = Daemon("dist", "--name", "d2", "--listen", "127.0.0.1:0", "--central", c.central_addr, "--state-dir", f"{c.dir}/d2",
                    *c.ca.files("d2"))
         c.dists.append(d)

@@ -323,6 +323,10 @@ def test_cat_shows_output_alone_and_once():
             job = run_hawk(env, "submit", "--wait", "--", "echo", "hi").stdout.strip()
             shutil.rmtree(f"{d}/out/{job}")
             assert "it was removed since, as `hawk prune` does" in run_hawk(env, "cat", job, check=3).stderr
+            job = run_hawk(env, "submit", "--wait", "--array", "4", "--", "echo", "hi").stdout.strip()
+            shutil.rmtree(f"{d}/out/{job}")
+            said = run_hawk(env, "cat", job, check=3).stderr
+            assert "task 4: " in said and "task 0" not in said and f"job {job} left no stdout here" in said, said
             # Tasks may share a file.
             for name in ("all", "{1}", "%t", "{}"):
                 job = run_hawk(env, "submit", "--wait", "--stdout", f"{d}/{name}", "--array", "1-3", "--",

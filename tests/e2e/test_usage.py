@@ -42,7 +42,7 @@ def burn(c, *flags):
 
 def test_a_job_says_what_its_tasks_used():
     with Cluster(workers=1, slots=2) as c:
-        short = burn(c, "--name", "burner", "--array", "1-2")
+        short = burn(c, "--class", "short", "--name", "burner", "--array", "1-2")
         for figures in used(c, short):
             check(figures)
         of_job(c, short)
