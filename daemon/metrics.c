@@ -171,17 +171,15 @@ static struct {
 
 static bool load_mhd(char *why, size_t size)
 {
-    bool ok = true;
     void *lib = dlopen(SONAME_MICROHTTPD, RTLD_NOW);
+    bool ok = lib;
 
 #define X(name) ok = ok && (mhd.name = (__typeof__(mhd.name))dlsym(lib, "MHD_" #name));
-    if (lib) {
-        MHD_FUNCTIONS(X)
-    }
+    MHD_FUNCTIONS(X)
 #undef X
-    if (!lib || !ok)
+    if (!ok)
         snprintf(why, size, "cannot serve metrics without libmicrohttpd: %s", dlerror());
-    return lib && ok;
+    return ok;
 }
 
 /* ---- libmicrohttpd's thread ---- */
