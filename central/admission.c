@@ -75,8 +75,11 @@ static struct admission *add_use(struct central *c, uint64_t use, uint64_t invit
 
 void central_admission_answer(struct central *c, uint32_t client, int32_t err)
 {
-    struct msg *m = out_add(c->out, MSG_ADMITTED, 0);
+    struct msg *m;
 
+    if (!client)
+        return;
+    m = out_add(c->out, MSG_ADMITTED, 0);
     m->admitted.client = client;
     m->admitted.err = err;
 }

@@ -187,17 +187,37 @@ void central_journal_note(struct central *c, const struct long_task *t)
     write_task(c, t);
 }
 
-static void record_written(struct central *c, const struct record *r)
+/* Answers the client that waits for the record, if one does. What he asked for is in force already. */
+static void answer_client(struct central *c, struct record *r, int32_t err)
 {
+    switch (r->kind) {
+    case RECORD_DRAIN:
+        central_drain_answer(c, r->node->id, r->client, err);
+        break;
+    case RECORD_POLICY:
+        central_policy_answer(c, r->client, err);
+        break;
+    case RECORD_CANCEL:
+        central_jobs_answer_cancel(c, (job_id_t){r->of_job.job}, r->client, err);
+        break;
+    case RECORD_WAITS:
+        central_hold_answer(c, (job_id_t){r->of_job.job}, r->client, err);
+        break;
+    case RECORD_ADMISSION:
+        central_admission_answer(c, r->client, err);
+        break;
+    default:
+        return;
+    }
+    r->client = 0;
+}
+
+static void record_written(struct central *c, struct record *r)
+{
+    answer_client(c, r, 0);
     switch (r->kind) {
     case RECORD_NODE:
         central_nodes_journalled(c, r->node);
-        break;
-    case RECORD_DRAIN:
-        central_drain_answer(c, r->node->id, r->client, 0);
-        break;
-    case RECORD_POLICY:
-        central_policy_answer(c, r->client, 0);
         break;
     case RECORD_JOB:
         central_jobs_journalled(c, r->job, 0);
@@ -211,28 +231,18 @@ static void record_written(struct central *c, const struct record *r)
     case RECORD_LAUNCH:
         central_task_launch_journalled(c, &r->launch);
         break;
-    case RECORD_CANCEL:
-        central_jobs_answer_cancel(c, (job_id_t){r->of_job.job}, r->client, 0);
-        break;
     case RECORD_RELEASED:
         central_jobs_released(c, &r->of_job, r->upto);
         break;
-    case RECORD_WAITS:
-        central_hold_answer(c, (job_id_t){r->of_job.job}, r->client, 0);
-        break;
-    case RECORD_ADMISSION:
-        central_admission_answer(c, r->client, 0);
-        break;
-    case RECORD_CLUSTER:
-    case RECORD_FORGET:
-    case RECORD_OWNER:
-    case RECORD_NOTE:
+    default:
         break;
     }
 }
 
-static void record_failed(struct central *c, const struct record *r, int32_t err)
+/* The store did not take the record. */
+static void not_taken(struct central *c, struct record *r, int32_t err)
 {
+    answer_client(c, r, err);
     if (r->kind == RECORD_JOB) {
         struct long_key key = r->job->key;
 
@@ -241,34 +251,35 @@ static void record_failed(struct central *c, const struct record *r, int32_t err
          * back with the next central, after its dist has run it. */
         central_journal_forget(c, key);
     } else if (r->kind < RECORD_CANCEL) {
-        /* It will be written when that is possible; what waits for it goes on waiting. What a client asked for is in
-         * force already, and he gets the error now. */
-        if (r->kind == RECORD_DRAIN)
-            central_drain_answer(c, r->node->id, r->client, err);
-        else if (r->kind == RECORD_POLICY)
-            central_policy_answer(c, r->client, err);
-        else if (r->kind == RECORD_WAITS)
-            central_hold_answer(c, (job_id_t){r->of_job.job}, r->client, err);
+        /* It will be written when that is possible; what waits for it goes on waiting. */
         ring_push(&c->failed, *r);
         if (c->retry_us == TIME_NEVER)
             c->retry_us = c->now_us + RETRY_US;
-    } else if (r->kind == RECORD_CANCEL) {
-        central_jobs_answer_cancel(c, (job_id_t){r->of_job.job}, r->client, err);
-    } else if (r->kind == RECORD_ADMISSION) {
-        central_admission_answer(c, r->client, err);
     }
 }
 
+/* The store keeps records that it could not write, and tries again. */
+static void not_written(struct central *c, uint64_t token)
+{
+    for (uint32_t i = 0; i < c->pending.n && ring_at(&c->pending, i).token <= token; i++)
+        answer_client(c, &ring_at(&c->pending, i), HAWK_EIO);
+}
+
+/* The answer covers every token up to its own. With HAWK_EIO nothing is lost: a later answer covers the records. */
 void central_on_journal_done(struct central *c, const struct msg *in)
 {
     const struct msg_journal_done *m = &in->journal_done;
 
+    if (m->err == HAWK_EIO) {
+        not_written(c, m->token);
+        return;
+    }
     while (c->pending.n && ring_at(&c->pending, 0).token <= m->token) {
         struct record r;
 
         ring_pop(&c->pending, &r);
         if (m->err)
-            record_failed(c, &r, m->err);
+            not_taken(c, &r, m->err);
         else
             record_written(c, &r);
     }

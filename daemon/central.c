@@ -193,18 +193,18 @@ static bool may_act(void *arg)
     return !d->over;
 }
 
-/* Takes JOURNAL_DONE. After HAWK_EIO the store keeps the records, and reports later that it has written them. */
+/* Takes JOURNAL_DONE. */
 static void journal_feed(void *arg, const struct msg *m)
 {
     struct central_daemon *d = arg;
     if (m->journal_done.err == HAWK_ESTALE) {
         d->over = true;
         loop_post(d->process.loop, look_at_election, d);
-    } else if (m->journal_done.err != HAWK_EIO) {
-        central_daemon_feed(arg, m);
-    } else if (d->stopping) {
-        process_exit(&d->process, 0);
+        return;
     }
+    central_daemon_feed(arg, m);
+    if (m->journal_done.err == HAWK_EIO && d->stopping)
+        process_exit(&d->process, 0);
 }
 
 static void fill_metrics(void *arg, FILE *page)

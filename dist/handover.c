@@ -512,6 +512,10 @@ static void offer_later(struct dist *d, struct dist_job *job)
 
 void dist_handover_timer(struct dist *d, struct dist_job *job)
 {
+    if (!job->submitted) {
+        dist_job_try_accept(d, job);
+        return;
+    }
     if (!dist_handover_has_timer(job) || job->cancelling)
         return;
     if (list_empty(&job->in_unattended))

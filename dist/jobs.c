@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+#define CONFIRM_US (5 * US_PER_S)
+
 /* ---- The table ---- */
 
 static unsigned hash_of(job_id_t id) { return (unsigned)hash_mix(id.v); }
@@ -160,6 +162,8 @@ static void accept_job(struct dist *d, struct dist_job *job)
 {
     if (job->submitted)
         return;
+    if (heap_in(&job->timer))
+        heap_remove(&d->timers, &job->timer);
     job->submitted = true;
     list_push_tail(&d->accepted, &job->in_all);
     dist_count(d, COUNTER_jobs_accepted, 1);
@@ -507,12 +511,22 @@ void dist_on_submit(struct dist *d, const struct msg *m)
 }
 
 /* A detached job's client gets its answer only after the journal has the job, and, if central can be asked,
- * after central has a long job: it may still refuse it. */
+ * after central has a long job: it may still refuse it. A silent central has CONFIRM_US. */
 void dist_job_try_accept(struct dist *d, struct dist_job *job)
 {
-    if (job->journalling || (dist_handover_pending(job) && d->central_up && !d->leaving))
+    int64_t until_us = job->submit_us + CONFIRM_US;
+
+    if (job->submitted || job->journalling)
         return;
-    accept_job(d, job);
+    if (!dist_handover_pending(job) || !d->central_up || d->leaving || d->now_us >= until_us) {
+        accept_job(d, job);
+        return;
+    }
+    if (heap_in(&job->timer))
+        return;
+    job->timer.key = until_us;
+    job->timer.seq = job->id.v;
+    CHECK(heap_push(&d->timers, &job->timer) == 0);
 }
 
 void dist_jobs_accept_durable(struct dist *d)

@@ -142,7 +142,14 @@ static void clients_hold_durably(void **state)
     tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_EIO);
     assert_int_equal(expect(&c.t, HOLD_SET, hold_set, 0)->err, HAWK_EIO);
     pass(&c.t, 1 * S);
-    assert_false(held_on_record(&c)); /* it is in force, and written when that is possible */
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token);
+    expect_none(&c.t, HOLD_SET, 0);
+    tell(&c.t, HOLD, hold, 0, .job = JOB(c.d, 1), .client = 6, .on = 1);
+    token = expect(&c.t, JOURNAL_WAITS, journal_waits, 0)->token;
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_ELIMIT); /* not taken */
+    assert_int_equal(expect(&c.t, HOLD_SET, hold_set, 0)->err, HAWK_ELIMIT);
+    pass(&c.t, 1 * S);
+    assert_true(held_on_record(&c)); /* it is in force, and written when that is possible */
     talk_journal(&c.t, 0);
     expect_none(&c.t, HOLD_SET, 0);
     end(&c);

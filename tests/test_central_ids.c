@@ -358,7 +358,7 @@ static void a_record_that_fails_is_written_again(void **state)
     expect(&t, JOURNAL_CLUSTER, journal_cluster, 0);
     token = expect(&t, JOURNAL_NODE, journal_node, 0)->token;
     expect_nothing_else(&t);
-    tell(&t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_EIO);
+    tell(&t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_ELIMIT);
     pass(&t, 2 * S);
     expect(&t, JOURNAL_CLUSTER, journal_cluster, 0);
     token = expect(&t, JOURNAL_NODE, journal_node, 0)->token;

@@ -74,18 +74,36 @@ static void a_job_that_cannot_be_journalled_is_refused(void **state)
     c.t.journal_by_hand = true;
     submit(&c.t, c.d, 1, 3, 5 * S);
     tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = expect(&c.t, JOURNAL_JOB, journal_job, 0)->token,
-         .err = HAWK_EIO);
-    assert_int_equal(expect(&c.t, LONG_REFUSED, long_refused, c.d)->err, HAWK_EIO);
+         .err = HAWK_ELIMIT);
+    assert_int_equal(expect(&c.t, LONG_REFUSED, long_refused, c.d)->err, HAWK_ELIMIT);
     /* The store keeps what it could not write, and may write it yet: then this undoes it. Once such a job
      * came back with the next central and ran again (hawk sim --faults --seed 655). */
     token = expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->token;
     expect_nothing_else(&c.t);
     assert_false(central_quiet(c.t.c));
-    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_EIO);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_ELIMIT);
     pass(&c.t, 1 * S);
     token = expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->token;
     tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token);
     assert_true(central_quiet(c.t.c));
+    end(&c);
+}
+
+/* A full disk: the store keeps the record. Nothing is refused, and nothing written twice. */
+static void a_job_waits_while_the_disk_is_full(void **state)
+{
+    struct cluster c;
+    uint64_t token;
+
+    begin(&c, 1);
+    c.t.journal_by_hand = true;
+    submit(&c.t, c.d, 1, 3, 5 * S);
+    token = expect(&c.t, JOURNAL_JOB, journal_job, 0)->token;
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_EIO);
+    pass(&c.t, 2 * S);
+    expect_nothing_else(&c.t);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token);
+    expect(&c.t, LONG_ACCEPTED, long_accepted, c.d);
     end(&c);
 }
 
@@ -99,9 +117,9 @@ static void a_refused_job_that_comes_again_is_not_undone(void **state)
     c.t.journal_by_hand = true;
     submit(&c.t, c.d, 1, 3, 5 * S);
     tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = expect(&c.t, JOURNAL_JOB, journal_job, 0)->token,
-         .err = HAWK_EIO);
+         .err = HAWK_ELIMIT);
     token = expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->token;
-    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_EIO);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_ELIMIT);
     submit(&c.t, c.d, 1, 3, 5 * S);
     token = expect(&c.t, JOURNAL_JOB, journal_job, 0)->token;
     tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token);
@@ -121,7 +139,7 @@ static void an_end_that_cannot_be_journalled_is_tried_again(void **state)
     c.t.journal_by_hand = true;
     finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 1);
     token = expect(&c.t, JOURNAL_TASK, journal_task, 0)->token;
-    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_EIO);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_ELIMIT);
     expect_none(&c.t, FINISH_ACK, c.w[0]);                              /* the worker keeps it */
     finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 1); /* and repeats it */
     expect_none(&c.t, FINISH_ACK, c.w[0]);
@@ -626,6 +644,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_job_from_submission_to_the_end),
         cmocka_unit_test(a_job_that_cannot_be_journalled_is_refused),
+        cmocka_unit_test(a_job_waits_while_the_disk_is_full),
         cmocka_unit_test(a_refused_job_that_comes_again_is_not_undone),
         cmocka_unit_test(an_end_that_cannot_be_journalled_is_tried_again),
         cmocka_unit_test(the_same_job_again_is_accepted_again),

@@ -140,7 +140,7 @@ static void nothing_is_sent_before_that_is_on_record(void **state)
     more = expect(&c.t, JOURNAL_RELEASED, journal_released, 0);
     assert_int_equal(more->upto, 32);
     /* The journal fails, and works again. */
-    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = more->token, .err = HAWK_EIO);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = more->token, .err = HAWK_ELIMIT);
     assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 0);
     pass(&c.t, 1 * S);
     more = expect(&c.t, JOURNAL_RELEASED, journal_released, 0);

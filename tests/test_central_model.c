@@ -95,7 +95,7 @@ static void random_local(struct chaos *c, struct msg *m)
     } else if (what < 9) {
         m->type = MSG_JOURNAL_DONE;
         m->journal_done.token = below(r, 4) ? c->token : rng_below(r, c->token + 2);
-        m->journal_done.err = below(r, 5) ? 0 : HAWK_EIO;
+        m->journal_done.err = below(r, 5) ? 0 : below(r, 2) ? HAWK_EIO : HAWK_ELIMIT;
     } else {
         m->type = MSG_SET_POLICY;
         m->set_policy.choice = policy_choice_new();

@@ -226,7 +226,7 @@ static void a_disk_that_is_full_delays_a_join(void **state)
     talk_begin(&t);
     t.journal_by_hand = true;
     join(&t, (struct join){.name = "w1", .slots = 1, .role = ROLE_WORKER});
-    tell(&t, JOURNAL_DONE, journal_done, 0, .token = 1, .err = HAWK_EIO);
+    tell(&t, JOURNAL_DONE, journal_done, 0, .token = 1, .err = HAWK_ELIMIT);
     expect_nothing_else(&t);
     pass(&t, 2 * S);
     assert_int_equal(expect(&t, JOURNAL_NODE, journal_node, 0)->token, 2);

@@ -380,9 +380,18 @@ static void a_policy_is_answered_when_it_is_journalled(void **state)
     assert_int_equal(policy_answer(&t, 7), HAWK_EIO);
     assert_int_equal(central_policy(t.c)->flags, own("sparrow").flags);
     pass(&t, 1 * S);
-    token = expect(&t, JOURNAL_POLICY, journal_policy, 0)->token;
+    expect_nothing_else(&t);
     tell(&t, JOURNAL_DONE, journal_done, 0, .token = token);
     expect_nothing_else(&t); /* once */
+    /* A full queue before the disk: it was not taken. */
+    ask_policy(&t, (struct policy_choice){.preset = preset("hawk")}, 8);
+    token = expect(&t, JOURNAL_POLICY, journal_policy, 0)->token;
+    tell(&t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_ELIMIT);
+    assert_int_equal(policy_answer(&t, 8), HAWK_ELIMIT);
+    pass(&t, 1 * S);
+    token = expect(&t, JOURNAL_POLICY, journal_policy, 0)->token;
+    tell(&t, JOURNAL_DONE, journal_done, 0, .token = token);
+    expect_none(&t, POLICY_SET, 0);
     assert_true(central_quiet(t.c));
     talk_end(&t);
 }

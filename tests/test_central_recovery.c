@@ -336,7 +336,7 @@ static void a_launch_at_most_once_is_recorded_before_it_is_sent(void **state)
     assert_int_equal(t->id.attempt, 1);
     token = t->token;
     /* The disk is full: it is tried again, and nothing is sent. */
-    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_EIO);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_ELIMIT);
     expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
     pass(&c.t, 1 * S);
     token = expect(&c.t, JOURNAL_TASK, journal_task, 0)->token;

@@ -199,6 +199,15 @@ static inline void submit(struct talk *t, struct job_desc *desc)
     job_desc_drop(desc);
 }
 
+static inline void submit_long(struct talk *t, uint32_t tasks, uint32_t flags)
+{
+    struct job_desc *desc = desc_new(tasks, "big");
+
+    desc->estimate_us = 100 * US_PER_S;
+    desc->flags = flags;
+    submit(t, desc);
+}
+
 static inline void request(struct talk *t, uint32_t worker, uint64_t seq, uint32_t number)
 {
     HEAR(t, worker, TASK_REQUEST, task_request, .job = J(seq), .request = number);

@@ -1,15 +1,6 @@
 /* Conversations of a dist about long jobs and promotion: docs/protocol.md 4 and 7, the dist's side. */
 #include "tests/test_dist.h"
 
-static void submit_long(struct talk *t, uint32_t tasks, uint32_t flags)
-{
-    struct job_desc *desc = desc_new(tasks, "big");
-
-    desc->estimate_us = 100 * US_PER_S;
-    desc->flags = flags;
-    submit(t, desc);
-}
-
 static void long_task(struct talk *t, struct try_id id, enum task_state state, uint32_t worker)
 {
     HEAR(t, CENTRAL, LONG_TASK, long_task, .id = id, .state = state, .worker = {worker},

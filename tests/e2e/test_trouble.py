@@ -1,4 +1,5 @@
 """Bad input and trouble: each with a message that names the thing, and nothing lost."""
+import contextlib
 import json
 import os
 import random
@@ -241,6 +242,25 @@ def test_a_worker_tells_of_a_full_disk():
             c.hawk("submit", "--wait", "-a", "1-3", "--", "sh", "-c", "yes | head -c 1000000 2>/dev/null; true")
             wait_for("the worker to tell", lambda: f"the disk of {d} is full" in c.workers[0].text())
             assert c.workers[0].text().count("is full") == 1, c.workers[0].text()
+
+
+def test_centrals_disk_is_full():
+    with small_disk("size=2m") as d:
+        if not d:
+            return
+        with Cluster(workers=1, central=("--state-dir", f"{d}/central")) as c:
+            with open(f"{d}/filler", "wb", buffering=0) as f, contextlib.suppress(OSError):
+                while True:
+                    f.write(bytes(4096))
+            job = c.submit("--class", "long", "--", "true")  # its dist has it on record
+            assert [j["state"] for j in c.json("jobs")["jobs"]] == ["pending"]
+            assert "its disk may be full" in c.hawk("explain", job).stdout
+            for ask in (("policy", "set", "--cutoff", "7s"), ("drain", "w1"), ("undrain", "w1")):
+                said = c.hawk(*ask, check=3).stderr
+                assert "is in force, but" in said and "look at its disk" in said, said
+            os.unlink(f"{d}/filler")
+            c.hawk("wait", job)
+            wait_for("central to tell", lambda: "the journal can be written again" in c.central.text())
 
 
 def test_what_has_written_nothing_was_not_removed():
