@@ -250,8 +250,7 @@ check: | $(B)/deps.stamp
 	$(Q)status=0; for part in format build structure python tidy; do $(MAKE) check-$$part || status=1; done; exit $$status
 
 check-format: | $(B)/deps.stamp
-	$(Q)status=0; for f in $(own_files); do clang-format $$f | cmp -s - $$f || \
-		{ echo "FAIL: $$f is not formatted: clang-format -i $$f"; status=1; }; done; exit $$status
+	$(Q)clang-format --dry-run --Werror $(own_files) || { echo "FAIL: that is not formatted: make format"; exit 1; }
 	@echo "ok: format of $(words $(own_files)) files"
 check-python: python
 	$(Q)/usr/bin/python3 -m pyflakes $(python_sources) $(filter %.pyi,$(python_types))

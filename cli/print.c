@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 
 #include <limits.h>
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #define CELL_MAX 512
 
@@ -55,12 +57,40 @@ void table_cell(struct text_table *t, const char *fmt, ...)
     cell_add(t, text);
 }
 
-/* The columns of a terminal that a text takes: one for each character. */
+/* How many columns of a terminal a character takes, in whatever locale the command runs: 0, 1 or 2. */
+static int code_width(unsigned code)
+{
+    static locale_t utf8;
+    if (!utf8)
+        utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", NULL);
+    locale_t before = utf8 ? uselocale(utf8) : NULL;
+    int width = utf8 ? wcwidth((wchar_t)code) : 1;
+    if (before)
+        uselocale(before);
+    return width < 0 ? 1 : width;
+}
+
+/* The bytes of the first characters of a tamed text that fit into so many columns; *took: how many they take. */
+static size_t fitting(const char *text, int columns, int *took)
+{
+    size_t bytes = 0, left = strlen(text), one;
+    *took = 0;
+    for (; left > 0; bytes += one, left -= one) {
+        const unsigned char *s = (const unsigned char *)text + bytes;
+        size_t len = utf8_length(s, left);
+        int width = len > 1 ? code_width(utf8_code(s, len)) : 1;
+        if (width > columns - *took)
+            break;
+        *took += width;
+        one = len ? len : 1;
+    }
+    return bytes;
+}
+
 static int text_width(const char *text)
 {
-    int width = 0;
-    for (; *text; text++)
-        width += ((unsigned char)*text & 0xc0) != 0x80;
+    int width;
+    fitting(text, INT_MAX, &width);
     return width;
 }
 
@@ -82,24 +112,23 @@ static int line_width(void)
     return INT_MAX;
 }
 
-/* The bytes of the text's first n characters. */
-static size_t head_bytes(const char *text, int n)
-{
-    size_t i = 0;
-    for (; text[i] && (n > 0 || ((unsigned char)text[i] & 0xc0) == 0x80); i++)
-        n -= ((unsigned char)text[i + 1] & 0xc0) != 0x80;
-    return i;
-}
-
 const char *text_cut(char *buf, size_t size, const char *text, int width, bool prose)
 {
-    int chars = text_width(text), tail = prose ? 0 : (width - 3) / 2, head = width - 3 - tail;
+    int all = text_width(text), tail = prose ? 0 : (width - 3) / 2, took;
 
-    if (chars <= width)
+    if (all <= width) {
         snprintf(buf, size, "%s", text);
-    else
-        snprintf(buf, size, "%.*s...%s", (int)head_bytes(text, head), text,
-                 text + head_bytes(text, chars - tail));
+        return buf;
+    }
+    int head = (int)fitting(text, width - 3 - tail, &took);
+    const char *end = text;
+    while (all > tail) {
+        end += fitting(end, 1, &took);
+        if (took == 0)
+            end += fitting(end, 2, &took);
+        all -= took;
+    }
+    snprintf(buf, size, "%.*s...%s", head, text, end);
     return buf;
 }
 
@@ -117,12 +146,11 @@ const char *input_text(char buf[INPUT_TEXT], const void *input, size_t len)
 static void print_cell(const char *text, int width, struct text_column column, bool last)
 {
     char cut[CELL_MAX];
-    int pad = width - text_width(text);
-    if (pad < 0)
-        pad = 0;
+    text_cut(cut, sizeof cut, text, width, column.prose && !column.tailed);
+    int pad = width > text_width(cut) ? width - text_width(cut) : 0;
     if (column.right)
         printf("%*s", pad, "");
-    fputs(text_cut(cut, sizeof cut, text, width, column.prose && !column.tailed), stdout);
+    fputs(cut, stdout);
     if (!column.right && !last)
         printf("%*s", pad, "");
     fputs(last ? "\n" : "  ", stdout);

@@ -57,8 +57,8 @@ const char *utc_text(char buf[CLOCK_TEXT], int64_t at_s);
 /* "2026-11-25 16:02:01", the local time us from now (below 0: before); utc: as utc_text(). */
 const char *clock_text(char buf[CLOCK_TEXT], int64_t us, bool utc);
 
-/* Writes text, of more than width characters without the middle, or (prose) the end: "quarter...final". Beginnings and
- * ends tell names apart. */
+/* Writes text, of more than `width` columns of a terminal without the middle, or (prose) the end: "quarter...final".
+ * Beginnings and ends tell names apart. */
 const char *text_cut(char *buf, size_t size, const char *text, int width, bool prose);
 
 /* Makes text from the network safe for a terminal: utf8_tame (base/utf8.h). The text ends in "...",

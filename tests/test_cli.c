@@ -319,10 +319,36 @@ static void test_table(void **state)
     assert_string_equal(catch_end(1), "NAME       N  LAST\n"
                                       "a       1000  x?[31m\n"
                                       "größer     7  -\n");
+    table_columns(&t, "NAME", "N", NULL); /* wide characters, and one that stands over another */
+    table_cell(&t, "%s", "日本");
+    table_cell(&t, "%d", 1);
+    table_cell(&t, "%s", "e\xcc\x81");
+    table_cell(&t, "%d", 2);
+    catch_begin();
+    table_print(&t, NULL);
+    assert_string_equal(catch_end(1), "NAME  N\n日本  1\ne\xcc\x81     2\n");
     table_columns(&t, "NAME", NULL);
     catch_begin();
     table_print(&t, "none");
     assert_string_equal(catch_end(1), "none\n");
+}
+
+static void test_cuts(void **state)
+{
+    char buf[64];
+    assert_string_equal(text_cut(buf, sizeof buf, "quarterfinal", 12, false), "quarterfinal");
+    assert_string_equal(text_cut(buf, sizeof buf, "quarterfinal", 11, false), "quar...inal");
+    assert_string_equal(text_cut(buf, sizeof buf, "quarterfinal", 11, true), "quarterf...");
+    assert_string_equal(text_cut(buf, sizeof buf, "日本日本日本", 12, false), "日本日本日本");
+    assert_string_equal(text_cut(buf, sizeof buf, "日本日本日本", 11, false), "日本...日本");
+    assert_string_equal(text_cut(buf, sizeof buf, "日本日本日本", 10, false), "日本...本");
+    assert_string_equal(text_cut(buf, sizeof buf, "日本日本日本", 10, true), "日本日...");
+    assert_string_equal(text_cut(buf, sizeof buf,
+                                 "e\xcc\x81"
+                                 "abcdef",
+                                 6, false),
+                        "e\xcc\x81"
+                        "a...f");
 }
 
 /* Whether the table of a text of `width` characters and a note of 18 shows the column that may go, in lines of 40. */
@@ -547,6 +573,7 @@ int main(void)
         cmocka_unit_test(test_full_disk_and_closed_pipe),
         cmocka_unit_test(test_selectors),
         cmocka_unit_test(test_table),
+        cmocka_unit_test(test_cuts),
         cmocka_unit_test(test_columns_that_go_first),
         cmocka_unit_test(test_clean_text),
         cmocka_unit_test(test_json),
