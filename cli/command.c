@@ -208,6 +208,26 @@ bool signal_ignored(int signo)
     return sigaction(signo, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
+static bool was_interrupted; /* by SIGINT */
+
+int exit_code_of_signal(int signo)
+{
+    was_interrupted = was_interrupted || signo == SIGINT;
+    return HAWK_EXIT_SIGNALLED + signo;
+}
+
+void command_die_interrupted(void)
+{
+    sigset_t set;
+    if (!was_interrupted)
+        return;
+    signal(SIGINT, SIG_DFL);
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    raise(SIGINT);
+}
+
 int command_run(const struct command *c, int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN); /* a write then fails with EPIPE, and the command ends in good order */

@@ -11,12 +11,12 @@
 /* The exit codes of every command. */
 enum hawk_exit {
     HAWK_EXIT_OK = 0,
-    HAWK_EXIT_FAILED = 1,        /* a task failed or was cancelled; or output could not be written */
-    HAWK_EXIT_USAGE = 2,         /* the command line is wrong */
-    HAWK_EXIT_UNREACHABLE = 3,   /* no cluster, no such job, or the cluster refused */
-    HAWK_EXIT_GAVE_UP = 4,       /* --for: what it waited for goes on */
-    HAWK_EXIT_INTERRUPTED = 130, /* Ctrl-C: what it waited for goes on */
-    HAWK_EXIT_HELP = 64,         /* internal: --help was asked for, and command_run prints it */
+    HAWK_EXIT_FAILED = 1,      /* a task failed or was cancelled; or output could not be written */
+    HAWK_EXIT_USAGE = 2,       /* the command line is wrong */
+    HAWK_EXIT_UNREACHABLE = 3, /* no cluster, no such job, or the cluster refused */
+    HAWK_EXIT_GAVE_UP = 4,     /* --for: what it waited for goes on */
+    HAWK_EXIT_SIGNALLED = 128, /* plus the signal that ended it: exit_code_of_signal() */
+    HAWK_EXIT_HELP = 64,       /* internal: --help was asked for, and command_run prints it */
 };
 
 /* How a flag's argument is read, and the type of the member that it fills: */
@@ -112,6 +112,12 @@ int command_may_print(const char *command);
 /* Whether the signal is ignored. Commands keep that and install no handler: nohup ignores SIGHUP, and a shell
  * without job control ignores SIGINT and SIGQUIT of what it starts in the background. */
 bool signal_ignored(int signo);
+/* The exit code of a command that this signal ended: 128 and its number, as shells tell it. After SIGINT,
+ * command_die_interrupted() ends the process. */
+int exit_code_of_signal(int signo);
+/* Ends the process by SIGINT if exit_code_of_signal() was asked for that: a shell then leaves the loop or script in
+ * which the command ran. It goes on after a command that only exits with 130. */
+void command_die_interrupted(void);
 
 /* Reads flags of both tables (each NULL, or ended by a NULL name) from argv[1..] into opts. It stops at
  * "--" (skipped) or, with stop_early, at the first argument that is no flag. Otherwise flags and arguments

@@ -8,6 +8,7 @@
 #include "base/units.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,7 @@ static int failed_down(struct down *d, int err)
     say_error("down",
               "interrupted: what was drained stays so: `hawk undrain NODE` takes it back, `hawk down` "
               "goes on");
-    return HAWK_EXIT_INTERRUPTED;
+    return exit_code_of_signal(SIGINT);
 }
 
 /* ---- Whom ---- */

@@ -4,6 +4,7 @@
 #include "cli/print.h"
 #include "cli/show.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -64,7 +65,7 @@ static int wait_drained(struct session *s, const struct api_drain_reply *reply)
     if (err == HAWK_ECANCELLED) {
         say_error(NULL, "no longer waiting; %s: `hawk undrain NODE` takes it back",
                   leaving_nodes_names(names, sizeof names, &r, LEAVING_BOTH, LEAVING_DRAINED));
-        exit_code = HAWK_EXIT_INTERRUPTED;
+        exit_code = exit_code_of_signal(SIGINT);
     } else if (err) {
         exit_code = session_failed(s);
     }

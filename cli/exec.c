@@ -17,7 +17,6 @@
 
 #define EXEC_OURS 125       /* the exit code where no task's can be given */
 #define EXEC_TIME_LIMIT 124 /* as that of timeout(1) */
-#define EXEC_SIGNALED 128   /* plus the signal, as shells do */
 
 struct exec_options {
     struct common_options common;
@@ -209,13 +208,13 @@ static int exit_code_of(const struct running *r, bool printed)
     const struct api_task *t = &r->task;
     int code = EXEC_OURS;
     if (signalled)
-        return EXEC_SIGNALED + (int)signalled;
+        return exit_code_of_signal((int)signalled);
     if (unwritable == EPIPE)
-        return EXEC_SIGNALED + SIGPIPE;
+        return HAWK_EXIT_SIGNALLED + SIGPIPE;
     if (t->outcome == OUTCOME_EXITED)
         code = t->code & 255;
     else if (t->outcome == OUTCOME_SIGNALED || t->outcome == OUTCOME_OUT_OF_MEMORY)
-        code = EXEC_SIGNALED + t->code;
+        code = HAWK_EXIT_SIGNALLED + t->code;
     else if (t->outcome == OUTCOME_TIME_LIMIT)
         code = EXEC_TIME_LIMIT;
     else if (t->outcome == OUTCOME_NOT_STARTED)

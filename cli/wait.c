@@ -374,11 +374,13 @@ int wait_jobs(struct session *s, const struct selection *jobs, const struct wait
         print_progress(&p, true); /* how it ended */
     if (p.printed)
         fputc('\n', stderr);
-    int exit_code = 128 + interrupted;
-    if (result == INTERRUPTED)
+    int exit_code;
+    if (result == INTERRUPTED) {
+        exit_code = exit_code_of_signal(interrupted);
         explain_stop(&p, jobs, "");
-    else
+    } else {
         exit_code = report_jobs(s, &p, result == GAVE_UP);
+    }
     if (result < 0)
         exit_code = session_failed(s);
     if (result == GAVE_UP) {

@@ -228,10 +228,11 @@ int main(int argc, char **argv)
 {
     self_init();
     int code = may_open_files() ? run_named(argc, argv) : HAWK_EXIT_FAILED;
+    fflush(NULL);
+    command_die_interrupted();
 #if defined(__SANITIZE_ADDRESS__) /* its leak checker is such a destructor; net/loop_net.c waits for it */
     return code;
 #else
-    fflush(NULL);
     _exit(code);
 #endif
 }

@@ -13,8 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RUN_SIGNALLED 128 /* and the signal */
-#define RUN_GOES_ON (-1)  /* no exit code yet */
+#define RUN_GOES_ON (-1) /* no exit code yet */
 #define PROGRESS_US (100 * US_PER_MS)
 
 const struct flag run_flags[] = {
@@ -97,7 +96,7 @@ void run_finish(struct run *r)
     if (r->inputs_code)
         r->exit_code = r->inputs_code;
     if (r->interrupted)
-        r->exit_code = RUN_SIGNALLED + r->interrupted;
+        r->exit_code = exit_code_of_signal(r->interrupted);
     loop_stop(r->loop);
 }
 
@@ -182,7 +181,7 @@ static void on_signal(void *arg, int signo)
     struct run *r = arg;
     if (r->interrupted || !r->submitted) {
         embedded_kill(r->cluster);
-        r->exit_code = RUN_SIGNALLED + signo;
+        r->exit_code = exit_code_of_signal(signo);
         loop_stop(r->loop);
         return;
     }

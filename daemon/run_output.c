@@ -18,11 +18,12 @@
 #define FDS_KEPT 16u
 #define OUTPUT_KEPT (16u << 20) /* bytes of a task's stdout and stderr each in the JSON document */
 
-/* The path of a task's captured file. False: its output goes elsewhere. */
+/* The path of a task's captured file. False: its output goes elsewhere, or it is a timer and has none. */
 static bool captured_path(const struct run *r, const struct try_id *id, int which, char path[EXEC_PATH_MAX])
 {
     bool captured = which == 1 ? !r->desc->stdout_pattern : !r->desc->stderr_pattern;
-    return captured && exec_output_path(&r->exec_config, id, NULL, NULL, which, path, EXEC_PATH_MAX) == 0;
+    return captured && r->desc->kind != PAYLOAD_TIMER &&
+           exec_output_path(&r->exec_config, id, NULL, NULL, which, path, EXEC_PATH_MAX) == 0;
 }
 
 /* -1: its output goes elsewhere, or errno. */

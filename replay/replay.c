@@ -82,7 +82,7 @@ const char replay_details[] =
     "\n"
     "Exit codes: 0 every task of every job was done once, 1 something was refused, failed or "
     "lost, 130\n"
-    "interrupted.\n"
+    "Ctrl-C, 143 SIGTERM.\n"
     "\n"
     "examples:\n"
     "  hawk replay google.tr --time-scale 1/1000 --max-tasks 33 --cutoff 1129.5s --tag class --timer\n"
@@ -321,7 +321,7 @@ static int run_plan(struct replay *r)
 
 static int report_result(struct replay *r)
 {
-    int exit_code = r->result.interrupted                                      ? HAWK_EXIT_INTERRUPTED
+    int exit_code = r->result.interrupted ? exit_code_of_signal(r->result.interrupted)
                     : replay_report_complete(&r->report, &r->plan, &r->result) ? HAWK_EXIT_OK
                                                                                : HAWK_EXIT_FAILED;
 

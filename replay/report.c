@@ -329,7 +329,7 @@ json_t *replay_report_json(const struct replay_report *report, const struct repl
                   replay_plan_json(p, report->load_slots), "classes", classes, "jobs", jobs_json(r), "tasks",
                   tasks_json(report), "submitted_late", times_json(&late), "counters", counters,
                   "utilization", report->utilization, "elapsed_us", (json_int_t)r->elapsed_us, "dists",
-                  (int)r->dists, "interrupted", (int)r->interrupted, "counters_settled",
+                  (int)r->dists, "interrupted", r->interrupted != 0, "counters_settled",
                   (int)report->settled);
     CHECK(j != NULL);
     json_object_set_new(j, "policy",

@@ -77,14 +77,14 @@ static void on_interrupt(void *arg, int signo)
     if (!r || result->interrupted) {
         if (r)
             r->stop_now = true;
-        result->interrupted = true;
+        result->interrupted = signo;
         return;
     }
     uint32_t left = r->submitted - r->counts[FINISHED];
     fprintf(stderr, "%shawk: interrupted: cancelling %u job%s; once more to leave %s behind\n",
             r->terminal && !r->options->quiet ? "\r\033[K" : "", left, PLURAL(left),
             left == 1 ? "it" : "them");
-    r->result->interrupted = true;
+    r->result->interrupted = signo;
     r->give_up_us = loop_now(r->client->loop) + CANCEL_WAIT_US;
     for (struct job *j; (j = replay_job_first(r, PLANNED));)
         replay_job_finish(j, REPLAY_NOT_SUBMITTED, NULL);

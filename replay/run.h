@@ -46,7 +46,7 @@ struct replay_result {
         *run_us; /* one per task of the plan, as its durations; -1: the task never started, or never ended */
     uint32_t ends[REPLAY_ENDS];
     uint32_t dists;     /* they were submitted to */
-    bool interrupted;   /* by SIGINT or SIGTERM */
+    int interrupted;    /* by this signal, SIGINT or SIGTERM; 0: by none */
     int64_t elapsed_us; /* first submission to last end */
     struct run *run;    /* while it runs */
     char error[600];    /* the first refusal or loss, in words; "" when there was none */

@@ -45,6 +45,11 @@ def heed_signals():
         signal.signal(s, signal.SIG_DFL)
 
 
+def code_of_signal(signo):
+    """How a command of ours ends that the signal ended: by SIGINT it dies."""
+    return -signo if signo == signal.SIGINT else 128 + signo
+
+
 def wait_for(what, probe, bound=BOUND):
     """Calls probe until it returns something true, and returns that."""
     end = time.monotonic() + bound

@@ -277,7 +277,7 @@ def test_wait_says_what_it_waits_for():
         with Waiting(c, held) as w:
             w.hears("is held")
             w.p.send_signal(signal.SIGINT)
-            assert f"no longer waiting; the job stays held: `hawk release {held}`" in w.ends(130), w.err
+            assert f"no longer waiting; the job stays held: `hawk release {held}`" in w.ends(-signal.SIGINT), w.err
         with Waiting(c, held) as w:
             w.hears("is held")
             c.hawk("cancel", held)

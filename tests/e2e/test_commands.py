@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from hawktest import BOUND, HAWK, Daemon, heed_signals, run_hawk, run_tests, user_environment, wait_for
+from hawktest import BOUND, HAWK, Daemon, code_of_signal, heed_signals, run_hawk, run_tests, user_environment, wait_for
 
 
 @contextlib.contextmanager
@@ -321,7 +321,7 @@ def test_who_stops_waiting_is_told_what_becomes_of_the_job():
             assert waiting.stderr.read(1)
             waiting.send_signal(signo)
             said = waiting.communicate(timeout=BOUND)[1]
-            assert waiting.returncode == 128 + signo and "is cancelled when nobody waits" in said, said
+            assert waiting.returncode == code_of_signal(signo) and "is cancelled when nobody waits" in said, said
         hawk("cancel", "all")
         assert p.wait(BOUND) == 1
         p.stdout.close()

@@ -81,7 +81,7 @@ def test_output_comes_as_it_is_written_and_ctrl_c_cancels():
         for stream, text in ((p.stdout, b"out\n"), (p.stderr, b"err\n")):
             assert select.select([stream], [], [], BOUND)[0] and os.read(stream.fileno(), 100) == text
         p.send_signal(signal.SIGINT)
-        assert p.wait(BOUND) == 130
+        assert p.wait(BOUND) == -signal.SIGINT
         pid = open(f"{d}/pid").read().strip()
         wait_for("the command's end", lambda: not os.path.exists(f"/proc/{pid}"))
 

@@ -222,7 +222,7 @@ def test_a_second_ctrl_c_kills_at_once():
             assert b"once more" in p.stderr.readline()
             start = time.monotonic()
             p.send_signal(signal.SIGINT)
-            assert p.wait(timeout=BOUND) == 130
+            assert p.wait(timeout=BOUND) == -signal.SIGINT
             took = time.monotonic() - start
             assert not alive(open(f"{d}/pid").read().strip())
             return took
@@ -250,7 +250,7 @@ def test_ctrl_c_ends_the_tasks():
         wait_for("two tasks running", lambda: os.path.exists(f"{d}/pids") and
                  len(open(f"{d}/pids").read().split()) == 2)
         p.send_signal(signal.SIGINT)
-        assert p.wait(timeout=BOUND) == 130
+        assert p.wait(timeout=BOUND) == -signal.SIGINT
         for pid in open(f"{d}/pids").read().split():
             assert not os.path.exists(f"/proc/{pid}"), f"task {pid} lives on"
 
@@ -294,6 +294,29 @@ def test_usage_errors():
     assert "%" in run("--stdout", "100%", "--", "true", check=2).stderr
     assert "--cwd" in run("--cwd", "", "--", "true", check=2).stderr
     assert "{}" in run("--timer", "--each-line", "-", "--", "5s", input="1s\n", check=2).stderr
+
+
+def test_ctrl_c_ends_the_loop_of_a_script_too():
+    """A shell goes on after a command that exits with 130, and ends after one that died of SIGINT."""
+    with tempfile.TemporaryDirectory() as d:
+        script = f"for i in 1 2; do {HAWK} run -q -- sh -c 'touch {d}/$0; exec sleep 600' $i; done; touch {d}/went-on"
+        p = subprocess.Popen(["bash", "-c", script], process_group=0, preexec_fn=heed_signals, stderr=subprocess.PIPE)
+        wait_for("the first command", lambda: os.path.exists(f"{d}/1"))
+        os.killpg(p.pid, signal.SIGINT)
+        p.communicate(timeout=BOUND)
+        assert p.returncode == -signal.SIGINT, p.returncode
+        assert not os.path.exists(f"{d}/2") and not os.path.exists(f"{d}/went-on")
+
+
+def test_timers_write_nothing():
+    with tempfile.TemporaryDirectory() as d:
+        for flags in ((), ("-k",), ("--line-buffer",), ("--stdout", "none"), ("--joblog", f"{d}/log")):
+            r = run("-a", "1-3", "--timer", *flags, "--", "10ms")
+            assert r.stdout == "" and "lost" not in r.stderr, r
+        with open(f"{d}/log", encoding="utf-8") as f:
+            assert len(f.read().splitlines()) == 4
+        tasks = json.loads(run("-a", "1-3", "--timer", "-o", "json", "--", "10ms").stdout)["tasks"]
+        assert [t["state"] for t in tasks] == ["done"] * 3, tasks
 
 
 def test_few_descriptors_lose_no_output():
@@ -357,7 +380,7 @@ def test_ctrl_c_tells_what_was_cancelled():
                      len(open(f"{d}/pids").read().split()) == 2)
             p.send_signal(signal.SIGINT)
             out, err = p.communicate(timeout=BOUND)
-            assert p.returncode == 130
+            assert p.returncode == -signal.SIGINT
             assert err.splitlines()[-1] == "hawk run: 1 of 50 tasks done, 0 failed, 49 cancelled", err
             if form == "json":
                 said = json.loads(out)

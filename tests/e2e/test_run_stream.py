@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from hawktest import BOUND, HAWK, run_tests, user_environment, wait_for
+from hawktest import BOUND, HAWK, code_of_signal, run_tests, user_environment, wait_for
 
 def lines_of(log):
     with open(log, encoding="utf-8") as f:
@@ -220,14 +220,14 @@ def test_signals_end_a_run_that_waits():
         say(p, "a")
         assert hear(p) == "a"
         p.send_signal(signo)
-        assert p.wait(BOUND) == 128 + signo, (signo, p.returncode)
+        assert p.wait(BOUND) == code_of_signal(signo), (signo, p.returncode)
         p.communicate()
         # The same while a task runs, and before the first line.
         p = start("-l", "-", "--line-buffer", "--", "sh", "-c", "echo; exec sleep 600")
         say(p, "a")
         assert hear(p) == ""
         p.send_signal(signo)
-        assert p.wait(BOUND) == 128 + signo and b"ending the tasks" in p.stderr.read(), signo
+        assert p.wait(BOUND) == code_of_signal(signo) and b"ending the tasks" in p.stderr.read(), signo
         p.communicate()
 
 
