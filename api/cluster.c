@@ -130,6 +130,7 @@ static void nodes_of_central(const struct api *a, struct leader_standbys *standb
                              struct api_list_nodes_reply *reply)
 {
     uint32_t cap = 0;
+    reply->settles_in_us = central_settles_in_us(a->roles.central, loop_now(a->loop));
     /* The active central comes first: clients use the first one. */
     add_node(reply, &cap, central_node(a->roles.name, a->roles.addr, true));
     if (a->roles.standbys)
@@ -173,9 +174,10 @@ static void nodes_of_dist(const struct api *a, struct api_list_nodes_reply *repl
     while ((m = dist_next_member(a->roles.dist, id))) {
         id = m->node;
         listed |= id.v == self.v;
+        struct api_node node = node_from_member(m);
         if (m->state == MEMBER_GONE)
-            continue;
-        add_node(reply, &cap, node_from_member(m));
+            node.state = member_state_text(MEMBER_SUSPECT);
+        add_node(reply, &cap, node);
         fill_apps(a, &reply->nodes[reply->nodes_n - 1]);
     }
     if (!listed && self.v)

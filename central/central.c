@@ -93,7 +93,8 @@ static void central_on_recovered(struct central *c, const struct msg *in)
     c->recovered = true;
     c->recovered_us = c->now_us;
     c->tasks_recovered = c->tasks_held;
-    if (c->n_nodes > 0)
+    c->knew_nodes = c->n_nodes > 0;
+    if (c->knew_nodes)
         c->settle_us = c->now_us + c->cfg.suspect_us;
     central_policy_recovered(c);
     central_nodes_recovered(c);

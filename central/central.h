@@ -127,6 +127,8 @@ void central_view_queue(const struct central *c, struct central_queue *q);
 void central_view_totals(const struct central *c, struct central_totals *t);
 
 const struct policy *central_policy(const struct central *c);
+/* After a restart: until then, from now on, nodes that its journal names may join again; 0: they had their time. */
+int64_t central_settles_in_us(const struct central *c, int64_t now_us);
 struct central_policy_view {
     const char *base;     /* the preset from which the policy started */
     bool chosen;          /* an operator chose parts of it, chosen_ago_us ago */

@@ -316,6 +316,7 @@ struct central {
 
     bool recovered, stopping, stopped;
     int64_t recovered_us; /* when the journal was read */
+    bool knew_nodes;      /* it named nodes */
     /* No worker hears its partition before this time or before all are back; TIME_NEVER: that time is over. */
     int64_t settle_us;
 

@@ -69,6 +69,13 @@ void central_view_summary(const struct central *c, struct central_summary *s)
                                   .young = central_is_young(c)};
 }
 
+int64_t central_settles_in_us(const struct central *c, int64_t now_us)
+{
+    int64_t until_us = c->recovered_us + c->cfg.suspect_us;
+
+    return c->recovered && c->knew_nodes && now_us < until_us ? until_us - now_us : 0;
+}
+
 void central_view_totals(const struct central *c, struct central_totals *t)
 {
     *t = (struct central_totals){

@@ -63,10 +63,25 @@ static bool is_named(const struct api_node *n, int argc, char **argv)
     return argc == 0;
 }
 
+/* For the whole cluster: when all nodes that run have had the time to join a central that has just started. */
+static int list_nodes(const struct down *d, struct api_list_nodes_reply *reply)
+{
+    char wait[DURATION_TEXT];
+    int err = client_list_nodes(d->s.client, reply);
+    if (err || !d->all || reply->embedded || !reply->settles_in_us)
+        return err;
+    if (d->s.mode == OUTPUT_TABLE)
+        fprintf(stderr, "central has just started: its nodes have %s to come back\n",
+                duration_text(wait, reply->settles_in_us));
+    poll(NULL, 0, (int)(reply->settles_in_us / US_PER_MS) + 1);
+    api_free(&api_list_nodes_reply_type, reply);
+    return client_list_nodes(d->s.client, reply);
+}
+
 static int choose_nodes(struct down *d, int argc, char **argv)
 {
     struct api_list_nodes_reply reply;
-    if (client_list_nodes(d->s.client, &reply))
+    if (list_nodes(d, &reply))
         return session_failed(&d->s);
     d->embedded = reply.embedded;
     for (uint32_t i = 0; i < reply.nodes_n; i++)

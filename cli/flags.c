@@ -174,6 +174,30 @@ static int store_value(const char *command, const struct flag *f, const char *te
     return 0;
 }
 
+/* What people are used to from GNU parallel, xargs, make and Slurm. */
+static const struct {
+    const char *theirs, *ours;
+} flags_elsewhere[] = {
+    {"--jobs", "slots"},
+    {"--max-procs", "slots"},
+    {"-P", "slots"},
+    {"--timeout", "time-limit"},
+    {"--time", "time-limit"},
+    {"--bar", "progress"},
+    {"--eta", "progress"},
+    {"--job-name", "name"},
+    {"-J", "name"},
+    {"--dependency", "after"},
+    {"--chdir", "cwd"},
+    {"-D", "cwd"},
+    {"--workdir", "cwd"},
+    {"--wd", "cwd"},
+    {"--results", "stdout"},
+    {"--colsep", "csv"},
+    {"--arg-file", "each-line"},
+    {"--requeue", "lost-retries"},
+};
+
 static int unknown_flag(const char *command, const struct flag *const *flags, int n, const char *text)
 {
     char word[64] = "";
@@ -182,6 +206,12 @@ static int unknown_flag(const char *command, const struct flag *const *flags, in
     struct near near = near_begin(word);
     for (int i = 0; i <= n; i++)
         near_look(&near, i < n ? flags[i]->name : "help");
+    for (size_t k = 0; k < sizeof flags_elsewhere / sizeof *flags_elsewhere; k++)
+        for (int i = 0; i < n; i++)
+            if (strncmp(text, flags_elsewhere[k].theirs, strcspn(text, "=")) == 0 &&
+                strlen(flags_elsewhere[k].theirs) == strcspn(text, "=") &&
+                strcmp(flags[i]->name, flags_elsewhere[k].ours) == 0)
+                near.name = flags_elsewhere[k].ours;
     lettered_n = 0; /* what is suggested stands whole */
     if (near.name)
         usage_error("%s: no flag '%s': did you mean --%s?", command, text, near.name);
@@ -274,6 +304,18 @@ static void take_words(const struct flag *f, int argc, char **argv, void *opts)
     }
 }
 
+/* Whether a word of a list, a file's name for example, was taken for a flag: then the words behind it begin the
+ * command, and the "--" that should is in it. */
+static bool words_went_astray(const struct flag *list, int argc, char **argv)
+{
+    if (!list || strcmp(argv[optind - 1], "--") == 0)
+        return false;
+    for (int i = optind; i < argc; i++)
+        if (strcmp(argv[i], "--") == 0)
+            return true;
+    return false;
+}
+
 /* A wrong command line is reported in the output format that it asks for, wherever that stands in it. So
  * this looks for it first, in a copy, since getopt_long moves words. */
 static void look_for_json(const struct flag_set *s, int argc, char **argv)
@@ -327,10 +369,15 @@ int flags_parse(const char *command, const struct flag *own, const struct flag *
     lettered_n = 0;
     look_for_json(&s, argc, argv);
     optind = 0; /* GNU: start anew */
-    for (;;) {
+    for (const struct flag *list = NULL;;) {
         int at = -1; /* place in s.options; -1: a letter */
         optopt = 0;
         int result = getopt_long(argc, argv, s.letters, s.options, &at);
+        if (result == -1 && words_went_astray(list, argc, argv))
+            return -usage_error(
+                "%s: a word of --%s begins with '-' and was taken for a flag: write ./* for *, or use a "
+                "file of words",
+                command, list->name);
         if (result == -1)
             return optind;
         if (at >= 0 && result != '?' && result != ':' && !is_whole(s.options[at].name, argv))
@@ -342,6 +389,7 @@ int flags_parse(const char *command, const struct flag *own, const struct flag *
         const struct flag *f = flag_of(&s, result);
         int err = 0;
         note_letter(f, at < 0);
+        list = f->kind == FLAG_WORDS ? f : list;
         if (no_words(f, argv))
             source_add_text((struct flag_list *)((char *)opts + f->offset), f->name, NULL);
         else

@@ -141,7 +141,7 @@ static void print_jobs(struct session *s, const struct api_list_jobs_reply *repl
 
 int jobs_main(int argc, char **argv)
 {
-    struct jobs_options o = {.limit = JOBS_SHOWN};
+    struct jobs_options o = {0};
     struct session s;
     struct api_list_jobs_reply reply;
     int first = flags_parse(argv[0], jobs_flags, common_flags, false, argc, argv, &o);
@@ -152,8 +152,10 @@ int jobs_main(int argc, char **argv)
                            argv[first]);
     if (o.mine && o.user)
         return usage_error("jobs: --mine and --user both say whose: give one");
-    struct client_job_query q = {
-        .limit = o.all ? 0 : o.limit, .name = o.name, .user = o.mine ? user_name() : o.user, .mine = o.mine};
+    struct client_job_query q = {.limit = o.limit || o.all ? o.limit : JOBS_SHOWN,
+                                 .name = o.name,
+                                 .user = o.mine ? user_name() : o.user,
+                                 .mine = o.mine};
     if (o.states && !(q.states = states_parse(argv[0], o.states)))
         return HAWK_EXIT_USAGE;
     int exit_code = session_open(&s, argv[0], &o.common);

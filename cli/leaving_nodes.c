@@ -121,7 +121,7 @@ int leaving_nodes_wait(struct session *s, struct leaving_nodes *r, enum leaving_
                        enum leaving_until until, int64_t for_us)
 {
     struct sigaction act = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, old;
-    bool shown = s->mode == OUTPUT_TABLE && isatty(STDERR_FILENO);
+    bool shown = s->mode == OUTPUT_TABLE && stderr_redraws();
     interrupted = 0;
     sigaction(SIGINT, signal_ignored(SIGINT) ? NULL : &act, &old);
     int err = wait_for(s, r, who, until, for_us, shown);

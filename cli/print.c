@@ -98,6 +98,12 @@ static int text_width(const char *text)
 #define TEXT_LEAST 12  /* columns that a text keeps */
 #define WIDTH_LEAST 20 /* of a terminal that is believed */
 
+bool stderr_redraws(void)
+{
+    const char *term = getenv("TERM");
+    return isatty(STDERR_FILENO) && !(term && strcmp(term, "dumb") == 0);
+}
+
 /* The columns that a line may take; INT_MAX: any number. */
 static int line_width(void)
 {

@@ -57,6 +57,9 @@ const char *utc_text(char buf[CLOCK_TEXT], int64_t at_s);
 /* "2026-11-25 16:02:01", the local time us from now (below 0: before); utc: as utc_text(). */
 const char *clock_text(char buf[CLOCK_TEXT], int64_t us, bool utc);
 
+/* Whether stderr is a terminal on which a line can be written anew; TERM=dumb is none. */
+bool stderr_redraws(void);
+
 /* Writes text, of more than `width` columns of a terminal without the middle, or (prose) the end: "quarter...final".
  * Beginnings and ends tell names apart. */
 const char *text_cut(char *buf, size_t size, const char *text, int width, bool prose);

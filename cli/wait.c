@@ -357,8 +357,8 @@ int wait_jobs(struct session *s, const struct selection *jobs, const struct wait
                          .how = how,
                          .n = jobs->n,
                          .start_us = monotonic_us(),
-                         .terminal = isatty(STDERR_FILENO),
-                         .shown = how->progress || (s->mode == OUTPUT_TABLE && isatty(STDERR_FILENO))};
+                         .terminal = stderr_redraws(),
+                         .shown = how->progress || (s->mode == OUTPUT_TABLE && stderr_redraws())};
     struct sigaction old[SIGNALS];
     p.jobs = xcalloc(p.n ? p.n : 1, sizeof *p.jobs);
     p.told = xcalloc(p.n ? p.n : 1, sizeof *p.told);

@@ -304,7 +304,7 @@ static void choose_output(struct run *r)
 {
     if (r->options.line_buffer)
         r->live = LIVE_LINES;
-    r->terminal = isatty(2);
+    r->terminal = stderr_redraws();
     r->show_progress = !r->options.quiet && (r->options.progress || r->terminal);
     if (!r->lines)
         run_live_alone(r);

@@ -148,6 +148,7 @@ static void put_heartbeat(struct dist *d)
 {
     struct msg_heartbeat *m = &out_add(d->out, MSG_HEARTBEAT, NODE_CENTRAL.v)->heartbeat;
 
+    dist_nodes_settle(d);
     m->seq = ++d->heartbeat_seq;
     m->queued = d->tasks_in[TASK_WAITING];
     m->running_short = d->tasks_in[TASK_LAUNCHED] + d->tasks_in[TASK_RUNNING];

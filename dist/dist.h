@@ -92,7 +92,8 @@ enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, u
  * have them; 0: central would place all. */
 int64_t dist_unreported_us(const struct dist_job *job, int64_t now_us);
 
-/* The next node that central lists, by id after `after` (NODE_NONE: the first); NULL: there are no more. */
+/* The next node that central lists, by id after `after` (NODE_NONE: the first); NULL: there are no more. Of state
+ * MEMBER_GONE: one that the former central listed, and the present one, which has just started, may not know yet. */
 const struct member *dist_next_member(const struct dist *d, node_id_t after);
 /* The i-th application that the node serves, in any order; NULL past the last. user: whose tasks; NULL: everybody's. */
 const struct blob *dist_node_app(const struct dist *d, node_id_t node, uint32_t i, const struct blob **user);

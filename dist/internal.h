@@ -418,6 +418,8 @@ void dist_on_members(struct dist *d, const struct msg *in);
 void dist_on_member(struct dist *d, const struct msg *in);
 void dist_node_up(struct dist *d, uint32_t id, const struct msg_peer_up *m);
 void dist_node_lost(struct dist *d, uint32_t id);
+/* Forgets dists that the present central has not listed in time. O(nodes), once after a list that left dists out. */
+void dist_nodes_settle(struct dist *d);
 void dist_on_held_end(struct dist *d, const struct msg *m);
 /* Asks the nodes from which something is awaited whether they are there, and gives up those that did not
  * answer. */

@@ -4,9 +4,13 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/units.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* For how long a dist that a new central does not list counts as one that has not come back yet. */
+#define UNLISTED_US (3 * US_PER_S)
 
 struct dist_node *dist_node_find(const struct dist *d, uint32_t id)
 {
@@ -186,8 +190,23 @@ static void lose_all(struct dist *d, struct dist_node *n, enum loss loss)
 
 static void forget_if_gone(struct dist_node *n)
 {
-    if (n->m.state == MEMBER_GONE && !n->stream)
+    if (n->m.state == MEMBER_GONE && !n->stream && !(n->m.unsettled && n->m.role == ROLE_DIST))
         node_forget(n);
+}
+
+void dist_nodes_settle(struct dist *d)
+{
+    if (!d->dists_unlisted || d->now_us - d->joined_us < UNLISTED_US)
+        return;
+    d->dists_unlisted = false;
+    for (uint32_t i = 0; i < d->nodes_n; i++) {
+        struct dist_node *n = dist_node_find(d, i);
+
+        if (!n || n->m.state != MEMBER_GONE || n->m.role != ROLE_DIST)
+            continue;
+        n->m.unsettled = false;
+        forget_if_gone(n);
+    }
 }
 
 /* ---- Beats: asking workers whether they are there ---- */
@@ -316,6 +335,7 @@ static void unlist(struct dist *d, struct dist_node *n, bool lost)
 {
     n->m.state = MEMBER_GONE;
     n->m.unsettled = !lost; /* a central that has just started may not know it yet */
+    d->dists_unlisted = d->dists_unlisted || (!lost && n->m.role == ROLE_DIST);
     n->vouched = false;
     update_pools(d, n);
     dist_node_forget_apps(d, n);

@@ -339,8 +339,8 @@ struct dist_job {
  *   live = sum of its places' live
  *   it has places => it is in dist.awaited, or has a stream without beats
  *   end_doubtful => it has an end, and ends_due_us is not TIME_NEVER
- *   vouched => suspect, and it has a stream;  central does not list it => it has a stream, and serves nothing
- * we know of */
+ *   vouched => suspect, and it has a stream;  central does not list it => it has a stream or is a dist that central may
+ * not know yet, and serves nothing we know of */
 #define NODE_CHUNK 128u
 struct dist_node {
     struct member m; /* state MEMBER_GONE: central does not list it */
@@ -538,6 +538,7 @@ struct dist {
     bool central_up;   /* it has joined on the present stream */
     int64_t joined_us; /* when it joined on it */
     bool central_stream;
+    bool dists_unlisted; /* dists are kept that central has not listed since it joined */
     bool stopping;
     bool leaving;             /* it leaves as soon as no client and no launch waits for the journal */
     bool drained;             /* by an operator: it takes no new jobs */

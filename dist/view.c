@@ -131,7 +131,7 @@ const struct member *dist_next_member(const struct dist *d, node_id_t after)
     for (uint32_t i = after.v + 1; i < d->nodes_n; i++) {
         const struct dist_node *n = dist_node_find(d, i);
 
-        if (n && n->m.state != MEMBER_GONE)
+        if (n && (n->m.state != MEMBER_GONE || n->m.unsettled))
             return &n->m;
     }
     return NULL;

@@ -285,6 +285,7 @@ struct api_list_nodes_reply {
     uint32_t nodes_n;
     bool embedded; /* `hawk up` */
     uint32_t self; /* id of the node that answers; 0: central, or not joined yet */
+    int64_t settles_in_us;
 };
 
 struct api_drain_request {

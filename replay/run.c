@@ -188,7 +188,7 @@ static void run_init(struct run *r)
         .loop = r->client->loop, .lost = on_dist_lost, .arg = r, .missed = MISSED_BEATS};
     for (uint32_t i = 0; i < r->targets_n; i++)
         beat_streams_add(&r->beat_streams, r->targets[i].channel);
-    r->terminal = isatty(STDERR_FILENO) == 1;
+    r->terminal = stderr_redraws();
 }
 
 /* Ends calls and streams that are still open after an interruption. */

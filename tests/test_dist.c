@@ -95,12 +95,12 @@ static void test_members_are_kept(void **state)
     HEAR(t, CENTRAL, MEMBERS, members, .list = list);
     members_drop(list);
     m = dist_next_member(&t->d, NODE_NONE);
-    assert_int_equal(m->node.v, 7);
-    assert_string_equal(m->name->data, "d2");
+    assert_true(m->node.v == 7 && strcmp(m->name->data, "d2") == 0);
+    m = dist_next_member(&t->d, m->node); /* unlisted, but its stream stands: central may not know it yet */
+    assert_true(m->node.v == 101 && m->state == MEMBER_GONE);
     m = dist_next_member(&t->d, m->node);
-    assert_int_equal(m->node.v, 102);
-    assert_int_equal(m->state, MEMBER_SUSPECT);
-    assert_null(dist_next_member(&t->d, m->node)); /* 101 is not listed any more */
+    assert_true(m->node.v == 102 && m->state == MEMBER_SUSPECT);
+    assert_null(dist_next_member(&t->d, m->node));
     assert_true(dist_has_stream(&t->d, (node_id_t){101}));
     HEAR(t, 101, PEER_LOST, peer_lost, 0);
     assert_false(dist_has_stream(&t->d, (node_id_t){101}));

@@ -249,6 +249,41 @@ static void test_stale_and_absurd_messages_are_survived(void **state)
     talk_end(t);
 }
 
+/* A central that has just started lists who has joined it so far. The other dists have jobs meanwhile. */
+static void test_a_dist_that_is_not_back_yet_is_known(void **state)
+{
+    struct talk *t = talk_new("hawk");
+    struct members *list = members_new(1), *none = members_new(0);
+    const struct member *m;
+
+    t->cfg.heartbeats = true;
+    talk_begin(t);
+    central_joins(t);
+
+    list->v[0] = (struct member){
+        .node = {7}, .role = ROLE_DIST, .state = MEMBER_UP, .addr = blob_str("x"), .name = blob_str("d2")};
+    HEAR(t, CENTRAL, MEMBERS, members, .list = list);
+    HEAR(t, CENTRAL, MEMBERS, members, .list = none);
+    ignore(t);
+    m = dist_next_member(&t->d, NODE_NONE);
+    assert_int_equal(m->node.v, 7);
+    assert_int_equal(m->state, MEMBER_GONE);
+    assert_string_equal(m->addr->data, "x");
+    HEAR(t, CENTRAL, MEMBERS, members, .list = list); /* it is back */
+    ignore(t);
+    assert_int_equal(dist_next_member(&t->d, NODE_NONE)->state, MEMBER_UP);
+    HEAR(t, CENTRAL, MEMBERS, members, .list = none);
+    for (int i = 0; i < 6; i++) { /* it is not: after 3 s it is forgotten */
+        assert_non_null(dist_next_member(&t->d, NODE_NONE));
+        wait_timer(t, US_PER_S / 2);
+        ignore(t);
+    }
+    assert_null(dist_next_member(&t->d, NODE_NONE));
+    members_drop(list);
+    members_drop(none);
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_only_the_worker_that_has_a_try_ends_it),
         cmocka_unit_test(test_suspect_without_a_retry_left_keeps_its_task),
         cmocka_unit_test(test_stale_and_absurd_messages_are_survived),
+        cmocka_unit_test(test_a_dist_that_is_not_back_yet_is_known),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

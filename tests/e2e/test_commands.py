@@ -37,7 +37,7 @@ def test_jobs_says_that_there_are_more():
         assert len(listed["jobs"]) == 20 and listed["more"] is True, listed["more"]
         assert "there are more" in hawk("jobs").stdout
         for flags, shown, more in ((("--limit", "23"), 23, False), (("--limit", "22"), 22, True),
-                                   (("--all",), 23, False), (("--name", "odd"), 11, False),
+                                   (("--all",), 23, False), (("--all", "--limit", "3"), 3, True), (("--name", "odd"), 11, False),
                                    (("--name", "odd", "--limit", "11"), 11, False),
                                    (("--name", "odd", "--limit", "10"), 10, True)):
             listed = json_of(hawk, "jobs", *flags)
@@ -222,6 +222,9 @@ def test_a_part_of_a_flag_is_no_flag():
         assert "did you mean --name?" in hawk("submit", "--nam=x", "--", "true", check=2).stderr
         assert "did you mean --limit?" in hawk("jobs", "--lim", "3", check=2).stderr
         assert "did you mean --slots?" in hawk("run", "--slot", "3", "--", "true", check=2).stderr
+        for theirs, ours in (("--jobs", "slots"), ("-P", "slots"), ("--timeout=3", "time-limit"), ("--bar", "progress")):
+            assert f"no flag '{theirs}': did you mean --{ours}?" in hawk("run", theirs, "--", "true", check=2).stderr
+        assert "did you mean --name?" in hawk("submit", "-J", "x", "--", "true", check=2).stderr
         assert hawk("sumbit", "--", "true", check=2).stderr == 'hawk: no command "sumbit": did you mean `hawk submit`?\n'
         assert hawk("ps", check=2).stderr == 'hawk: no command "ps": did you mean `hawk jobs`?\n'
         assert "did you mean `hawk up`?" in hawk("start", check=2).stderr  # stats is nearer

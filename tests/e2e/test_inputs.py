@@ -28,6 +28,14 @@ def printed(r):
     return sorted(r.stdout.split(b"\0")[:-1])
 
 
+def test_a_file_that_looks_like_a_flag_changes_no_command():
+    """--input *, in a directory with a file called -q."""
+    for words in (("-q", "a", "b"), ("a", "-n.txt", "b")):
+        assert b"a word of --input begins with '-'" in run("--input", *words, "--", "echo", check=2).stderr
+    assert printed(run("--input", "./-q", "a", "-j", "2", "--", "printf", "%s\\0")) == [b"./-q", b"a"]
+    assert run("--input", "a", "--", "echo", "--", "-q").stdout == b"-- -q a\n"
+
+
 def test_a_shell_sees_the_bytes_and_runs_none():
     with tempfile.TemporaryDirectory() as d:
         for text in ("printf '%s\\0' {}", "printf '%s\\0' \"{}\"", "printf '%s\\0' '{}'", "x=\"$(printf %s {}; echo)\"; printf '%s\\0' \"$x\"",

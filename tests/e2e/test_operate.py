@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -235,6 +236,21 @@ def test_all_goes_down_and_comes_back():
         wait_for("the long job to end", lambda: c.json("stats")["long_jobs_unfinished"] == 0)
         c.hawk("submit", "--wait", "--", "true")
         assert jobs
+
+
+def test_nodes_that_are_not_back_yet_go_down_too():
+    with Cluster(workers=2) as c:
+        c.workers[0].p.send_signal(signal.SIGSTOP)
+        c.central.kill()
+        c.start_central(c.central_addr)
+        down = subprocess.Popen([HAWK, "down", "--yes", "--grace", "1s"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                env={**os.environ, "HAWK_DIST": c.dist_addrs[0]})
+        said = down.stderr.readline()
+        c.workers[0].p.send_signal(signal.SIGCONT)
+        out, err = down.communicate(timeout=BOUND)
+        assert down.returncode == 0 and "central has just started: its nodes have" in said, (said, out, err)
+        for d in c.dists + c.workers + [c.central]:
+            assert d.wait() == 0, d.text()
 
 
 def test_what_may_still_run_waits_and_says_so():
