@@ -191,7 +191,8 @@ static void on_news(void *arg, unsigned events)
             continue;
         }
         if (news == GUARD_REFUSED) {
-            front_refused(c, s.refused);
+            if (!c->cut) /* else TLS fails since it was cut */
+                front_refused(c, s.refused);
             continue;
         }
         if (c->proven && !c->cut)

@@ -502,7 +502,8 @@ int sqlite_open(const char *path, const char *owner, struct backend **out, uint6
     if (!err && updated)
         err = records_forget_old(&sqlite_ops, b);
     if (err)
-        snprintf(why, why_size, "%s: cannot be written: %s", path, sqlite3_errmsg(db));
+        snprintf(why, why_size, "%s: cannot be written: %s: make room for it, then start again", path,
+                 sqlite3_errmsg(db));
 out:
     if (err) {
         op_rollback(b);
