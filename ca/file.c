@@ -33,7 +33,7 @@ bool ca_path(char path[PATH_MAX], const char *dir, const char *name, char *why, 
 int ca_write(const char *path, mode_t mode, const void *data, size_t len, char *why, size_t size)
 {
     char beside[PATH_MAX];
-    int fd;
+    int fd, error;
     bool good;
 
     CHECK(snprintf(beside, sizeof beside, "%s.new", path) < (int)sizeof beside);
@@ -43,7 +43,12 @@ int ca_write(const char *path, mode_t mode, const void *data, size_t len, char *
     if (fd >= 0 && close(fd) != 0)
         good = false;
     good = good && rename(beside, path) == 0 && sync_parent(path) == 0;
-    return good ? 0 : ca_complain(why, size, HAWK_EIO, path, strerror(errno));
+    if (good)
+        return 0;
+    error = errno;
+    unlink(beside);
+    return ca_complain(why, size, HAWK_EIO, path,
+                       error == EISDIR ? "it is a directory: name a file in it" : strerror(error));
 }
 
 int ca_read(const char *path, char **text, char *why, size_t size)

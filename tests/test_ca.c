@@ -2,6 +2,8 @@
  * (net/tls): what is wrong with one is said, and what changes is read anew. */
 #include "tests/test_tls.h"
 
+#include "ca/file.h"
+
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
@@ -313,6 +315,20 @@ static void anothers_certificate_is_not_taken(void **state)
     tls_free(t);
 }
 
+/* It may be a private key. */
+static void what_cannot_be_written_leaves_nothing(void **state)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/taken", dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(ca_write(path, 0600, "secret", 6, why, sizeof why), HAWK_EIO);
+    assert_non_null(strstr(why, "taken: it is a directory: name a file in it"));
+    assert_int_equal(rmdir(path), 0);
+    snprintf(path, sizeof path, "%s/taken.new", dir);
+    assert_int_equal(stat(path, &st), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +341,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_with_a_file_is_said),
         cmocka_unit_test(changed_files_are_read_anew),
         cmocka_unit_test(anothers_certificate_is_not_taken),
+        cmocka_unit_test(what_cannot_be_written_leaves_nothing),
     };
 
     return cmocka_run_group_tests(tests, make_roots, remove_roots);
