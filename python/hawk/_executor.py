@@ -30,6 +30,7 @@ AHEAD_SECONDS = 0.05      # of work per slot that the cluster has beyond what ru
 AHEAD_MAX = 64            # calls per slot
 LOOK_MIN, LOOK_MAX = 0.05, 1.0  # seconds between two looks at who serves
 LEAVE_SECONDS = 10.0
+LEFT_SECONDS = 0.05
 STDERR_SHOWN = 1500
 EXIT_VERSION = 3          # of BOOT: another version of Python
 LEAVE_RETRIES = 10        # of what ends a resident: it may meet one that is leaving, and is lost with it
@@ -544,19 +545,24 @@ class Core:
         end, packet = time.monotonic() + LEAVE_SECONDS, _calls.pack(self._key, _calls.LEAVE, b"", self._large)
         with self._lock:
             self._lock.wait_for(lambda: not self._starting and not self._jobs, LEAVE_SECONDS)
+        told_until = 0.0  # those that were told need a moment to leave the list
         while time.monotonic() < end:
             reply = self._cluster.nodes()
             number = sum(self._app in n.apps for n in reply.nodes if n.role == "worker")
             if number == 0:
                 return
+            if time.monotonic() < told_until:
+                time.sleep(LEFT_SECONDS / 10)
+                continue
             number = 1 if reply.embedded else number
             over = threading.Event()
             job = self._session.submit(
-                pb.JobSpec(name="python", tasks=number, kind=pb.PAYLOAD_APP, app=self._app, each_arg=True,
+                pb.JobSpec(name="python-end", tasks=number, kind=pb.PAYLOAD_APP, app=self._app, each_arg=True,
                            task_args=[packet] * number, tag=pb.TAG_SHORT, ancestors=ancestors(),
                            user=self._cluster.user, retries=LEAVE_RETRIES),
                 lambda job, task: None, lambda job, error, abandoned: over.set())
-            over.wait(1.0)
+            if over.wait(1.0):
+                told_until = time.monotonic() + LEFT_SECONDS
             self._session.cancel(job)
             over.wait(1.0)
 

@@ -34,6 +34,8 @@ class JobFailed(HawkError):
         bad = [task for task in job.tasks() if task.state != "done"]
         shown = "; ".join(f"task {task.index}: {task.text}" for task in bad[:SHOWN])
         more = f"; and {len(bad) - SHOWN} others" if len(bad) > SHOWN else ""
+        cause = job._get().job.cause
+        more += f"; job {cause} did not end as `after` asks" if cause else ""
         super().__init__(f"job {job.id}: {len(bad)} task{'s' * (len(bad) != 1)} did not succeed: {shown}{more}")
         self.job = job
 

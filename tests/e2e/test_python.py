@@ -517,6 +517,11 @@ def test_run_and_submit():
         task = kept.tasks()[0]
         assert (task.state, task.returncode, task.output(), task.output(stderr=True)) == ("failed", 3, b"well\n", b"oops\n")
         assert c.job(kept.id)["name"] == "three"
+        try:
+            hawk.submit(["true"], after=[kept]).check()
+            raise AssertionError("a job whose predecessor failed was done")
+        except hawk.JobFailed as e:
+            assert f"task 0: cancelled; job {kept.id} did not end as `after` asks" in str(e), e
         long = hawk.submit(["sleep", "60"], klass="long")
         wait_for("it runs", lambda: long.state == "running")
         try:

@@ -123,7 +123,7 @@ def test_jobs_are_their_users():
         with hawk.Executor() as ex:
             assert ex.submit(p.square, 3).result(BOUND) == 9
         jobs = c.json("jobs", "--all")["jobs"]
-        assert {(j["name"], j["user"]) for j in jobs} == {(name, me) for name in ("true", "square", "python")}, jobs
+        assert {(j["name"], j["user"]) for j in jobs} == {(name, me) for name in ("true", "square", "python", "python-end")}, jobs
         assert job.id in [j["job"] for j in c.json("jobs", "--all", "--mine")["jobs"]]
 
 
