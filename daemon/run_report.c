@@ -91,8 +91,8 @@ void run_say_failure(struct run *r, const struct run_part *p, const struct msg_t
 /* Whether to use colours on stderr (https://no-color.org). */
 static bool colours(const struct run *r)
 {
-    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-    return r->terminal && !(no && *no) && term && strcmp(term, "dumb") != 0;
+    const char *no = getenv("NO_COLOR");
+    return r->terminal && !(no && *no) && getenv("TERM");
 }
 
 static const char *speed(const struct run *r, int64_t took_us, char buf[SPEED_TEXT])

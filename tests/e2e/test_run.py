@@ -308,22 +308,6 @@ def test_ctrl_c_ends_the_loop_of_a_script_too():
         assert not os.path.exists(f"{d}/2") and not os.path.exists(f"{d}/went-on")
 
 
-def test_a_dumb_terminal_gets_no_control_sequences():
-    for term, controls in (("xterm", True), ("dumb", False)):
-        ours, theirs = os.openpty()
-        subprocess.run([HAWK, "run", "-a", "1-2", "--", "sleep", "0.3"], stderr=theirs, stdin=subprocess.DEVNULL, check=True, timeout=BOUND,
-                       env={**os.environ, "TERM": term})
-        os.close(theirs)
-        said = b""
-        while select.select([ours], [], [], 0)[0]:
-            try:
-                said += os.read(ours, 4096)
-            except OSError:
-                break
-        os.close(ours)
-        assert (b"\x1b" in said) == controls, (term, said)
-
-
 def test_timers_write_nothing():
     with tempfile.TemporaryDirectory() as d:
         for flags in ((), ("-k",), ("--line-buffer",), ("--stdout", "none"), ("--joblog", f"{d}/log")):
