@@ -293,7 +293,8 @@ static bool cancel_task(struct dist *d, const struct dist_job *job, uint32_t i)
 
     if (!dist_has_stream(d, worker))
         return false;
-    out_add(d->out, MSG_TASK_CANCEL, worker.v)->task_cancel.id = dist_task_try(job, i);
+    if (job->tasks[i].attempt > 0) /* else its launch could not be written, and no worker was sent it */
+        out_add(d->out, MSG_TASK_CANCEL, worker.v)->task_cancel.id = dist_task_try(job, i);
     return true;
 }
 

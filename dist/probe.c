@@ -359,7 +359,7 @@ static void share_out(struct dist *d, struct dist_job *job, const struct draw *p
     uint64_t share = (want * slots + total - 1) / total;
     const struct dist_place *p = dist_place_find(d, job, n);
 
-    if (probe_avoids(d, job, n->m.node.v, dist_starts_avoided(d, job) > 0))
+    if (want == 0 || probe_avoids(d, job, n->m.node.v, dist_starts_avoided(d, job) > 0))
         return;
     if (p && p->live > 0) /* it was away only for a central that restarted, and has its share */
         return;

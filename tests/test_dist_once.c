@@ -132,6 +132,23 @@ static void test_a_launch_that_cannot_be_written_is_given_up(void **state)
     talk_end(t);
 }
 
+/* Its worker was never sent that try, and takes no message about a try with the number 0. */
+static void test_a_launch_that_was_given_up_is_not_cancelled_at_its_worker(void **state)
+{
+    struct talk *t = talk_once(2);
+
+    request(t, 101, 1, 1);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2, .err = HAWK_EIO);
+    ignore(t);
+    HEAR(t, 0, CANCEL, cancel, .job = J(1), .client = 9);
+    for (uint32_t i = 0; i < t->out.n; i++)
+        assert_int_not_equal(t->out.v[i].type, MSG_TASK_CANCEL);
+    assert_int_equal(job_view_of(t, 1).cancelled, 2);
+    ignore(t);
+    talk_end(t);
+}
+
 /* A disk may be full for hours. The task has not run, so it is not lost; and it is asked for ever more seldom. */
 static void test_launches_that_cannot_be_written_lose_nothing(void **state)
 {
@@ -268,6 +285,7 @@ int main(void)
         cmocka_unit_test(test_of_an_older_journal_all_is_in_doubt),
         cmocka_unit_test(test_a_launch_is_on_record_before_it_is_sent),
         cmocka_unit_test(test_a_launch_that_cannot_be_written_is_given_up),
+        cmocka_unit_test(test_a_launch_that_was_given_up_is_not_cancelled_at_its_worker),
         cmocka_unit_test(test_launches_that_cannot_be_written_lose_nothing),
         cmocka_unit_test(test_what_was_not_sent_is_launched_again),
         cmocka_unit_test(test_a_later_launch_waits_for_its_own_record),
