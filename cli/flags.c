@@ -198,6 +198,16 @@ static const struct {
     {"--requeue", "lost-retries"},
 };
 
+/* Our name for what the word, "--jobs=4", is elsewhere; NULL: we know of none. */
+static const char *ours_for(const char *word)
+{
+    size_t len = strcspn(word, "=");
+    for (size_t i = 0; i < sizeof flags_elsewhere / sizeof *flags_elsewhere; i++)
+        if (strlen(flags_elsewhere[i].theirs) == len && strncmp(flags_elsewhere[i].theirs, word, len) == 0)
+            return flags_elsewhere[i].ours;
+    return NULL;
+}
+
 static int unknown_flag(const char *command, const struct flag *const *flags, int n, const char *text)
 {
     char word[64] = "";
@@ -206,12 +216,10 @@ static int unknown_flag(const char *command, const struct flag *const *flags, in
     struct near near = near_begin(word);
     for (int i = 0; i <= n; i++)
         near_look(&near, i < n ? flags[i]->name : "help");
-    for (size_t k = 0; k < sizeof flags_elsewhere / sizeof *flags_elsewhere; k++)
-        for (int i = 0; i < n; i++)
-            if (strncmp(text, flags_elsewhere[k].theirs, strcspn(text, "=")) == 0 &&
-                strlen(flags_elsewhere[k].theirs) == strcspn(text, "=") &&
-                strcmp(flags[i]->name, flags_elsewhere[k].ours) == 0)
-                near.name = flags_elsewhere[k].ours;
+    const char *ours = ours_for(text);
+    for (int i = 0; ours && i < n; i++)
+        if (strcmp(flags[i]->name, ours) == 0)
+            near.name = ours;
     lettered_n = 0; /* what is suggested stands whole */
     if (near.name)
         usage_error("%s: no flag '%s': did you mean --%s?", command, text, near.name);
