@@ -36,11 +36,19 @@ char *procs_read(const char *path, size_t max, size_t *len)
 }
 
 /* Fields of /proc/PID/stat, numbered as in proc(5). The second field, a name, may contain anything. */
-enum { STAT_STATE = 3, STAT_PARENT = 4, STAT_GROUP = 5, STAT_START = 22 };
+enum {
+    STAT_STATE = 3,
+    STAT_PARENT,
+    STAT_GROUP,
+    STAT_START = 22,
+    STAT_MEMORY,
+    STAT_ENV_START = 50,
+    STAT_ENV_END
+};
 
 bool procs_look(pid_t pid, struct proc *p)
 {
-    unsigned long long field[STAT_START + 1] = {0};
+    unsigned long long field[STAT_ENV_END + 1] = {0};
     char path[64], state = 'X';
     char *text, *at;
     size_t len;
@@ -51,18 +59,20 @@ bool procs_look(pid_t pid, struct proc *p)
     at = text ? strrchr(text, ')') : NULL;
     if (at && at[1] == ' ' && at[2]) {
         state = at[2];
-        for (at += 3; n < STAT_START && *at == ' ';)
+        for (at += 3; n < STAT_ENV_END && *at == ' ';)
             field[++n] = strtoull(at, &at, 10);
     }
     free(text);
-    if (n < STAT_START)
+    if (n < STAT_ENV_END)
         return false;
     *p = (struct proc){.pid = pid,
                        .parent = (pid_t)field[STAT_PARENT],
                        .group = (pid_t)field[STAT_GROUP],
                        .dead = state == 'Z' || state == 'X',
                        .stopped = state == 'T' || state == 't',
-                       .waits = state == 'D'};
+                       .waits = state == 'D',
+                       .bare = field[STAT_MEMORY] == 0 ||
+                               (field[STAT_ENV_END] > 0 && field[STAT_ENV_START] == field[STAT_ENV_END])};
     p->start_us =
         (int64_t)((double)(field[STAT_START] + 1) * (double)US_PER_S / (double)sysconf(_SC_CLK_TCK));
     return true;

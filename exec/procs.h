@@ -15,6 +15,7 @@ struct proc {
     bool dead;        /* a zombie */
     bool stopped;     /* by a signal */
     bool waits;       /* in the kernel, where no signal reaches it */
+    bool bare;        /* without environment: it was started so, has ended, or is the kernel's */
 };
 
 struct pids {

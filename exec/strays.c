@@ -22,6 +22,7 @@
 
 #define ENVIRONMENT_MAX (256u << 10)
 #define POLL_MS 5
+#define EXEC_LOOKS 50 /* a millisecond apart: how long execve() may take */
 #define ORPHAN_LOOKS 100
 #define WATCH_US US_PER_S /* how often to note the descendants of a stray that may live on */
 
@@ -35,15 +36,30 @@ static char *list_children(void)
     return procs_read(path, SIZE_MAX, &len);
 }
 
+/* The environment of pid; NULL: it cannot be read. Within execve() it reads as empty. */
+static char *read_environment(pid_t pid, size_t *len)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    for (int look = 0;; look++) {
+        char *env = procs_read(path, ENVIRONMENT_MAX, len);
+        struct proc p;
+
+        if (!env || *len || look == EXEC_LOOKS || !procs_look(pid, &p) || p.bare)
+            return env;
+        free(env);
+        poll(NULL, 0, 1);
+    }
+}
+
 uint64_t run_number_of(pid_t pid, pid_t spawner, bool *ours)
 {
     const size_t name_len = strlen(RUN_VARIABLE "=");
     uint64_t number = 0;
-    char path[64];
     size_t len;
+    char *env = read_environment(pid, &len);
 
-    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-    char *env = procs_read(path, ENVIRONMENT_MAX, &len);
     if (!env)
         return 0;
     for (const char *p = env; p < env + len; p += strlen(p) + 1) {

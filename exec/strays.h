@@ -36,7 +36,7 @@ struct stray_runs {
 int64_t strays_sweep(struct strays *s, const struct stray_runs *runs, int64_t now_us);
 void strays_free(struct strays *s);
 /* The number of the run that pid descends from; 0: its environment does not tell. *ours: it is a run of the
- * spawner, not of one that a task of it started. */
+ * spawner, not of one that a task of it started. Waits for up to 50 ms while pid is within execve(). */
 uint64_t run_number_of(pid_t pid, pid_t spawner, bool *ours);
 /* Kills the descendants of all runs of a spawner that is dead, as far as their environment names it. For the
  * agent: it does not know the last runs, whose start the spawner did not report any more, nor what left its
