@@ -322,6 +322,15 @@ void central_jobs_settle(struct central *c)
     }
 }
 
+/* The client may have moved the job to a dist that cannot claim it now, or that has not claimed it since central
+ * restarted or lost its state. */
+static bool may_be_claimed(const struct central *c, const struct long_job *j)
+{
+    return c->dists_suspect > 0 || j->inherited ||
+           (j->since_us < c->recovered_us + c->cfg.long_lease_us &&
+            central_any_node(c, ROLE_DIST, NODE_AWAY));
+}
+
 void central_on_long_cancel(struct central *c, const struct msg *in)
 {
     const struct msg_long_cancel *m = &in->long_cancel;
@@ -333,10 +342,8 @@ void central_on_long_cancel(struct central *c, const struct msg *in)
         return;
     if (j->cancel)
         return;
-    /* The client may have moved the job to a dist that cannot claim it now, or that has not claimed it since
-     * central restarted or lost its state. So the job becomes an orphan. The sender gives it up by the LONG_WATCH that
-     * follows. */
-    if (m->abandoned && (c->dists_suspect > 0 || j->inherited)) {
+    /* The sender gives up an orphan by the LONG_WATCH that follows. */
+    if (m->abandoned && may_be_claimed(c, j)) {
         j->owner = m->owner;
         central_orphans_look(c, j);
         return;

@@ -78,6 +78,14 @@ void central_on_journal_node(struct central *c, const struct msg *in)
 
 /* ---- States ---- */
 
+bool central_any_node(const struct central *c, enum role role, enum node_state state)
+{
+    list_foreach(&c->by_state[state], entry, next)
+        if (container_of(entry, struct node, by_state)->role == role)
+            return true;
+    return false;
+}
+
 static const uint8_t legal_moves[NODE_STATE_COUNT] = {
     [NODE_AWAY] = 1 << NODE_JOINING | 1 << NODE_UP,
     [NODE_JOINING] = 1 << NODE_UP | 1 << NODE_AWAY,

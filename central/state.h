@@ -416,6 +416,8 @@ void central_nodes_join_waiting(struct central *c);
 void central_on_journal_cluster(struct central *c, const struct msg *in);
 /* The journal is read. A central without any state begins to wait for ids. */
 void central_nodes_recovered(struct central *c);
+/* O(nodes in the state). */
+bool central_any_node(const struct central *c, enum role role, enum node_state state);
 /* Whether tasks may run that another central launched, for which this one continues. */
 bool central_is_young(const struct central *c);
 /* A node in the journal. */

@@ -654,21 +654,14 @@ void central_tasks_end_unwanted(struct central *c)
     }
 }
 
-static bool any_worker_in(const struct central *c, enum node_state state)
-{
-    list_foreach(&c->by_state[state], entry, next)
-        if (container_of(entry, struct node, by_state)->role == ROLE_WORKER)
-            return true;
-    return false;
-}
-
 bool central_workers_all_back(const struct central *c)
 {
     /* Of an earlier central's tasks, a worker that has been away for a lease runs none. */
-    bool away = c->now_us < c->recovered_us + c->cfg.long_lease_us && any_worker_in(c, NODE_AWAY);
+    bool away =
+        c->now_us < c->recovered_us + c->cfg.long_lease_us && central_any_node(c, ROLE_WORKER, NODE_AWAY);
 
     return c->recovered && c->n_reporting == 0 && !central_is_young(c) && !away &&
-           !any_worker_in(c, NODE_JOINING) && !any_worker_in(c, NODE_SUSPECT);
+           !central_any_node(c, ROLE_WORKER, NODE_JOINING) && !central_any_node(c, ROLE_WORKER, NODE_SUSPECT);
 }
 
 /* A worker has reported what it holds. If it was the last of all workers that central knows by name, tasks

@@ -287,7 +287,8 @@ static void start_kept(struct dist *d, struct dist_job *job)
     if (job->hand == HAND_NONE && job->class == CLASS_LONG && !job->promoted)
         job->probe_long = true;
     dist_handover_promote(d, job);
-    dist_probe_first(d, job);
+    if (!job->refused) /* otherwise dist_probe_settle() probes, after a delay */
+        dist_probe_first(d, job);
     offer_released(d, job);
 }
 

@@ -271,6 +271,33 @@ static void after_a_restart_another_dist_may_yet_say_that_it_has_the_job(void **
     end(&c);
 }
 
+/* Central had not written the job before it restarted, and only its first dist is back to bring it. */
+static void a_job_that_came_again_after_a_restart_may_have_been_moved_before(void **state)
+{
+    struct cluster c = {0};
+    struct job_desc *d = desc_of("", 1);
+    struct blob *d1 = blob_str("d1"), *d2 = blob_str("d2");
+
+    talk_config(&c.t);
+    talk_start(&c.t);
+    tell(&c.t, JOURNAL_NODE, journal_node, 0, .name = d1, .node = {1}, .role = ROLE_DIST);
+    tell(&c.t, JOURNAL_NODE, journal_node, 0, .name = d2, .node = {2}, .role = ROLE_DIST);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    blob_drop(d1);
+    blob_drop(d2);
+    c.d = join(&c.t, (struct join){.name = "d1", .role = ROLE_DIST, .node = 1});
+    tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(1, 1), .desc = d, .estimate_us = 9 * S, .epoch = 1,
+         .owner = 1);
+    job_desc_drop(d);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = expect(&c.t, JOURNAL_JOB, journal_job, 0)->token);
+    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(1, 1), .epoch = 1, .owner = 1, .abandoned = 1);
+    expect_none(&c.t, JOURNAL_CANCEL, 0);
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1);
+    pass(&c.t, 60 * S);
+    expect(&c.t, JOB_ABANDONED, job_abandoned, 0);
+    end(&c);
+}
+
 static void watch(struct cluster *c, uint32_t dist, uint16_t owner)
 {
     tell(&c->t, LONG_WATCH, long_watch, dist, .job = JOB(1, 1), .epoch = 1, .owner = owner);
@@ -367,6 +394,7 @@ int main(void)
         cmocka_unit_test(a_detached_job_needs_nobody),
         cmocka_unit_test(after_a_restart_what_nobody_claims_ends),
         cmocka_unit_test(after_a_restart_another_dist_may_yet_say_that_it_has_the_job),
+        cmocka_unit_test(a_job_that_came_again_after_a_restart_may_have_been_moved_before),
         cmocka_unit_test(who_lost_the_job_takes_no_place_from_who_has_it),
         cmocka_unit_test(an_operator_cancels_what_only_central_has),
         cmocka_unit_test(a_list_goes_on_behind_any_job),

@@ -1,6 +1,8 @@
 /* A dist's at-most-once jobs: launches on record, and what is in doubt after a restart. */
 #include "tests/test_dist_restart.h"
 
+#include "msg/after.h"
+
 /* ---- At most once ---- */
 
 static struct job_desc *once_desc(uint32_t tasks)
@@ -129,6 +131,34 @@ static void test_a_launch_that_cannot_be_written_is_given_up(void **state)
     says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=3");
     HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3, .err = HAWK_ELIMIT);
     says(t, "101 NO_TASK job=3.1 request=2");
+    talk_end(t);
+}
+
+/* Its other task waits for one of the predecessor. */
+static void test_a_launch_that_cannot_be_written_is_asked_for_later_beside_tasks_that_wait(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = once_desc(2);
+
+    submit(t, desc_new(2, ""));
+    ignore(t);
+    after_add(&desc->after, "3.1", 3);
+    submit(t, desc);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    finished(t, 101, try_of(1, 0, 1, 1), 0, 50);
+    ignore(t);
+    request(t, 101, 2, 2);
+    says(t, "- JOURNAL_TASK id=3.2/0@1.1 token=2");
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2, .err = HAWK_EIO);
+    says(t, "101 NO_TASK job=3.2 request=2");
+    silent(t);
+    wait_timer(t, US_PER_S);
+    says(t, "101 PROBE job=3.2");
     talk_end(t);
 }
 
@@ -285,6 +315,7 @@ int main(void)
         cmocka_unit_test(test_of_an_older_journal_all_is_in_doubt),
         cmocka_unit_test(test_a_launch_is_on_record_before_it_is_sent),
         cmocka_unit_test(test_a_launch_that_cannot_be_written_is_given_up),
+        cmocka_unit_test(test_a_launch_that_cannot_be_written_is_asked_for_later_beside_tasks_that_wait),
         cmocka_unit_test(test_a_launch_that_was_given_up_is_not_cancelled_at_its_worker),
         cmocka_unit_test(test_launches_that_cannot_be_written_lose_nothing),
         cmocka_unit_test(test_what_was_not_sent_is_launched_again),
