@@ -72,8 +72,9 @@ grpc_archives = $(filter-out -lssl -lcrypto -lz -lm -lrt -lpthread -ldl -latomic
 GRPC_LIBS = -Wl,-Bstatic -Wl,--start-group $(grpc_archives) -Wl,--end-group -Wl,-Bdynamic -Wl,--as-needed -lz -latomic -lstdc++
 endif
 ifdef SANITIZE
-# Sanitizers' own checks confuse gcc 12's flow analysis into false "may be used uninitialized".
-SANITIZERS := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 \
+# Sanitizers' own checks confuse gcc 12's flow analysis into false "may be used uninitialized". At a fixed address a
+# program starts in three quarters of the time.
+SANITIZERS := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g1 -fno-pie -no-pie \
 	-Wno-maybe-uninitialized -Wno-stringop-overflow -Wno-stringop-truncation -Wno-format-truncation
 endif
 # What is shipped or measured is optimized as a whole when it is linked, which saves daemons and simulator a tenth of

@@ -113,7 +113,8 @@ static void print_jobs(struct session *s, const struct api_list_jobs_reply *repl
         table_cell(&t, "%s", text_cut((char[160]){0}, 160, CLEAN(j->name), 32, false));
         table_cell(&t, "%s", CLEAN(j->user));
         table_cell(&t, "%s", show_class(j->class));
-        table_cell(&t, "%s%s", show_job_state(j->state), j->no_executor ? ", no executor" : "");
+        table_cell(&t, "%s%s%s", show_job_state(j->state), j->held && j->state == JOB_RUNNING ? ", held" : "",
+                   j->no_executor ? ", no executor" : "");
         table_cell(&t, "%u", j->tasks);
         table_cell(&t, "%u", j->done);
         table_cell(&t, "%u", j->failed + j->lost);

@@ -452,6 +452,7 @@ void dist_task_launch_journalled(struct dist *d, const struct try_id *id, int er
     if (!err) {
         t->unsent = 0;
         put_launch(d, job, dist_node_find(d, t->worker), id->task, true);
+        dist_probe_refill(d, job, dist_node_find(d, t->worker));
         return;
     }
     unlaunch(d, job, id->task);
@@ -480,7 +481,6 @@ void dist_on_task_request(struct dist *d, const struct msg *m)
     struct dist_node *n = d->from;
     uint32_t request = m->task_request.request;
     struct dist_job *job = dist_job_find(d, m->task_request.job);
-    struct dist_place *p;
     bool unwanted; /* at this worker */
 
     /* Serial numbers: they may wrap on a long-lived stream. */
@@ -492,7 +492,7 @@ void dist_on_task_request(struct dist *d, const struct msg *m)
     n->last_request = request;
     if (job && job->unlaunched > 0)
         dist_handover_promote(d, job); /* its tasks may show the cutoff since the last start */
-    p = job ? dist_place_find(d, job, n) : NULL;
+    struct dist_place *p = job ? dist_place_find(d, job, n) : NULL;
     unwanted =
         job && (dist_starts_avoid(d, job, n->m.node.v) || (!n->m.general && dist_probe_general(d, job)));
     if (job && dist_job_launchable(job) > 0 && job->submitted && !dist_job_kept_back(job) && !d->leaving &&
@@ -502,7 +502,8 @@ void dist_on_task_request(struct dist *d, const struct msg *m)
         /* After the launch: the place exists, and stays. */
         if (!p || dist_place_take_live(d, p, 1) == 0)
             job->crossed = true;
-        dist_probe_refill(d, job, n);
+        if (!launches_kept(job)) /* a full disk takes no launch, and the worker would ask without end */
+            dist_probe_refill(d, job, n);
     } else {
         dist_count(d, COUNTER_probes_unused, 1);
         if (job && (!p || p->live == 0))
@@ -560,9 +561,8 @@ static void adopt_try(struct dist *d, struct dist_job *job, const struct try_id 
     t->worker = worker;
 }
 
-/* Worker n has this try, launched or running. If it is the task's latest, and the task waits again because n
- * was thought lost or this dist restarted, the dist takes it up again. Returns the job; NULL: n must stop the
- * try. */
+/* Worker n has this try, launched or running. If it is the task's latest, and the task waits again because n was
+ * thought lost or this dist restarted, the dist takes it up again. Returns the job; NULL: n must stop the try. */
 static struct dist_job *adopt(struct dist *d, struct dist_node *n, const struct try_id *id)
 {
     struct dist_job *job = dist_task_own_job(d, id);

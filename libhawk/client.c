@@ -283,6 +283,8 @@ bool client_next_contact(struct client *client)
     return client->contacts > 1;
 }
 
+static bool is_away(int err) { return err == HAWK_EUNAVAILABLE || err == HAWK_ETIMEOUT; }
+
 /* Asks the first contact that can be reached. */
 static int call_contact_for(struct client *client, enum api_method method, const void *request, void *reply,
                             int64_t timeout_us, grpc_status_code *status)
@@ -290,7 +292,7 @@ static int call_contact_for(struct client *client, enum api_method method, const
     int err = 0;
     for (uint32_t tried = 0; tried < client->contacts; tried++) {
         err = call_for(client, client_contact(client), method, request, reply, timeout_us, status);
-        if (err != HAWK_EUNAVAILABLE && err != HAWK_ETIMEOUT)
+        if (!is_away(err))
             return err;
         client_next_contact(client);
     }
@@ -457,7 +459,7 @@ static int ask_central(struct client *client, struct ask *a)
 }
 
 /* Asks the dist that has the job, if we submitted it. Otherwise it asks the contact, the dist that the id
- * names, all others, and central. */
+ * names, all others that are known, and central. */
 int client_call_job(struct client *client, job_id_t job, enum api_method method, const void *request,
                     void *reply)
 {
@@ -467,17 +469,18 @@ int client_call_job(struct client *client, job_id_t job, enum api_method method,
     struct channel *owner = NULL;
     int err =
         ours ? ask_channel(client, ours->at, &a) : call_contact(client, method, request, reply, &a.status);
-    if (!err || !client_asked_wrong_dist(a.status))
+    bool lost = is_away(err) && !ours; /* no contact is there; other dists may be known from before */
+    if (!err || (!client_asked_wrong_dist(a.status) && !lost))
         return err;
     memcpy(first, client->error, sizeof first);
-    if (client_node_channel(client, ROLE_DIST, job_id_node(job), &owner) == 0 &&
+    if (!lost && client_node_channel(client, ROLE_DIST, job_id_node(job), &owner) == 0 &&
         owner != client_contact(client)) {
         err = ask_channel(client, owner, &a);
-        if (!err || (!client_asked_wrong_dist(a.status) && err != HAWK_EUNAVAILABLE && err != HAWK_ETIMEOUT))
+        if (!err || (!client_asked_wrong_dist(a.status) && !is_away(err)))
             return err;
         memcpy(first, client->error, sizeof first);
     }
-    if (ask_others(client, owner, job, &a) == 0 || ask_central(client, &a) == 0)
+    if (ask_others(client, owner, job, &a) == 0 || (!lost && ask_central(client, &a) == 0))
         return 0;
     return client_fail(client, err, "%s", first); /* no other node knows better */
 }
@@ -507,8 +510,6 @@ static int call_central(struct client *client, enum api_method method, const voi
 }
 
 /* ---- The calls ---- */
-
-static bool is_away(int err) { return err == HAWK_EUNAVAILABLE || err == HAWK_ETIMEOUT; }
 
 /* Submits to the contact, or to another dist if the contact certainly did not accept the job. If that is
  * not certain, a job that its client waits for goes to another dist, too: the first dist cancels a job for

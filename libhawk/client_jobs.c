@@ -22,8 +22,9 @@ static bool query_keeps(const struct client_job_query *q, const char *you, const
 {
     uint32_t states = q->states ? q->states : UINT32_MAX;
     const char *user = q->mine && *you ? you : q->user;
-    return (states & 1u << j->state) != 0 && (!q->name || text_fits(q->name, j->name)) &&
-           (!user || text_fits(user, j->user));
+    bool held = j->held && !job_state_final(j->state); /* some of its tasks may run */
+    return (states & (1u << j->state | (uint32_t)held << JOB_HELD)) != 0 &&
+           (!q->name || text_fits(q->name, j->name)) && (!user || text_fits(user, j->user));
 }
 
 struct job_list {

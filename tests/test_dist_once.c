@@ -162,6 +162,28 @@ static void test_a_launch_that_cannot_be_written_is_asked_for_later_beside_tasks
     talk_end(t);
 }
 
+/* Flag probe_everywhere: a worker whose reservation was used gets another one for what is left. */
+static void test_a_launch_that_is_not_written_yet_leaves_no_new_reservation(void **state)
+{
+    struct talk *t = talk_new("harrier");
+
+    t->cfg.policy.probe_ratio_milli = 1000;
+    talk_begin(t);
+    central_joins(t);
+    for (uint32_t i = 0; i < 3; i++)
+        worker_up(t, 101 + i, 1, true);
+    submit(t, once_desc(3));
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    ignore(t);
+    request(t, 101, 1, 1);
+    says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=2");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    says(t, "101 TASK_LAUNCH id=3.1/0@1.1");
+    says(t, "101 PROBE job=3.1 estimate_us=0 count=1");
+    talk_end(t);
+}
+
 /* Its worker was never sent that try, and takes no message about a try with the number 0. */
 static void test_a_launch_that_was_given_up_is_not_cancelled_at_its_worker(void **state)
 {
@@ -316,6 +338,7 @@ int main(void)
         cmocka_unit_test(test_a_launch_is_on_record_before_it_is_sent),
         cmocka_unit_test(test_a_launch_that_cannot_be_written_is_given_up),
         cmocka_unit_test(test_a_launch_that_cannot_be_written_is_asked_for_later_beside_tasks_that_wait),
+        cmocka_unit_test(test_a_launch_that_is_not_written_yet_leaves_no_new_reservation),
         cmocka_unit_test(test_a_launch_that_was_given_up_is_not_cancelled_at_its_worker),
         cmocka_unit_test(test_launches_that_cannot_be_written_lose_nothing),
         cmocka_unit_test(test_what_was_not_sent_is_launched_again),

@@ -17,6 +17,8 @@ import time
 
 HAWK = os.path.abspath(os.environ.get("HAWK", "build/hawk"))
 SLOW = 5 if os.environ.get("SANITIZE") else 1
+# Of a command that ends at once: to look for leaks takes as long as the rest of it. Daemons are looked at.
+LEAKS_MAY_STAY = {"ASAN_OPTIONS": "detect_leaks=0"}
 BOUND = 30 * SLOW
 # An address of this machine where nothing but this test's centrals listens: they come back to a port that they had.
 LOOPBACK = f"127.{1 + os.getpid() % 250}.{1 + os.getpid() // 250 % 250}.1"
@@ -94,7 +96,7 @@ def user_environment(home):
 
 
 def run_hawk(env, *args, check=0):
-    r = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND, env=env)
+    r = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND, env={**env, **LEAKS_MAY_STAY})
     assert r.returncode == check, (args, r.returncode, r.stdout, r.stderr)
     return r
 
@@ -248,7 +250,8 @@ class Cluster:
         """Runs a user command against the cluster; check: the exit code expected, None for any."""
         r = subprocess.run([HAWK, *map(str, args)], input=input, capture_output=True, text=True,
                            timeout=BOUND * 2, cwd=cwd,
-                           env={**os.environ, "HAWK_DIST": dist or ",".join(self.dist_addrs), **(env or {})})
+                           env={**os.environ, **LEAKS_MAY_STAY, "HAWK_DIST": dist or ",".join(self.dist_addrs),
+                                **(env or {})})
         if check is not None and r.returncode != check:
             raise AssertionError(f"hawk {' '.join(map(str, args))}: exit {r.returncode}, not {check}\n"
                                  f"{r.stdout}{r.stderr}")

@@ -153,6 +153,8 @@ def test_held_and_released():
         assert c.hawk("hold", *everything).stdout == "".join(f"{j} held\n" for j in everything)
         wait_for("its word", lambda: [state(c, j) for j in everything] == ["running", "held", "held"])
         assert c.job(jobs[0])["waits"] == "held" and c.job(running)["held"]
+        shown = {l.split()[0]: l for l in c.hawk("jobs", "--state", "held", env={"COLUMNS": "70"}).stdout.split("\n")[1:-1]}
+        assert set(shown) == set(everything) and "held" in shown[running], shown
         said = c.hawk("explain", running).stdout  # the other task runs
         assert "1 waiting, 1 running" in said and "lets it go on (1 task)" in said, said
         c.dists[0].kill()

@@ -74,6 +74,19 @@ def test_kill_9():
         assert stats["jobs_moved"] == 1, stats
 
 
+def test_why_tasks_failed_where_the_job_went():
+    """The client was told of the dist that died alone."""
+    with Cluster(dists=2, workers=2, central=FAST) as c:
+        script = f"while ! test -e {c.dir}/go; do sleep 0.05; done; exit 7"
+        p = subprocess.Popen([HAWK, "submit", "--wait", "--array", "1-2", "--", "sh", "-c", script], text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "HAWK_DIST": c.dist_addrs[0]})
+        wait_for("the job", lambda: c.json("jobs", dist=c.dist_addrs[0])["jobs"])
+        c.dists[0].kill()
+        wait_for("it elsewhere", lambda: c.json("jobs", dist=c.dist_addrs[1])["jobs"])
+        open(f"{c.dir}/go", "w").close()
+        assert "tasks 1, 2: exited 7" in p.communicate(timeout=BOUND * 2)[1] and p.returncode == 1
+
+
 def test_the_dist_that_is_left_is_full():
     """The job waits for room there, longer than the client's timeout."""
     with Cluster(dists=2, workers=2, slots=4, dist=["--set", "dist.tasks_max=20"]) as c:
