@@ -189,7 +189,7 @@ int client_no_contacts(struct client *client, const char *origin)
     char session[128] = "";
     if (!run || !*run) /* under cron, say, or after su */
         snprintf(session, sizeof session,
-                 " (XDG_RUNTIME_DIR is not set here: the `hawk up` of your login session is at "
+                 " (XDG_RUNTIME_DIR is not set here: the `hawk up` of your login session would be at "
                  "unix:/run/user/%u/hawk/up.sock)",
                  (unsigned)getuid());
     return client_fail(

@@ -599,7 +599,7 @@ static void test_no_cluster(void **state)
         0) { /* nobody's here */
         assert_int_equal(hawk("jobs"), HAWK_EXIT_UNREACHABLE);
         snprintf(said, sizeof said,
-                 "(XDG_RUNTIME_DIR is not set here: the `hawk up` of your login session is at "
+                 "(XDG_RUNTIME_DIR is not set here: the `hawk up` of your login session would be at "
                  "unix:/run/user/%u/hawk/up.sock)\n",
                  (unsigned)getuid());
         assert_contains(err, said);

@@ -59,9 +59,13 @@ class Task:
         self.returncode = task.code if exited else -task.code if task.outcome in KILLED else None
         self.seconds = task.run_us / 1e6 if task.run_us >= 0 else None
         self.used = used_by(task)
+        started = task.worker and task.outcome != pb.OUTCOME_NOT_STARTED
+        self._never_ran = not started and self.state != "done"  # one that an earlier job did has its output there
 
     def output(self, stderr=False):
-        """What it wrote, as bytes, from the worker that keeps it."""
+        """What it wrote, as bytes, from the worker that keeps it: b"" where it never ran."""
+        if self._never_ran:
+            return b""
         return self.job._cluster.output(self.job.id, self._number, self._worker, stderr)
 
     def __repr__(self):

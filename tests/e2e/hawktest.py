@@ -96,7 +96,7 @@ def user_environment(home):
 
 
 def run_hawk(env, *args, check=0):
-    r = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND, env={**env, **LEAKS_MAY_STAY})
+    r = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND, env={**(env or os.environ), **LEAKS_MAY_STAY})
     assert r.returncode == check, (args, r.returncode, r.stdout, r.stderr)
     return r
 

@@ -522,6 +522,8 @@ def test_run_and_submit():
             raise AssertionError("a job whose predecessor failed was done")
         except hawk.JobFailed as e:
             assert f"task 0: cancelled; job {kept.id} did not end as `after` asks" in str(e), e
+            assert e.job.tasks()[0].output() == b""
+        assert hawk.run(["true"], cwd="/no/such/dir", check=False).tasks()[0].output() == b""
         long = hawk.submit(["sleep", "60"], klass="long")
         wait_for("it runs", lambda: long.state == "running")
         try:
