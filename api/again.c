@@ -58,7 +58,7 @@ static struct job_desc *desc_again(const struct job_desc *of, const struct api_r
     after_free(&d->after);
     job_desc_unsign(d);
     d->signature = r->signature_n ? blob_new(r->signature, r->signature_n) : NULL;
-    d->flags |= JOB_DETACHED;
+    d->flags = (d->flags | JOB_DETACHED) & ~(uint32_t)JOB_SUBMIT_HELD;
     return d;
 }
 

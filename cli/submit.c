@@ -17,7 +17,7 @@
 struct submit_options {
     struct common_options common;
     struct spec_options spec;
-    bool wait, progress, results, after_whole;
+    bool wait, progress, results, after_whole, hold;
     struct flag_list after;
     int64_t for_us;
 };
@@ -32,6 +32,8 @@ const struct flag submit_flags[] = {
          "any, it has ended; failed, a task of it failed. Give it once per job"),
     FLAG(BOOL, struct submit_options, after_whole, "after-whole", 0, NULL,
          "with --after: wait for whole jobs; else task by task where both have as many tasks"),
+    FLAG(BOOL, struct submit_options, hold, "hold", 'H', NULL,
+         "hold it: nothing of it starts before `hawk release`"),
     FLAG(BOOL, struct submit_options, wait, "wait", 'w', NULL,
          "wait until the job has ended; see the exit codes below"),
     FLAG_ABOVE_0(struct submit_options, for_us, "for", 0, "TIME",
@@ -233,6 +235,8 @@ int submit_main(int argc, char **argv)
     /* Nobody waits for the job, so the dist must keep it (DESIGN 3.8). */
     if (!exit_code && !o.wait)
         d->flags |= JOB_DETACHED;
+    if (!exit_code && o.hold)
+        d->flags |= JOB_SUBMIT_HELD;
     if (!exit_code)
         exit_code = session_open(&s, argv[0], &o.common);
     if (!exit_code)

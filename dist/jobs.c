@@ -460,7 +460,7 @@ void dist_on_submit(struct dist *d, const struct msg *m)
         m->submit.resubmit; /* without a job: a new job, with tasks that have ended */
     bool journal = (desc->flags & JOB_DETACHED) && d->cfg.journal;
     struct dist_job *job = NULL;
-    bool is_long;
+    bool is_long, kept;
     int err;
 
     if (again && !job_eq(again->job, JOB_NONE)) {
@@ -490,10 +490,12 @@ void dist_on_submit(struct dist *d, const struct msg *m)
         dist_tasks_restore(d, job, again);
     dist_after_link(d, job);
     dist_job_touch(d, job);
-    is_long = dist_job_centrals(job) && !job->after && job->unlaunched > 0;
+    job->held = (desc->flags & JOB_SUBMIT_HELD) != 0;
+    kept = job->after || job->held;
+    is_long = dist_job_centrals(job) && !kept && job->unlaunched > 0;
     job->journalling = journal;
     job->probe_long = job->class == CLASS_LONG && !is_long;
-    if (job->after)
+    if (kept)
         dist_job_keep(d, job);
     if (is_long) {
         dist_job_set_state(d, job, JOB_PENDING);
@@ -507,7 +509,7 @@ void dist_on_submit(struct dist *d, const struct msg *m)
         accept_job(d, job);
     else
         dist_job_try_accept(d, job);
-    if (!is_long && job->submitted && !job->after)
+    if (!is_long && job->submitted && !kept)
         dist_probe_first(d, job);
 }
 

@@ -253,9 +253,9 @@ void dist_probe_refill(struct dist *d, struct dist_job *job, struct dist_node *n
 {
     const struct draw *pool = &dist_probe_pool_of(d, job)->draw;
 
-    if (dist_job_launchable(job) > 0 && probes_everywhere(job, pool) && draw_weight(pool, n->m.node.v) > 0 &&
-        lacks_reservations(d, job, n) && job->live < LIVE_MAX &&
-        !probe_avoids(d, job, n->m.node.v, dist_starts_avoided(d, job) > 0))
+    if (dist_job_launchable(job) > 0 && !dist_job_kept_back(job) && !d->leaving &&
+        probes_everywhere(job, pool) && draw_weight(pool, n->m.node.v) > 0 && lacks_reservations(d, job, n) &&
+        job->live < LIVE_MAX && !probe_avoids(d, job, n->m.node.v, dist_starts_avoided(d, job) > 0))
         send_to(d, job, n, 1);
 }
 

@@ -34,6 +34,7 @@ void dist_on_journal_job(struct dist *d, const struct msg *in)
     job->class = m->class;
     job->why = m->why;
     job->estimate_us = m->estimate_us;
+    job->held = (job->desc->flags & JOB_SUBMIT_HELD) != 0; /* unless dist_on_journal_waits() follows */
     dist_probe_wait(job, WAIT_SETTLING, &d->settling);
     if (!handed) {
         job->probe_long = job->class == CLASS_LONG;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define PREDECESSORS_MAX 3u
+#define SUBMITTED_HELD 7u /* one job in so many is held from the start */
 
 /* A predecessor must be known to the dist; its client has had its answer from there. */
 static bool may_precede(const struct cluster_job *p, const struct cluster_job *j, uint32_t dist)
@@ -19,6 +20,10 @@ void cluster_after_draw(struct cluster *c, struct cluster_job *j, uint32_t dist)
 {
     struct rng *r = &c->afters;
 
+    if (c->config.after && j->desc->shell % SUBMITTED_HELD == 0) {
+        j->desc->flags |= JOB_SUBMIT_HELD;
+        j->wants_hold = j->was_held = true;
+    }
     if (!c->config.after || rng_below(r, 2))
         return;
     for (uint32_t n = 1 + (uint32_t)rng_below(r, PREDECESSORS_MAX); n > 0; n--) {

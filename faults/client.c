@@ -241,6 +241,8 @@ void cluster_on_submitted(struct cluster *c, uint32_t ep, const struct msg_submi
     j->err = m->err;
     j->class = m->class;
     j->why = m->why;
+    if (!m->err && j->desc->flags & JOB_SUBMIT_HELD && j->holds_unanswered == 0)
+        j->held_life = cluster_dist_of(c, ep)->life;
     if (!m->err)
         watch_job(c, j, true);
 }

@@ -368,6 +368,7 @@ enum job_flag {
     JOB_PART =
         1u << 5, /* of a longer list, from its input first_index on. Nobody knows yet how many there are */
     JOB_AFTER_WHOLE = 1u << 6, /* it waits for the end of its predecessors as a whole, never task by task */
+    JOB_SUBMIT_HELD = 1u << 7, /* it is held from the start, until it is released */
 };
 
 /* Which failures are followed by another try. */

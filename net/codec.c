@@ -77,7 +77,8 @@ WIRE_MESSAGES(X)
     F(i64, mem_bytes, mem_bytes)                                                                             \
     F(u32, pids, pids)                                                                                       \
     F(text, signature, signature)                                                                            \
-    F(u32, max_running, max_running)
+    F(u32, max_running, max_running)                                                                         \
+    F(submit_held, flags, submit_held)
 
 /* ---- Encoding: nothing in it can fail, the buffer grows (base/mem.h) ---- */
 
@@ -151,6 +152,11 @@ static void put_after(struct codec_buf *b, uint32_t tag, struct after_list v)
 static void put_after_whole(struct codec_buf *b, uint32_t tag, uint32_t flags)
 {
     put_u8(b, tag, (flags & JOB_AFTER_WHOLE) != 0);
+}
+
+static void put_submit_held(struct codec_buf *b, uint32_t tag, uint32_t flags)
+{
+    put_u8(b, tag, (flags & JOB_SUBMIT_HELD) != 0);
 }
 
 static void put_desc_fields(struct codec_buf *b, const struct job_desc *d, bool args)
@@ -339,6 +345,11 @@ static bool get_after(struct wire *s, pb_wire_type_t wire, struct after_list *v)
 static bool get_after_whole(struct wire *s, pb_wire_type_t wire, uint32_t *flags)
 {
     return get_flag(s, wire, flags, JOB_AFTER_WHOLE);
+}
+
+static bool get_submit_held(struct wire *s, pb_wire_type_t wire, uint32_t *flags)
+{
+    return get_flag(s, wire, flags, JOB_SUBMIT_HELD);
 }
 
 #define GET_SPEC(kind, member, proto)                                                                        \

@@ -505,6 +505,54 @@ static void test_central_hears_of_a_hold_when_it_is_on_record(void **state)
     talk_end(t);
 }
 
+static void test_held_from_the_start(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *is_short = tagged(1), *is_long = desc_new(1, "");
+
+    is_short->flags |= JOB_SUBMIT_HELD;
+    is_long->flags |= JOB_SUBMIT_HELD | JOB_DETACHED;
+    is_long->tag = TAG_LONG;
+    submit(t, is_short);
+    says(t, "- SUBMITTED job=3.1 client=9 err=0");
+    ignore(t);
+    submit(t, is_long);
+    says(t, "- JOURNAL_JOB job=3.2 token=1");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    says(t, "- SUBMITTED job=3.2 client=9 err=0");
+    assert_int_equal(job_view_of(t, 1).state, JOB_HELD);
+    assert_int_equal(job_view_of(t, 2).state, JOB_HELD);
+    hold(t, 1, false);
+    says(t, "101 PROBE job=3.1");
+    ignore(t);
+    hold(t, 2, false);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    assert_int_equal(job_view_of(t, 2).state, JOB_PENDING);
+    talk_end(t);
+}
+
+/* Its first record is all that there is of it. */
+static void test_held_from_the_start_on_after_a_restart(void **state)
+{
+    struct talk *t = talk_again();
+    struct job_desc *desc = desc_new(1, "");
+
+    desc->flags |= JOB_SUBMIT_HELD;
+    journal_job(t, 7, desc, 1, 0, NULL);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    held_end(t, 101);
+    wait_timer(t, 50000);
+    ignore(t);
+    assert_int_equal(job_view_of(t, 7).state, JOB_HELD);
+    hold(t, 7, false);
+    says(t, "101 PROBE job=3.7");
+    ignore(t);
+    talk_end(t);
+}
+
 /* A client that did not reach the dist held the job at central. */
 static void test_central_hears_of_a_release_that_changes_nothing_here(void **state)
 {
@@ -571,6 +619,8 @@ int main(void)
         cmocka_unit_test(test_central_hears_of_a_hold_when_it_is_on_record),
         cmocka_unit_test(test_central_hears_of_a_release_that_changes_nothing_here),
         cmocka_unit_test(test_what_is_read_back_as_released_ends_no_hold_at_central),
+        cmocka_unit_test(test_held_from_the_start),
+        cmocka_unit_test(test_held_from_the_start_on_after_a_restart),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -181,6 +181,13 @@ static void test_a_launch_that_is_not_written_yet_leaves_no_new_reservation(void
     HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
     says(t, "101 TASK_LAUNCH id=3.1/0@1.1");
     says(t, "101 PROBE job=3.1 estimate_us=0 count=1");
+    request(t, 101, 1, 2);
+    says(t, "- JOURNAL_TASK id=3.1/1@1.1 token=3");
+    HEAR(t, 0, HOLD, hold, .job = J(1), .client = 4, .on = 1);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3);
+    says(t, "101 TASK_LAUNCH id=3.1/1@1.1");
+    silent(t);
     talk_end(t);
 }
 

@@ -74,7 +74,7 @@ static void test_a_process_that_starts_a_program_is_known(void **state)
 static void test_death_of_the_spawner_is_noticed(void **state)
 {
     struct fixture *f = *state;
-    struct job_desc *d = SHELL(FAMILY);
+    struct job_desc *d = SHELL(SH_FAMILY);
     struct try_id id = try_of(1);
     char path[300];
     int fifo = make_fifo(f, path, sizeof path);
@@ -104,7 +104,7 @@ static void test_death_of_the_spawner_is_noticed(void **state)
 /* A family and its spawner, which is stopped. */
 static pid_t start_and_stop_the_spawner(struct fixture *f, int *fifo)
 {
-    struct job_desc *d = SHELL(FAMILY);
+    struct job_desc *d = SHELL(SH_FAMILY);
     int64_t deadline = now_us() + BOUND_US;
     struct proc spawner = {0};
     char path[300];
@@ -192,7 +192,7 @@ static void test_a_task_that_does_not_end_is_not_its_spawners_fault(void **state
 /* In a process of its own: an agent that starts a family and then lives until it is killed. */
 static void be_an_agent(struct fixture *f, const char *fifo_path)
 {
-    struct job_desc *d = SHELL(FAMILY);
+    struct job_desc *d = SHELL(SH_FAMILY);
     struct try_id id = try_of(0);
 
     set_blob(&d->stdout_pattern, fifo_path);
@@ -233,7 +233,7 @@ static void test_tasks_do_not_outlive_a_dead_agent_for_long(void **state)
 static void test_what_an_agent_and_its_spawner_leave_ends_when_the_next_one_starts(void **state)
 {
     struct fixture *f = *state;
-    struct job_desc *d = SHELL("setsid sleep 1000 & " FAMILY);
+    struct job_desc *d = SHELL("setsid sleep 1000 & " SH_FAMILY);
     char path[300];
     int fifo = make_fifo(f, path, sizeof path);
     pid_t spawner;

@@ -51,7 +51,7 @@ static void test_what_a_lost_child_used_counts(void **state)
 static void test_kill_ends_the_whole_group(void **state)
 {
     struct fixture *f = *state;
-    struct job_desc *d = SHELL(FAMILY);
+    struct job_desc *d = SHELL(SH_FAMILY);
     char path[300];
     int fifo = make_fifo(f, path, sizeof path);
 
@@ -386,7 +386,7 @@ static void test_what_an_escaped_process_leaves_is_of_its_task(void **state)
 static void test_time_limit(void **state)
 {
     struct fixture *f = *state;
-    struct job_desc *d = SHELL(FAMILY);
+    struct job_desc *d = SHELL(SH_FAMILY);
     char path[300];
     int fifo = make_fifo(f, path, sizeof path);
 
@@ -409,7 +409,7 @@ static void test_stop_kills_what_runs(void **state)
 {
     struct fixture *f = *state;
     /* A group, and one that left it and cannot be traced back: its environment is empty. */
-    struct job_desc *d = SHELL("env -i setsid sleep 1000 & " FAMILY);
+    struct job_desc *d = SHELL("env -i setsid sleep 1000 & " SH_FAMILY);
     char path[300];
     int fifo = make_fifo(f, path, sizeof path);
 

@@ -67,6 +67,6 @@ def submit(command: Sequence[_Word], *, inputs: Optional[Iterable[_Word]] = None
            retries: int = 0, retry_on: Optional[Iterable[Union[int, Literal["signal", "time-limit"]]]] = None,
            retry_delay: Optional[float] = None, lost_retries: int = 2, max_fails: Optional[int] = None,
            max_running: Optional[int] = None, after: Optional[Iterable[Union[Job, str]]] = None,
-           after_whole: bool = False, mem: Optional[int] = None, pids: Optional[int] = None,
+           after_whole: bool = False, hold: bool = False, mem: Optional[int] = None, pids: Optional[int] = None,
            dist: Optional[str] = None, token_file: Optional[_Path] = None) -> Job: ...
 def run(command: Sequence[_Word], *, check: bool = True, **more: Any) -> Job: ...

@@ -192,7 +192,7 @@ def retry_on_of(failures):
 
 def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, stdout=None, stderr=None, stdin=None,
            klass=None, estimate=None, time_limit=None, retries=0, retry_on=None, retry_delay=None, lost_retries=2,
-           max_fails=None, max_running=None, after=None, after_whole=False, mem=None, pids=None, dist=None,
+           max_fails=None, max_running=None, after=None, after_whole=False, hold=False, mem=None, pids=None, dist=None,
            token_file=None):
     """Submits a command as a job, which goes on without this program, as `hawk submit` does. Returns a Job.
 
@@ -204,7 +204,8 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
     and "time-limit"; retry_delay: seconds before the first one, then twice as long each time. lost_retries: of a task
     whose worker died. max_fails: the rest is cancelled after so many failed tasks. max_running: at most so many of its
     tasks run at a time. after: jobs, and ids as "3.17", "3.17:any", "3.17:failed", that end first; in two jobs of as
-    many tasks, task by task, unless after_whole. mem: bytes that a task may use; pids: processes that it may have.
+    many tasks, task by task, unless after_whole. hold: nothing of it starts before `hawk release`. mem: bytes that a
+    task may use; pids: processes that it may have.
     """
     if isinstance(command, (str, bytes)):
         raise TypeError("the command is a list of words; a shell's text is [\"sh\", \"-c\", text]")
@@ -236,7 +237,7 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
         stdout=bytes_of(stdout or b""), stderr=bytes_of(stderr or b""), stdin=stdin or b"", tag=TAGS[klass],
         estimate_us=int((estimate or 0) * 1e6), time_limit_us=int((time_limit or 0) * 1e6), retries=lost_retries,
         failure_retries=retries, retry_delay_us=int((retry_delay or 0) * 1e6), max_fails=max_fails or 0,
-        max_running=max_running or 0, after=after, after_whole=after_whole, umask=umask(),
+        max_running=max_running or 0, after=after, after_whole=after_whole, submit_held=hold, umask=umask(),
         ancestors=ancestors(), user=cluster.user, task_args=inputs or [],
         each_arg=inputs is not None, mem_bytes=mem or 0, pids=pids or 0, **retry)
     at = cluster.dist_of(after[0]) if after else None  # jobs of one dist alone know of one another

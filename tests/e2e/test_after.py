@@ -144,6 +144,23 @@ def test_what_is_refused_by_name():
                 assert c.hawk("submit", "--after", pred, "--", "true", dist=d).stdout.split(".")[0] == pred.split(".")[0]
 
 
+def test_held_from_the_start():
+    with Cluster(workers=1) as c:
+        with open(f"{c.dir}/job.sh", "w") as f:
+            f.write("#!/bin/sh\n#HAWK --hold\nexit 3\n")
+        jobs = [c.submit("--hold", "--class", "short", "--", "true"), c.submit("-H", "--class", "long", "--", "true"),
+                c.submit(f"{c.dir}/job.sh")]
+        assert [state(c, j) for j in jobs] == ["held"] * 3
+        c.dists[0].kill()
+        restart(c)
+        wait_for("the dist", lambda: [state(c, j) for j in jobs] == ["held"] * 3)
+        c.hawk("release", *jobs)
+        c.hawk("wait", *jobs, check=1)
+        assert [state(c, j) for j in jobs] == ["done", "done", "failed"]
+        again = c.hawk("resubmit", jobs[2]).stdout.strip()  # it is not held
+        assert c.hawk("wait", again, check=1) and state(c, again) == "failed"
+
+
 def test_held_and_released():
     with Cluster(workers=1) as c:
         running = c.submit("--class", "short", "--array", "1-2", "--", *gate(c, "running", "go"))

@@ -301,7 +301,7 @@ static inline int make_fifo(struct fixture *f, char *path, size_t size)
 }
 
 /* A shell that says "up", with a child and a grandchild that hold the FIFO open as well. */
-#define FAMILY "sh -c 'sleep 1000 & sleep 1000' & echo up; wait"
+#define SH_FAMILY "sh -c 'sleep 1000 & sleep 1000' & echo up; wait"
 
 /* Reads a line that some task writes to the FIFO. */
 static inline void wait_for_line(int fd, const char *expected)
