@@ -2,6 +2,7 @@
 #include "central/central.h"
 
 #include "central/state.h"
+#include "owner/jobs.h"
 
 #include <stdio.h>
 
@@ -50,9 +51,7 @@ const struct long_job *central_find_job(const struct central *c, job_id_t job)
 
 enum job_state central_job_end_state(const struct long_job *j)
 {
-    uint32_t undone = j->ended[TASK_FAILED] + j->ended[TASK_LOST] + j->ended[TASK_CANCELLED];
-
-    return j->cancel ? JOB_CANCELLED : undone ? JOB_FAILED : JOB_DONE;
+    return owner_job_end_state(j->ended, j->cancel);
 }
 
 static enum job_state state_of(const struct long_job *j, uint32_t running)

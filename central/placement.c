@@ -106,8 +106,8 @@ static void place_for_users(struct central *c)
 /* The most jobs that may let later jobs go first in one step. */
 #define PASSED_OVER_MAX 64u
 
-/* Every task goes to the worker with the least waiting time (Hawk 3.7). As in the paper, all tasks of a job
- * are placed at once, so that the next job's tasks see them. */
+/* Every task goes to the worker with the least waiting time (Hawk 3.7). As in the paper, all tasks of a job are placed
+ * at once, so that the next job's tasks see them; under late_long only as workers ask. */
 void central_tasks_place(struct central *c)
 {
     struct long_job *passed_over[PASSED_OVER_MAX];

@@ -162,10 +162,11 @@ struct long_task {
     uint8_t outcome;           /* not final: of the last try, if it failed and is to run again */
     bool durable : 1;          /* final, and journalled */
     bool cancelled : 1;        /* it must be cancelled; its worker was told */
-    bool unsure : 1;           /* from the journal: later attempts than `attempt` may exist */
-    bool reported : 1;         /* a worker reported its end, and keeps it until acknowledged */
-    bool unsent : 1;           /* at a worker that does not know yet: the launch is being recorded */
-    bool recalled : 1;         /* its worker was asked to hand it back */
+    bool
+        unsure : 1; /* from the journal, or offered to a young central: later attempts than `attempt` may exist */
+    bool reported : 1; /* a worker reported its end, and keeps it until acknowledged */
+    bool unsent : 1;   /* at a worker that does not know yet: the launch is being recorded */
+    bool recalled : 1; /* its worker was asked to hand it back */
 };
 
 /* The result of a task. */
@@ -234,7 +235,7 @@ struct long_job {
     /* Its tasks that wait for a worker, by long_task.w.link. While there are any, `turn` is in its user's heap.
      * turn.seq numbers jobs in the order of arrival. */
     struct list kept;
-    struct list apart; /* in central.ends.apart: then it is in no heap */
+    struct list apart; /* in central.end_times.apart: then it is in no heap */
     struct heap_node turn;
     int64_t size_us;     /* the size that `turn` goes by (central/kept.h) */
     uint32_t running;    /* its tasks that run at workers */
@@ -383,7 +384,7 @@ struct central {
     uint64_t results_bytes;
     struct list limbo;   /* tasks at workers that are away, by w.due_us: when each is placed again */
     struct heap delayed; /* tasks that failed, by when each is placed again */
-    bool unwanted;       /* some of these were cancelled, and end when all workers have reported */
+    bool unwanted;       /* some in limbo were cancelled, and end when all workers have reported */
     struct list touched; /* jobs that reached max_fails: central_jobs_settle() cancels them */
     struct list orphans; /* active jobs that nobody waits for, by orphan_us */
     int64_t orphan_clock_us, orphan_since_us; /* their clock, and when it was read; orphans.c */
@@ -619,7 +620,8 @@ struct usage central_task_used(const struct long_task *t); /* not known until it
 void central_task_forget(struct central *c, struct long_task *t);
 /* Moves t to the queue of tasks that wait for a worker. */
 void central_task_queue(struct central *c, struct long_task *t);
-/* Moves t to limbo: central places it again at due_us, unless a worker turns out to have it. */
+/* Moves t to limbo: at due_us its try counts as lost, and it is placed again or ends, unless a worker turns out to
+ * have it. */
 void central_task_limbo(struct central *c, struct long_task *t, int64_t due_us);
 /* Cancels t: at once, or when its worker has answered. */
 void central_task_cancel(struct central *c, struct long_task *t);

@@ -332,9 +332,9 @@ void dist_probe_first(struct dist *d, struct dist_job *job);
 void dist_probe_refill(struct dist *d, struct dist_job *job, struct dist_node *n);
 /* Cancels or sends probes if there are too many or too few. */
 void dist_probe_settle(struct dist *d, struct dist_job *job);
-/* dist_probe_cancel_all() takes back every live reservation of the job. */
 /* Tells n to drop all that it has of the job `id`; job: NULL if it is not known. */
 void dist_probe_take_back(struct dist *d, struct dist_job *job, const struct dist_node *n, job_id_t id);
+/* Takes back every live reservation of the job. */
 void dist_probe_cancel_all(struct dist *d, struct dist_job *job);
 /* Puts the job into list l, the one for `wait`; WAIT_NOT: l is NULL. */
 void dist_probe_wait(struct dist_job *job, enum probe_wait wait, struct list *l);
@@ -486,7 +486,7 @@ void dist_on_long_watched(struct dist *d, const struct msg *m);
 /* ---- promote.c: jobs whose tasks outlive the cutoff ---- */
 /* If the job's tasks show at least the cutoff: promotes it, so that it is long, and central gets the tasks that were
  * not launched. At most once in an ownership; without central only if nothing is left to launch. A job that is tagged
- * short loses the reserve instead. */
+ * short, or has max_running, loses the reserve instead. */
 void dist_handover_promote(struct dist *d, struct dist_job *job);
 /* It counts as long from now on: central has a part of it, or nothing is left to hand over. */
 void dist_job_promoted(struct dist *d, struct dist_job *job);

@@ -630,15 +630,6 @@ void dist_on_cancel(struct dist *d, const struct msg *m)
 
 /* ---- The end (docs/protocol.md 3.11) ---- */
 
-static enum job_state end_state(const struct dist_job *job)
-{
-    if (job->by_client && job->in[TASK_CANCELLED] > 0)
-        return JOB_CANCELLED;
-    if (job->in[TASK_FAILED] + job->in[TASK_LOST] > 0)
-        return JOB_FAILED;
-    return job->in[TASK_CANCELLED] > 0 ? JOB_CANCELLED : JOB_DONE;
-}
-
 void dist_job_close(struct dist *d, struct dist_job *job, int64_t end_us)
 {
     dist_probe_forget(d, job);
@@ -647,7 +638,7 @@ void dist_job_close(struct dist *d, struct dist_job *job, int64_t end_us)
     list_remove(&job->in_unattended);
     dist_after_close(job);
     count_out(d, job);
-    if (end_state(job) != JOB_FAILED) /* it may run again */
+    if (owner_job_end_state(job->in, job->by_client) != JOB_FAILED) /* it may run again */
         job_desc_forget_env(&job->desc);
     d->jobs_finished++;
     d->tasks_finished += job->desc->tasks;
@@ -663,7 +654,7 @@ static __attribute__((noinline)) void job_end(struct dist *d, struct dist_job *j
     accept_job(d, job);
     dist_job_report(d, job);
     dist_job_close(d, job, d->now_us);
-    dist_job_set_state(d, job, end_state(job));
+    dist_job_set_state(d, job, owner_job_end_state(job->in, job->by_client));
     dist_times_note(d, job);
     dist_journal_ended(d, job);
     dist_after_ended(d, job);

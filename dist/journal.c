@@ -1,5 +1,6 @@
-/* Records of the dist, and what waits until they are durable (docs/protocol.md 11): jobs to be accepted, ends
- * of tasks to be acknowledged, cancellations to be confirmed. Nothing else waits for the disk. */
+/* Records of the dist, and what waits until they are durable (docs/protocol.md 11): jobs to be accepted and offered to
+ * central, ends of tasks to be acknowledged, cancellations, refusals and holds to be confirmed, launches of tasks that
+ * run at most once, and numbers of jobs. */
 #include "dist/internal.h"
 
 #include "base/ring.h"

@@ -510,7 +510,7 @@ void dist_on_probe_refused(struct dist *d, const struct msg *m)
     if (!p || dist_place_take_live(d, p, m->probe_refused.count) < m->probe_refused.count)
         job->crossed = true;
     if (m->probe_refused.err == HAWK_EBUSY && draw_total(&reserved_pool(d, job)->draw) > 0)
-        job->turned_away += m->probe_refused.count; /* it probes the reserved workers at once */
+        job->turned_away += m->probe_refused.count; /* it probes again at once */
     else
         job->refused = true;
     dist_job_touch(d, job);

@@ -112,18 +112,18 @@ struct place_table {
  *
  *   a worker's weight in ALL = that in GENERAL + that in RESERVED
  *   a worker's weight > 0 => it has a stream, and is up or vouched for
- *   starved is not empty => no worker has a weight */
+ *   starved is not empty => no worker has a weight, or none has the time that the jobs' tasks need (end_times.c) */
 enum pool { POOL_ALL, POOL_GENERAL, POOL_RESERVED, POOL_COUNT };
 struct dist_pool {
     struct draw draw;
-    struct list starved; /* jobs that want probes while the pool is empty */
+    struct list starved; /* jobs that want probes, and no worker of the pool can take them */
     struct list crowded; /* jobs that have probes at every worker, or more than the pool had slots */
 };
 
 /* What a job without a timer waits for before it is probed for (again): the list that it is in. */
 enum probe_wait {
     WAIT_NOT,      /* in no list */
-    WAIT_STARVED,  /* dist_pool.starved: a worker in its pool, which is empty */
+    WAIT_STARVED,  /* dist_pool.starved: a worker of its pool that can take it */
     WAIT_CROWDED,  /* dist_pool.crowded: more workers, which get probes of it as well */
     WAIT_SETTLING, /* dist.settling: it was read back; workers first say what they still have of it */
     WAIT_KEPT,     /* dist.kept: it is held, or waits for predecessors */
@@ -267,7 +267,7 @@ struct dist_job {
     uint32_t watchers;
 
     uint32_t cursor;   /* tasks from here on were never launched, and are in no list */
-    uint32_t returned; /* first of the waiting tasks before cursor, whose workers were lost */
+    uint32_t returned; /* first of the waiting tasks before cursor: lost, refused, freed or given back */
     uint32_t delayed;  /* first of the tasks that failed and wait for their time: see retries.c */
     uint32_t delayed_n;
     uint32_t blocked; /* first of the tasks that wait for theirs of predecessors: see after.c */
@@ -320,8 +320,8 @@ struct dist_job {
     bool
         overstays : 1; /* it stays here, but its tasks show the cutoff: probe_long, and the reserve is not for it */
     bool held : 1; /* by its user: no task of it starts */
-    /* Central hears before each LONG_WATCH whether it is held: that it is, is on record, or it has none; or a
-     * client has released it in this life. */
+    /* Central may be told of `held`: the hold is on record, or the job has no records; or a client released the job in
+     * this life. */
     bool hold_known : 1;
     bool doomed : 1;      /* a predecessor ended otherwise than it asks: it is to be cancelled */
     bool waits_news : 1;  /* its JOURNAL_WAITS is to be written */

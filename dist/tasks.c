@@ -353,7 +353,7 @@ void dist_task_refused(struct dist *d, struct dist_job *job, uint32_t i)
     dist_task_set_state(d, job, i, TASK_WAITING, NULL);
 }
 
-/* Answers that no task is left; the worker drops all that it has of the job. */
+/* Answers that the worker gets no task; under CANCEL_PROBES it drops all that it has of the job. */
 static void put_no_task(struct dist *d, struct dist_job *job, struct dist_node *n, job_id_t id,
                         uint32_t request)
 {

@@ -8,8 +8,8 @@
  * (commands) and exec_on_timeout() (timers), never out of exec_run() or exec_kill(). One thread only.
  *
  * The spawner outlives an agent that dies, or that leaves it behind on purpose (exec_leave()): its tasks go
- * on, and it keeps their ends. The next agent with the same state_dir takes it over within the orphan grace.
- * If none does, the spawner thaws and kills everything. Timer tasks die with their agent.
+ * on, and it keeps their ends; what was frozen it thaws at once. The next agent with the same state_dir takes it over
+ * within the orphan grace. If none does, the spawner kills everything. Timer tasks die with their agent.
  *
  * A task gets a process group of its own in the spawner's session (without a terminal); the job's directory
  * and umask; the job's environment (the agent's own if the job has none, without HAWK_TOKEN*), with

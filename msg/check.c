@@ -315,7 +315,7 @@ static int check_durations(const struct job_desc *d, char *why, size_t size)
         if (is_duration(arg, len))
             continue;
         snprintf(why, size,
-                 "an input of a timer job (task_args) must be a duration like 250ms or 30s, not '%.*s'",
+                 "task_args: an input of a timer job must be a duration like 250ms or 30s, not '%.*s'",
                  len < 40 ? (int)len : 40, arg);
         return HAWK_EINVALID;
     }

@@ -445,8 +445,8 @@ enum route {
 #define FIELDS_cancelled(F) F(job, job) F(u32, client) F(i32, err)
 /* on: the job's tasks that have not started do not start until it is released (on = 0). */
 #define FIELDS_hold(F) F(job, job) F(u32, client) F(u8, on)
-/* It is durable; or it is refused: HAWK_ENOT_FOUND, HAWK_EUNAVAILABLE (central has the job and cannot be reached),
- * HAWK_EVERSION (central is of a version without LONG_HOLD), HAWK_EIO. */
+/* It is durable; or it is refused: HAWK_ENOT_FOUND, HAWK_EVERSION (central is of a version without LONG_HOLD),
+ * HAWK_EIO. */
 #define FIELDS_hold_set(F) F(job, job) F(u32, client) F(i32, err)
 #define FIELDS_watch(F) F(job, job) F(u64, key) F(u16, epoch) F(u8, on)
 #define FIELDS_task_event(F)                                                                                 \

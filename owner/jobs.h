@@ -8,6 +8,16 @@
 /* Whether a job has a description with as many tasks as are allowed, and an epoch; and whether `set`, if it
  * is not NULL, names at least `least` of its tasks in ascending order. */
 bool owner_job_valid(const struct job_desc *desc, uint16_t epoch, const struct task_set *set, uint32_t least);
+/* The state of a job that has ended, by the numbers of its tasks in each state. by_client: a client cancelled it. */
+static inline enum job_state owner_job_end_state(const uint32_t in[TASK_STATE_COUNT], bool by_client)
+{
+    if (by_client && in[TASK_CANCELLED] > 0)
+        return JOB_CANCELLED;
+    if (in[TASK_FAILED] + in[TASK_LOST] > 0)
+        return JOB_FAILED;
+    return in[TASK_CANCELLED] > 0 ? JOB_CANCELLED : JOB_DONE;
+}
+
 /* The state of a task that has ended so. */
 static inline enum task_state owner_final_state(enum outcome outcome, int32_t code)
 {
