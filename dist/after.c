@@ -313,7 +313,7 @@ void dist_after_settle(struct dist *d, struct dist_job *job)
     if ((!job->after && !job->held && job->wait != WAIT_KEPT && !news) || job->journalling)
         return;
     while (job->blocked != TASK_NIL && job->tasks[job->blocked].run_us == TASK_DOOMED)
-        dist_task_end_unrun(d, job, job->blocked, OUTCOME_CANCELLED, 0, 0);
+        dist_task_end_unrun(d, job, job->blocked, OUTCOME_CANCELLED, 0);
     if (job->doomed && !job->cancelling)
         dist_job_cancel_rest(d, job);
     /* After the ends that follow from it: read back, no task may seem to wait no longer that was to be cancelled. */

@@ -258,7 +258,7 @@ static void take_back_asked(struct dist *d, struct dist_job *job)
             continue;
         if (job->cancelling) {
             job->tasks[i].asked = 0;
-            dist_task_end_unrun(d, job, i, OUTCOME_CANCELLED, 0, 0);
+            dist_task_end_unrun(d, job, i, OUTCOME_CANCELLED, 0);
             continue;
         }
         forget_state(d, job, i);
@@ -273,7 +273,7 @@ static void finish_central_tasks(struct dist *d, struct dist_job *job, enum outc
 {
     for (uint32_t i = 0; i < job->desc->tasks && job->central_n > 0; i++)
         if (job->tasks[i].central && !task_state_final(job->tasks[i].state))
-            dist_task_end_unrun(d, job, i, outcome, code, 0);
+            dist_task_end_unrun(d, job, i, outcome, code);
 }
 
 /* The dist does not know whether central has these tasks until central names them. If an answer is on its way
@@ -450,7 +450,7 @@ static struct dist_job *handed_job(const struct dist *d, job_id_t id, uint16_t e
 static void has_part(struct dist *d, struct dist_job *job)
 {
     if (!epoch_is_dists(job->epoch) && !job->promoted)
-        dist_job_promoted(d, job);
+        dist_job_mark_promoted(d, job);
 }
 
 static void accepted(struct dist *d, struct dist_job *job)

@@ -262,11 +262,11 @@ void dist_task_set_state(struct dist *d, struct dist_job *job, uint32_t i, enum 
 void dist_task_started(struct dist *d, struct dist_job *job, uint32_t i, int64_t run_us);
 void dist_task_end(struct dist *d, struct dist_job *job, uint32_t i, enum outcome outcome, int32_t code,
                    int64_t run_us, struct usage used);
-/* The same, where nothing is known of what it used. */
+/* The same, of a task that did not run, as far as is known. */
 static inline void dist_task_end_unrun(struct dist *d, struct dist_job *job, uint32_t i, enum outcome outcome,
-                                       int32_t code, int64_t run_us)
+                                       int32_t code)
 {
-    dist_task_end(d, job, i, outcome, code, run_us, (struct usage){0});
+    dist_task_end(d, job, i, outcome, code, 0, (struct usage){0});
 }
 /* The task has ended, and used that. */
 static inline void dist_task_note_used(struct dist_job *job, struct dist_task *t, struct usage used)
@@ -489,7 +489,7 @@ void dist_on_long_watched(struct dist *d, const struct msg *m);
  * short, or has max_running, loses the reserve instead. */
 void dist_handover_promote(struct dist *d, struct dist_job *job);
 /* It counts as long from now on: central has a part of it, or nothing is left to hand over. */
-void dist_job_promoted(struct dist *d, struct dist_job *job);
+void dist_job_mark_promoted(struct dist *d, struct dist_job *job);
 void dist_on_task_overrun(struct dist *d, const struct msg *m);
 
 #endif

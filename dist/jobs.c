@@ -347,7 +347,7 @@ static void supersede(struct dist *d, struct dist_job *job)
         const struct dist_place *p = container_of(job->places.next, struct dist_place, in_job);
 
         (void)cancel_task(d, job, p->launched);
-        dist_task_end_unrun(d, job, p->launched, OUTCOME_CANCELLED, 0, 0);
+        dist_task_end_unrun(d, job, p->launched, OUTCOME_CANCELLED, 0);
     }
     count_out(d, job);
     dist_job_free(d, job);
@@ -587,17 +587,17 @@ void dist_job_cancel_rest(struct dist *d, struct dist_job *job)
     while (job->returned != TASK_NIL) {
         /* Its worker is suspect, but may be running it. */
         (void)cancel_task(d, job, job->returned);
-        dist_task_end_unrun(d, job, job->returned, OUTCOME_CANCELLED, 0, 0);
+        dist_task_end_unrun(d, job, job->returned, OUTCOME_CANCELLED, 0);
     }
     while (job->cursor < job->desc->tasks)
-        dist_task_end_unrun(d, job, job->cursor, OUTCOME_CANCELLED, 0, 0);
+        dist_task_end_unrun(d, job, job->cursor, OUTCOME_CANCELLED, 0);
     list_foreach(&job->places, node, nxt) {
         const struct dist_place *p = container_of(node, struct dist_place, in_job);
 
         for (uint32_t i = p->launched, next; i != TASK_NIL; i = next) {
             next = job->tasks[i].next;
             if (!cancel_task(d, job, i))
-                dist_task_end_unrun(d, job, i, OUTCOME_CANCELLED, 0, 0); /* p goes with its last task */
+                dist_task_end_unrun(d, job, i, OUTCOME_CANCELLED, 0); /* p goes with its last task */
         }
     }
     dist_probe_cancel_all(d, job);

@@ -2,7 +2,7 @@
  * central; a job that is tagged short, or has a limit of running tasks, stays, and loses the reserve. */
 #include "dist/internal.h"
 
-void dist_job_promoted(struct dist *d, struct dist_job *job)
+void dist_job_mark_promoted(struct dist *d, struct dist_job *job)
 {
     dist_count(d, COUNTER_jobs_promoted, 1);
     job->promoted = true;
@@ -51,7 +51,7 @@ void dist_handover_promote(struct dist *d, struct dist_job *job)
     if (!may_promote(job) || d->policy.cutoff_us <= 0 || !dist_job_shows(d, job, d->policy.cutoff_us))
         return;
     if (job->unlaunched == 0) {
-        dist_job_promoted(d, job);
+        dist_job_mark_promoted(d, job);
         return;
     }
     /* Without central the job goes on as it is. */

@@ -259,7 +259,7 @@ void dist_tasks_doubt(struct dist *d, struct dist_job *job)
         if (t->state != TASK_WAITING || t->central || (launches_kept(job) && !t->doubtful))
             continue;
         dist_task_reach(job, i);
-        dist_task_end_unrun(d, job, i, OUTCOME_LOST, 0, 0);
+        dist_task_end_unrun(d, job, i, OUTCOME_LOST, 0);
     }
 }
 
@@ -386,9 +386,9 @@ void dist_task_return(struct dist *d, struct dist_job *job, uint32_t i)
     if (t->unsent) {
         unlaunch(d, job, i);
     } else if (job->cancelling) {
-        dist_task_end_unrun(d, job, i, OUTCOME_CANCELLED, 0, 0);
+        dist_task_end_unrun(d, job, i, OUTCOME_CANCELLED, 0);
     } else if (!dist_task_may_retry(job, t)) {
-        dist_task_end_unrun(d, job, i, OUTCOME_LOST, 0, 0);
+        dist_task_end_unrun(d, job, i, OUTCOME_LOST, 0);
     } else {
         t->started = 0;
         dist_task_set_state(d, job, i, TASK_WAITING, NULL);

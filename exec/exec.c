@@ -52,7 +52,7 @@ struct exec {
     pid_t spawner;
     int fd;                    /* the spawner's socket; -1: the spawner is gone */
     int lock_fd;               /* the lock of state_dir; -1: there is no state_dir */
-    uint32_t knows;            /* which records the spawner knows (takeover.h) */
+    uint32_t knows;            /* enum spawner_knows */
     enum exec_freezer freezer; /* the spawner's, unless the configuration switched pausing off */
     bool lost;                 /* writing to fd failed; exec_on_ready() has not reported it yet */
     struct takeover taken;     /* runs of an earlier agent that exec_take_over() has not reported yet */
@@ -234,7 +234,7 @@ int exec_start(struct exec **out, const struct exec_config *c)
 
 uint64_t exec_incarnation(const struct exec *e) { return e->config.incarnation; }
 enum exec_freezer exec_freezer_in_force(const struct exec *e) { return e->freezer; }
-bool exec_reads_limits(const struct exec *e) { return e->knows >= 3; }
+bool exec_reads_limits(const struct exec *e) { return e->knows >= KNOWS_LIMITS; }
 
 void exec_held(const struct exec *e, exec_held_fn fn, void *arg)
 {
@@ -365,7 +365,7 @@ void exec_lease(struct exec *e, int64_t until_us)
 
 void exec_check(struct exec *e, const struct blob *place)
 {
-    if (e->fd < 0 || e->knows < 1)
+    if (e->fd < 0 || e->knows < KNOWS_CHECK)
         return;
     size_t begun = record_begin(&e->out, RECORD_CHECK);
     put_blob(&e->out, place);
@@ -377,7 +377,7 @@ pid_t exec_reside(struct exec *e, uint32_t run)
     struct command *c;
 
     HASH_FIND(hh, e->commands, &run, sizeof run, c);
-    if (!c || e->fd < 0 || e->knows < 2)
+    if (!c || e->fd < 0 || e->knows < KNOWS_RESIDE)
         return 0;
     put_number(&e->out, RECORD_RESIDE, run);
     return c->pid;

@@ -49,9 +49,8 @@ enum record_type {
      * run_us, bytes: text for people, paths of stdout and stderr; i64 cpu_us, i64 mem_peak_bytes (as in
      * RECORD_EXITED). */
     RECORD_HELD,
-    /* Comes after those: u32 its process id, u64 incarnation, i64 lease (TIME_NEVER: none), u32 whether it knows
-     * RECORD_CHECK (2: and RECORD_RESIDE; 3: and limits; 4: and those that its agent has made; 5: and gates), u32 enum
-     * exec_freezer (these not from older spawners). */
+    /* Comes after those: u32 its process id, u64 incarnation, i64 lease (TIME_NEVER: none), u32 enum
+     * spawner_knows, u32 enum exec_freezer (these not from older spawners). */
     RECORD_WELCOME,
     /* added later, in both directions */
     RECORD_CHECK,   /* agent -> spawner: can tasks start? bytes: place (as in EXEC_CHECK) */
@@ -66,7 +65,15 @@ enum record_type {
 
 #define PAUSE_PROCESSES_MAX 1024u /* pids in RECORD_PAUSED */
 
-#define SPAWNER_KNOWS 5 /* RECORD_WELCOME's word of this version */
+/* What a spawner knows: this, and all before it. 0: none of it. */
+enum spawner_knows {
+    KNOWS_CHECK = 1,    /* RECORD_CHECK */
+    KNOWS_RESIDE,       /* RECORD_RESIDE */
+    KNOWS_LIMITS,       /* of memory and processes */
+    KNOWS_AGENT_LIMITS, /* cgroups for these, which its agent has made */
+    KNOWS_GATES,
+    SPAWNER_KNOWS = KNOWS_GATES /* of this version */
+};
 
 /* Properties of a run that an agent which takes it over must know. */
 enum run_flag {

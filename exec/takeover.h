@@ -25,8 +25,8 @@ struct takeover {
     int fd;         /* the spawner's socket; -1: there is no spawner */
     pid_t spawner;
     uint64_t incarnation;
-    int64_t lease_us; /* TIME_NEVER: it knows no lease */
-    uint32_t knows;   /* 1: RECORD_CHECK; 2: and RECORD_RESIDE; 3: limits; 4: those of its agent; 5: gates */
+    int64_t lease_us;          /* TIME_NEVER: it knows no lease */
+    uint32_t knows;            /* enum spawner_knows */
     enum exec_freezer freezer; /* OFF: it may not know RECORD_PAUSE */
     struct held *v;
     uint32_t n, cap;

@@ -18,7 +18,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define KNOWS_GATES 5             /* as in RECORD_WELCOME */
 #define RECORD_BYTES_MAX 65536u   /* of a record that a runner sends */
 #define READS_PER_TURN 16         /* a runner that sends without end holds up nobody else */
 #define START_US (30 * US_PER_S)  /* until it must have answered the hello */

@@ -52,7 +52,7 @@ struct user_runner {
     struct sent sent;
     struct held_runs held;
     struct takeover taken;
-    uint32_t knows;       /* as in takeover.h */
+    uint32_t knows;       /* enum spawner_knows */
     int64_t lease_due_us; /* when the end of every leased run must have been reported; TIME_NEVER: no lease */
     int64_t answer_us;    /* when it must have answered, or ended, as its state says; TIME_NEVER in UP */
     int64_t due_us;       /* the earliest time at which something of a run is due, or earlier */
