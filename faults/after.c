@@ -126,11 +126,26 @@ void cluster_hold_again(struct cluster *c, struct cluster_job *j)
         send_hold(c, j, j->wants_hold);
 }
 
+/* Jobs that were submitted held, and whose clients never had an answer: someone finds them. */
+static void release_nobodys(struct cluster *c, const struct cluster_dist *d)
+{
+    for (const struct dist_job *job = dist_newest(&d->d); job; job = dist_older(&d->d, job)) {
+        uint32_t client = (uint32_t)job->desc->shell;
+
+        if (client > 0 && client <= c->jobs_n && !job_eq(c->jobs[client - 1]->id, job->id))
+            cluster_post(c, d->ep,
+                         (struct msg){.type = MSG_HOLD, .hold = {.job = job->id, .client = client}});
+    }
+}
+
 void cluster_release_all(struct cluster *c)
 {
     for (uint32_t i = 0; c->config.after && i < c->jobs_n; i++)
         if (c->jobs[i]->submitted && !c->jobs[i]->err)
             send_hold(c, c->jobs[i], false);
+    for (uint32_t i = 0; c->config.after && i < c->dists_n; i++)
+        if (c->dists[i]->alive)
+            release_nobodys(c, c->dists[i]);
     /* A dist that goes on with an old copy of its journal knows nothing of a job that it held at central. */
     for (uint32_t i = 0; c->config.after && i < c->jobs_n; i++)
         if (c->jobs[i]->id.v)
@@ -144,6 +159,8 @@ void cluster_on_hold_set(struct cluster *c, uint32_t ep, const struct msg_hold_s
 {
     struct cluster_job *j = m->client > 0 && m->client <= c->jobs_n ? c->jobs[m->client - 1] : NULL;
 
+    if (j && (j->err || j->abandoned))
+        return;
     if (!j || !job_eq(j->id, m->job))
         cluster_fail(c, INVARIANT_EFFECTS, "an answer to a hold that nobody asked for: client %u", m->client);
     /* Of several requests the last one counts: its answer is the last, unless the dist died. */
