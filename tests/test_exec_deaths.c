@@ -50,23 +50,27 @@ static void test_the_death_of_the_spawner_ends_strays(void **state)
     close(fifo);
 }
 
-/* Within execve() a process has no environment for a moment. This one executes itself all the time. */
+/* Within execve() a process has no environment for a moment. This one executes itself all the time, so that a tenth of
+ * the looks would miss it. One that a busy machine keeps within execve() for long is missed. */
 static void test_a_process_that_starts_a_program_is_known(void **state)
 {
     char script[] = "[ $1 -gt 0 ] && exec sh -c \"$0\" \"$0\" $(($1 - 1))";
     char run[] = RUN_VARIABLE "=77.5", where[] = "PATH=/usr/bin:/bin";
     char sh[] = "sh", c[] = "-c", times[] = "30000", *own[] = {run, where, NULL};
     char *argv[] = {sh, c, script, script, times, NULL};
+    int missed = 0;
     pid_t pid;
 
     (void)state;
     assert_int_equal(posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, own), 0);
     for (int looks = 0; looks < 5000; looks++) {
         bool ours = false;
+        uint64_t number = run_number_of(pid, 77, &ours);
 
-        assert_int_equal(run_number_of(pid, 77, &ours), 5);
-        assert_true(ours);
+        missed += number == 0;
+        assert_true(number == 0 || (number == 5 && ours));
     }
+    assert_in_range(missed, 0, 20);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
