@@ -249,6 +249,16 @@ static void after_a_restart_what_nobody_claims_ends(void **state)
     end(&c);
 }
 
+/* The first dist gives the job up, and no other claims it. */
+static void ends_a_lease_later(struct cluster *c)
+{
+    tell(&c->t, LONG_CANCEL, long_cancel, c->d, .job = JOB(1, 1), .epoch = 1, .owner = 1, .abandoned = 1);
+    expect_none(&c->t, JOURNAL_CANCEL, 0);
+    tell(&c->t, LONG_WATCH, long_watch, c->d, .job = JOB(1, 1), .epoch = 1);
+    pass(&c->t, 60 * S);
+    expect(&c->t, JOB_ABANDONED, job_abandoned, 0);
+}
+
 static void after_a_restart_another_dist_may_yet_say_that_it_has_the_job(void **state)
 {
     struct cluster c = {0};
@@ -263,11 +273,7 @@ static void after_a_restart_another_dist_may_yet_say_that_it_has_the_job(void **
     job_desc_drop(d);
     blob_drop(d1);
     c.d = join(&c.t, (struct join){.name = "d1", .role = ROLE_DIST, .node = 1});
-    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(1, 1), .epoch = 1, .owner = 1, .abandoned = 1);
-    expect_none(&c.t, JOURNAL_CANCEL, 0);
-    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1);
-    pass(&c.t, 60 * S);
-    expect(&c.t, JOB_ABANDONED, job_abandoned, 0);
+    ends_a_lease_later(&c);
     end(&c);
 }
 
@@ -290,11 +296,7 @@ static void a_job_that_came_again_after_a_restart_may_have_been_moved_before(voi
          .owner = 1);
     job_desc_drop(d);
     tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = expect(&c.t, JOURNAL_JOB, journal_job, 0)->token);
-    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(1, 1), .epoch = 1, .owner = 1, .abandoned = 1);
-    expect_none(&c.t, JOURNAL_CANCEL, 0);
-    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1);
-    pass(&c.t, 60 * S);
-    expect(&c.t, JOB_ABANDONED, job_abandoned, 0);
+    ends_a_lease_later(&c);
     end(&c);
 }
 

@@ -36,15 +36,8 @@ static void test_the_death_of_the_spawner_ends_strays(void **state)
 {
     struct fixture *f = *state;
     struct job_desc *d = SHELL("setsid sh -c 'echo up; sleep 1000 & wait' & wait");
-    char path[300];
-    int fifo = make_fifo(f, path, sizeof path);
+    int fifo = run_until_up(f, d);
 
-    set_blob(&d->stdout_pattern, path);
-    start(f);
-    ask(f, 0, d, NULL);
-    job_desc_drop(d);
-    pump_until(f, &f->v[0].started);
-    wait_for_line(fifo, "up\n");
     kill_the_spawner(f);
     wait_for_hang_up(fifo);
     close(fifo);
@@ -172,15 +165,8 @@ static void test_a_task_that_does_not_end_is_not_its_spawners_fault(void **state
 {
     struct fixture *f = *state;
     struct job_desc *d = SHELL("trap '' TERM; echo up; while :; do sleep 1000; done");
-    char path[300];
-    int fifo = make_fifo(f, path, sizeof path);
+    int fifo = run_until_up(f, d);
 
-    set_blob(&d->stdout_pattern, path);
-    start(f);
-    ask(f, 0, d, NULL);
-    job_desc_drop(d);
-    pump_until(f, &f->v[0].started);
-    wait_for_line(fifo, "up\n");
     exec_kill(f->e, 0, 0, OUTCOME_CANCELLED, false);
     exec_check(f->e, NULL);
     pump_until(f, &f->checked);
@@ -238,17 +224,10 @@ static void test_what_an_agent_and_its_spawner_leave_ends_when_the_next_one_star
 {
     struct fixture *f = *state;
     struct job_desc *d = SHELL("setsid sleep 1000 & " SH_FAMILY);
-    char path[300];
-    int fifo = make_fifo(f, path, sizeof path);
     pid_t spawner;
 
     f->config.state_dir = f->dir;
-    set_blob(&d->stdout_pattern, path);
-    start(f);
-    ask(f, 0, d, NULL);
-    job_desc_drop(d);
-    pump_until(f, &f->v[0].started);
-    wait_for_line(fifo, "up\n");
+    int fifo = run_until_up(f, d);
     spawner = parent_of(f->v[0].pid);
     kill(spawner, SIGKILL);
     assert_int_equal(waitpid(spawner, NULL, 0), spawner);

@@ -52,15 +52,8 @@ static void test_kill_ends_the_whole_group(void **state)
 {
     struct fixture *f = *state;
     struct job_desc *d = SHELL(SH_FAMILY);
-    char path[300];
-    int fifo = make_fifo(f, path, sizeof path);
+    int fifo = run_until_up(f, d);
 
-    set_blob(&d->stdout_pattern, path);
-    start(f);
-    ask(f, 0, d, NULL);
-    job_desc_drop(d);
-    pump_until(f, &f->v[0].started);
-    wait_for_line(fifo, "up\n");
     exec_kill(f->e, 0, 0, OUTCOME_CANCELLED, false);
     pump_until(f, &f->v[0].exited);
     assert_int_equal(f->v[0].outcome, OUTCOME_CANCELLED);
@@ -73,16 +66,9 @@ static void test_kill_goes_on_to_sigkill_after_the_grace(void **state)
 {
     struct fixture *f = *state;
     struct job_desc *d = SHELL("trap '' TERM; echo up; while :; do sleep 1000; done");
-    char path[300];
-    int fifo = make_fifo(f, path, sizeof path);
 
     f->config.kill_grace_us = 50 * US_PER_MS;
-    set_blob(&d->stdout_pattern, path);
-    start(f);
-    ask(f, 0, d, NULL);
-    job_desc_drop(d);
-    pump_until(f, &f->v[0].started);
-    wait_for_line(fifo, "up\n");
+    int fifo = run_until_up(f, d);
     exec_kill(f->e, 0, 0, OUTCOME_CANCELLED, false);
     exec_kill(f->e, 0, 0, OUTCOME_CANCELLED, false); /* again changes nothing */
     pump_until(f, &f->v[0].exited);
@@ -410,15 +396,8 @@ static void test_stop_kills_what_runs(void **state)
     struct fixture *f = *state;
     /* A group, and one that left it and cannot be traced back: its environment is empty. */
     struct job_desc *d = SHELL("env -i setsid sleep 1000 & " SH_FAMILY);
-    char path[300];
-    int fifo = make_fifo(f, path, sizeof path);
+    int fifo = run_until_up(f, d);
 
-    set_blob(&d->stdout_pattern, path);
-    start(f);
-    ask(f, 0, d, NULL);
-    job_desc_drop(d);
-    pump_until(f, &f->v[0].started);
-    wait_for_line(fifo, "up\n");
     exec_stop(f->e);
     f->e = NULL;
     wait_for_hang_up(fifo);

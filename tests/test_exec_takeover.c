@@ -235,16 +235,9 @@ static void test_an_end_while_nobody_is_there_is_kept(void **state)
 {
     struct fixture *f = *state;
     struct job_desc *d = shell_in(f, WAITS);
-    char path[300];
-    int fifo = make_fifo(f, path, sizeof path);
+    int fifo = run_until_up(f, d);
     struct list_of_held l;
 
-    set_blob(&d->stdout_pattern, path);
-    start(f);
-    ask(f, 0, d, NULL);
-    job_desc_drop(d);
-    pump_until(f, &f->v[0].started);
-    wait_for_line(fifo, "up\n");
     leave(f);
     write_file(f, "go", "", 0644);
     wait_for_hang_up(fifo);
@@ -265,16 +258,9 @@ static void test_a_kill_keeps_its_reason(void **state)
 {
     struct fixture *f = *state;
     struct job_desc *d = SHELL("trap '' TERM; echo up; while :; do sleep 1000; done");
-    char path[300];
-    int fifo = make_fifo(f, path, sizeof path);
+    int fifo = run_until_up(f, d);
     struct list_of_held l;
 
-    set_blob(&d->stdout_pattern, path);
-    start(f);
-    ask(f, 0, d, NULL);
-    job_desc_drop(d);
-    pump_until(f, &f->v[0].started);
-    wait_for_line(fifo, "up\n");
     exec_kill(f->e, 0, 0, OUTCOME_LOST, false);
     leave(f);
     come_back(f, &l);
@@ -371,19 +357,12 @@ static void test_nothing_is_left_after_the_grace(void **state)
 {
     struct fixture *f = *state;
     struct job_desc *d = SHELL("echo up; kill -STOP $$; sleep 1000"); /* frozen, it cannot end by itself */
-    char path[300];
-    int fifo = make_fifo(f, path, sizeof path);
     struct list_of_held l;
     int64_t left;
 
     f->config.orphan_grace_us = 300 * US_PER_MS;
     f->config.kill_grace_us = 100 * US_PER_MS;
-    set_blob(&d->stdout_pattern, path);
-    start(f);
-    ask(f, 0, d, NULL);
-    job_desc_drop(d);
-    pump_until(f, &f->v[0].started);
-    wait_for_line(fifo, "up\n");
+    int fifo = run_until_up(f, d);
     left = now_us();
     leave(f);
     wait_for_hang_up(fifo);

@@ -326,6 +326,21 @@ static inline void wait_for_line(int fd, const char *expected)
     assert_memory_equal(text, expected, len);
 }
 
+/* Begins with task 0, which says "up". Drops d. Returns the FIFO that is its stdout: the caller closes it. */
+static inline int run_until_up(struct fixture *f, struct job_desc *d)
+{
+    char path[300];
+    int fifo = make_fifo(f, path, sizeof path);
+
+    set_blob(&d->stdout_pattern, path);
+    start(f);
+    ask(f, 0, d, NULL);
+    job_desc_drop(d);
+    pump_until(f, &f->v[0].started);
+    wait_for_line(fifo, "up\n");
+    return fifo;
+}
+
 /* Until every process that had the FIFO open for writing is gone. Fails after the bound. */
 static inline void wait_for_hang_up(int fd)
 {
