@@ -162,11 +162,10 @@ struct long_task {
     uint8_t outcome;           /* not final: of the last try, if it failed and is to run again */
     bool durable : 1;          /* final, and journalled */
     bool cancelled : 1;        /* it must be cancelled; its worker was told */
-    bool
-        unsure : 1; /* from the journal, or offered to a young central: later attempts than `attempt` may exist */
-    bool reported : 1; /* a worker reported its end, and keeps it until acknowledged */
-    bool unsent : 1;   /* at a worker that does not know yet: the launch is being recorded */
-    bool recalled : 1; /* its worker was asked to hand it back */
+    bool unsure : 1;           /* an earlier central may have made later attempts than `attempt` */
+    bool reported : 1;         /* a worker reported its end, and keeps it until acknowledged */
+    bool unsent : 1;           /* at a worker that does not know yet: the launch is being recorded */
+    bool recalled : 1;         /* its worker was asked to hand it back */
 };
 
 /* The result of a task. */

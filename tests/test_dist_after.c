@@ -540,11 +540,7 @@ static void test_held_from_the_start_on_after_a_restart(void **state)
 
     desc->flags |= JOB_SUBMIT_HELD;
     journal_job(t, 7, desc, 1, 0, NULL);
-    HEAR(t, 0, RECOVERED, recovered, 0);
-    central_joins(t);
-    worker_up(t, 101, 1, true);
-    held_end(t, 101);
-    wait_timer(t, 50000);
+    recover_with_nothing_held(t);
     ignore(t);
     assert_int_equal(job_view_of(t, 7).state, JOB_HELD);
     hold(t, 7, false);

@@ -74,11 +74,7 @@ static void test_of_an_older_journal_all_is_in_doubt(void **state)
     struct talk *t = talk_again();
 
     journal_job(t, 7, once_desc(2), 0, 0, NULL);
-    HEAR(t, 0, RECOVERED, recovered, 0);
-    central_joins(t);
-    worker_up(t, 101, 1, true);
-    held_end(t, 101);
-    wait_timer(t, 50000);
+    recover_with_nothing_held(t);
     ignore(t);
     assert_int_equal(job_view_of(t, 7).lost, 2);
     talk_end(t);
@@ -89,10 +85,7 @@ static struct talk *talk_once(uint32_t tasks)
 {
     struct talk *t = talk_joined("hawk", 1);
 
-    submit(t, once_desc(tasks));
-    ignore(t);
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
-    ignore(t);
+    submit_durable(t, once_desc(tasks));
     return t;
 }
 
@@ -143,10 +136,7 @@ static void test_a_launch_that_cannot_be_written_is_asked_for_later_beside_tasks
     submit(t, desc_new(2, ""));
     ignore(t);
     after_add(&desc->after, "3.1", 3);
-    submit(t, desc);
-    ignore(t);
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
-    ignore(t);
+    submit_durable(t, desc);
     request(t, 101, 1, 1);
     ignore(t);
     finished(t, 101, try_of(1, 0, 1, 1), 0, 50);
@@ -172,10 +162,7 @@ static void test_a_launch_that_is_not_written_yet_leaves_no_new_reservation(void
     central_joins(t);
     for (uint32_t i = 0; i < 3; i++)
         worker_up(t, 101 + i, 1, true);
-    submit(t, once_desc(3));
-    ignore(t);
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
-    ignore(t);
+    submit_durable(t, once_desc(3));
     request(t, 101, 1, 1);
     says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=2");
     HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);

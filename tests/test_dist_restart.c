@@ -197,10 +197,7 @@ static void test_a_cancelled_job_stays_cancelled(void **state)
     struct job_desc *desc = desc_new(2, "");
 
     desc->flags = JOB_DETACHED;
-    submit(t, desc);
-    ignore(t);
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
-    ignore(t);
+    submit_durable(t, desc);
     request(t, 101, 1, 1);
     ignore(t);
     HEAR(t, 0, CANCEL, cancel, .job = J(1), .client = 4);
@@ -233,10 +230,7 @@ static void test_a_cancellation_that_cannot_be_written_is_told(void **state)
     struct job_desc *desc = desc_new(2, "");
 
     desc->flags = JOB_DETACHED;
-    submit(t, desc);
-    ignore(t);
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
-    ignore(t);
+    submit_durable(t, desc);
     request(t, 101, 1, 1);
     ignore(t);
     HEAR(t, 0, CANCEL, cancel, .job = J(1), .client = 4);
@@ -254,10 +248,7 @@ static void test_what_was_not_taken_is_written_again(void **state)
     struct job_desc *desc = desc_new(3, "");
 
     desc->flags = JOB_DETACHED;
-    submit(t, desc);
-    ignore(t);
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
-    ignore(t);
+    submit_durable(t, desc);
     request(t, 101, 1, 1);
     ignore(t);
     request(t, 101, 1, 2);
@@ -503,11 +494,7 @@ static void test_at_most_once_that_was_not_offered_is_offered(void **state)
     journal_job(t, 1, whole, 1, 0, NULL);
     journal_job(t, 2, begun, 1, 0, NULL);
     journal_launch(t, 2, 0);
-    HEAR(t, 0, RECOVERED, recovered, 0);
-    central_joins(t);
-    worker_up(t, 101, 1, true);
-    held_end(t, 101);
-    wait_timer(t, 50000);
+    recover_with_nothing_held(t);
     says(t, "- JOURNAL_JOB job=3.1 token=1 desc=- tasks=all estimate_us=0 epoch=1 life=1 handed=1");
     says(t, "- JOURNAL_TASK id=3.2/0@1.0 token=2 run_us=0 worker=0 code=0 state=7");
     says(t, "101 PROBE job=3.2 estimate_us=0 count=2 class=1");
@@ -549,10 +536,7 @@ static void test_promotion_is_written_before_central_is_asked(void **state)
     struct job_desc *desc = desc_new(2, "");
 
     desc->flags = JOB_DETACHED;
-    submit(t, desc);
-    ignore(t);
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
-    ignore(t);
+    submit_durable(t, desc);
     request(t, 101, 1, 1);
     ignore(t);
     started(t, 101, try_of(1, 0, 1, 1));

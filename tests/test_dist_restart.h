@@ -32,12 +32,31 @@ static inline struct talk *talk_again(void)
     return t;
 }
 
+/* Submits a detached job, the first record; it is on record and accepted. */
+static inline void submit_durable(struct talk *t, struct job_desc *desc)
+{
+    submit(t, desc);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    ignore(t);
+}
+
 static inline void held(struct talk *t, uint32_t worker, struct try_id id, enum task_state state)
 {
     HEAR(t, worker, TASK_HELD, task_held, .id = id, .state = state, .run_us = 1000);
 }
 
 static inline void held_end(struct talk *t, uint32_t worker) { HEAR(t, worker, HELD_END, held_end, 0); }
+
+/* The journal is read; worker 101 has nothing of it. */
+static inline void recover_with_nothing_held(struct talk *t)
+{
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    held_end(t, 101);
+    wait_timer(t, 50000);
+}
 
 /* ---- At most once ---- */
 
