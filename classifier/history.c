@@ -33,7 +33,7 @@ void history_config_init(struct history_config *c)
         .cutoff_percentile_ppm = 900000,
         .cutoff_hysteresis_ppm = 100000,
         .share_ppm = 100000,
-        .share_max_ppm = 500000,
+        .share_max_ppm = 800000,
         .share_hysteresis_ppm = 10000,
     };
 }
@@ -267,16 +267,35 @@ static int64_t demand_time(const struct history *h, const struct crowd_user *u)
     return time_within(h->now_us - since_us, 1, INT64_MAX);
 }
 
-#define DEMAND_PPM (PPM + PPM / 4)
-
-/* The share with which short jobs have what they need: need = share + (1 - share) * given. */
-static unsigned __int128 demand_ppm(const struct history *h)
+/* The part of the slots that short jobs kept busy. */
+static uint32_t used_ppm(const struct history *h)
 {
-    unsigned __int128 need_ppm = 0;
+    unsigned __int128 ppm = 0;
 
     for (const struct crowd_user *u = h->demand.jobs.users; u; u = u->hh.next)
-        need_ppm += task_us_of(u) * DEMAND_PPM / ((unsigned __int128)demand_time(h, u) * h->demand_slots);
-    return need_ppm > h->given_ppm ? (need_ppm - h->given_ppm) * PPM / (PPM - h->given_ppm) : 0;
+        ppm += task_us_of(u) * PPM / ((unsigned __int128)demand_time(h, u) * h->demand_slots);
+    return ppm < PPM ? (uint32_t)ppm : PPM;
+}
+
+/* Short jobs do not come evenly. They need a quarter more than they used, and of what is left for long ones no more
+ * than a quarter. */
+static uint32_t needed_ppm(uint32_t used)
+{
+    uint32_t left = PPM - used;
+
+    return used + (used < left ? used : left) / 4;
+}
+
+/* The share with which short jobs have what they need: need = share + (1 - share) * given. Where they are given a part
+ * of the other slots, they have a reserve for what they use, and not for more. */
+static uint32_t demand_ppm(const struct history *h)
+{
+    uint32_t used = used_ppm(h), need = needed_ppm(used), share;
+
+    if (need <= h->given_ppm)
+        return 0;
+    share = (uint32_t)((uint64_t)(need - h->given_ppm) * PPM / (PPM - h->given_ppm));
+    return h->given_ppm && share > used ? used : share;
 }
 
 void history_follow_demand(struct history *h, uint64_t slots, uint32_t given_ppm)

@@ -102,7 +102,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
       "paused")                                                                                              \
     S(central, SHARE, short_partition_default, "10%", "the share until there is enough history")             \
     S(central, SHARE, short_partition_min, "2%", "lower bound of an auto short partition")                   \
-    S(central, SHARE, short_partition_max, "50%", "upper bound of an auto short partition")                  \
+    S(central, SHARE, short_partition_max, "80%", "upper bound of an auto short partition")                  \
     S(central, COUNT, history_jobs, "10000", "finished jobs in the history")                                 \
     S(central, COUNT, history_min_jobs, "100", "finished jobs before cutoff and partition are computed")     \
     S(central, MILLI, probe_ratio, "2", "probes per task of a short job (Sparrow: 2)")                       \

@@ -305,7 +305,7 @@ static void nothing_is_computed_from_few_jobs(void **state)
     /* 1..100 s: ninety are at most 90 s; the other ten are long, with 955 of 5050 task-seconds. */
     assert_int_equal(history_cutoff(&h), 90 * S + 1);
     assert_true(history_cutoff_computed(&h));
-    assert_int_equal(history_share_ppm(&h), 50 * PERCENT); /* 81.1 %, but at most 50 % */
+    assert_int_equal(history_share_ppm(&h), 80 * PERCENT); /* 81.1 %, but at most 80 % */
     assert_true(history_share_computed(&h));
     history_free(&h);
 }
@@ -422,6 +422,19 @@ static void the_share_follows_the_demand(void **state)
     history_follow_demand(&h, 200, 13 * PERCENT);
     history_compute(&h);
     assert_int_equal(history_share_ppm(&h), 0);
+    /* Where short jobs use most slots, they need a quarter of what is left in addition; */
+    h.cfg.share_min_ppm = 0;
+    history_follow_demand(&h, 30, 0);
+    history_compute(&h);
+    assert_in_range(history_share_ppm(&h), 745000, 752000); /* 20 of 30 slots, and a quarter of ten */
+    /* where they are given a part of the others, what they use. */
+    history_follow_demand(&h, 30, 20 * PERCENT);
+    history_compute(&h);
+    assert_in_range(history_share_ppm(&h), 660000, 670000);
+    history_follow_demand(&h, 10, 0);
+    history_compute(&h);
+    assert_int_equal(history_share_ppm(&h), 80 * PERCENT);
+    h.cfg.share_min_ppm = 2 * PERCENT;
     history_follow_demand(&h, 200, 0);
     /* Nothing uses the reserve, and it shrinks. */
     assert_in_range(history_look(&h, now_us), now_us + 124 * S, now_us + 126 * S);
