@@ -59,6 +59,16 @@ void central_drain_changed(struct central *c, struct node *n)
     central_members_changed(c, n);
 }
 
+void central_on_draining(struct central *c, const struct msg *in)
+{
+    struct node *n = c->from;
+
+    if (n->draining)
+        return;
+    n->draining = true;
+    central_drain_changed(c, n);
+}
+
 void central_on_set_drain(struct central *c, const struct msg *in)
 {
     const struct msg_set_drain *m = &in->set_drain;

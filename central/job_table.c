@@ -90,7 +90,7 @@ void central_job_set_state(struct central *c, struct long_job *j, enum long_stat
     list_remove(&j->by_state);
     list_push_tail(&c->jobs[state], &j->by_state);
     if (state == LONG_ENDED || state == LONG_FINISHED)
-        j->ended_us = c->now_us;
+        j->kept_since_us = c->now_us;
     central_orphans_look(c, j);
 }
 

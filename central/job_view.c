@@ -60,7 +60,9 @@ static enum job_state state_of(const struct long_job *j, uint32_t running)
         return JOB_PENDING;
     if (j->final == j->n)
         return central_job_end_state(j);
-    return running + j->final > 0 ? JOB_RUNNING : JOB_WAITING;
+    if (running + j->final > 0)
+        return JOB_RUNNING;
+    return j->held ? JOB_HELD : JOB_WAITING;
 }
 
 /* -1: the task has not started, or the time is not known. */
@@ -92,6 +94,7 @@ void central_job_view(const struct central *c, const struct long_job *j, int64_t
         .class = CLASS_LONG,
         .why = j->why,
         .abandoned = j->abandoned,
+        .held = j->held && j->state <= LONG_ACTIVE,
         .epoch = (uint16_t)j->key.epoch,
         .estimate_us = j->estimate_us,
         .cutoff_us = c->policy.cutoff_us,
@@ -103,7 +106,7 @@ void central_job_view(const struct central *c, const struct long_job *j, int64_t
         .cancelled = j->ended[TASK_CANCELLED],
         .lost = j->ended[TASK_LOST],
         .age_us = now_us - j->first_us,
-        .response_us = j->state >= LONG_FINISHED ? j->ended_us - j->first_us : -1,
+        .response_us = j->state >= LONG_ENDED ? j->ended_us - j->first_us : -1,
         .first_start_us = first_us,
         .total = total,
     };
@@ -153,6 +156,8 @@ void central_job_blocked(const struct central *c, const struct long_job *j, char
                  "its dist is not there; central places what no worker has reported in %lld s, when "
                  "central.long_lease is over",
                  (long long)(unreported_us / US_PER_S));
+    else if (j->held)
+        snprintf(buf, size, "it is held: none of its tasks starts before it is released");
     else if (j->desc->flags & JOB_DETACHED)
         snprintf(buf, size, "its dist is not there; central goes on with it");
     else

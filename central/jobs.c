@@ -414,6 +414,7 @@ static bool end_job(struct central *c, struct long_job *j)
 {
     if (j->state != LONG_ACTIVE || j->durable < j->n)
         return false;
+    j->ended_us = c->now_us;
     central_job_set_state(c, j, LONG_ENDED);
     job_desc_forget_env(&j->desc);
     for (uint32_t i = 0; i < j->n_watchers; i++)
@@ -465,7 +466,7 @@ static int64_t due_us(const struct central *c, enum long_state state)
         us = c->cfg.unclaimed_us;
     if (state == LONG_ENDED && c->stopping)
         us = 0;
-    return j->ended_us + us;
+    return j->kept_since_us + us;
 }
 
 int64_t central_jobs_due_us(const struct central *c)
@@ -548,6 +549,7 @@ void central_on_journal_task(struct central *c, const struct msg *in)
     t->durable = true;
     t->unsure = false;
     t->job->durable++;
+    owner_starts_recovered(&t->job->starts, m->outcome);
     central_task_set_state(c, t, m->state);
 }
 

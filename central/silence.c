@@ -54,17 +54,6 @@ void central_on_leave(struct central *c, const struct msg *in)
     central_node_gone(c, n, CHANGE_LEFT);
 }
 
-void central_on_draining(struct central *c, const struct msg *in)
-{
-    struct node *n = c->from;
-
-    if (n->draining)
-        return;
-    n->draining = true;
-    central_node_update_eligible(c, n);
-    central_members_changed(c, n);
-}
-
 static struct node *first(const struct central *c, enum node_state state)
 {
     const struct list *l = &c->by_state[state];

@@ -60,8 +60,7 @@ bool central_starts_failed(struct central *c, struct node *n, struct long_task *
     if (owner_starts_failed(&j->starts, n->id, central_task_index(t), &t->unstarted) &&
         another_may_take(c, j))
         return true;
-    /* The job itself cannot be started. As long as none of its tasks starts, the others fail at once. */
-    j->starts.unstartable |= !j->started;
+    owner_starts_give_up(&j->starts);
     return false;
 }
 
@@ -71,7 +70,6 @@ void central_starts_began(struct central *c, struct long_task *t, const struct n
     struct long_job *j = t->job;
     node_id_t blamed;
 
-    j->started = true;
     while (owner_starts_began(&j->starts, n->id, central_task_index(t), &blamed)) {
         const struct node *failed = central_node_by_id(c, blamed);
         struct msg *m = failed ? central_send(c, failed, MSG_START_BLAMED) : NULL;

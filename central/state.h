@@ -241,12 +241,14 @@ struct long_job {
     __int128 started_us; /* the sum of the times at which these started */
     struct list orphan;  /* in central.orphans: nobody waits for it */
     int64_t orphan_us;   /* then: when it is cancelled, by the orphans' clock */
-    int64_t ended_us;
+    int64_t
+        ended_us; /* from LONG_ENDED on: when its last task ended; after a restart, when central read it */
+    int64_t kept_since_us;      /* since when it has been kept in this state */
     uint16_t owner, hold_owner; /* the greatest epoch of a dist that has it, and that held it: watch_job() */
     uint8_t why;
     bool cancel, held;              /* held: none of its tasks is placed */
     bool held_here;                 /* then: a client held it at central */
-    bool abandoned, started;        /* cancelled as an orphan; some task has started */
+    bool abandoned;                 /* cancelled as an orphan */
     struct owner_messages messages; /* messages of its tasks, by their places in `tasks` */
     struct owner_pauses pauses;     /* pauses of its tasks, by these places as well */
     struct owner_starts starts;
@@ -455,7 +457,6 @@ void central_on_heartbeat(struct central *c, const struct msg *in);
 void central_on_counter(struct central *c, const struct msg *in);
 void central_on_leave(struct central *c, const struct msg *in);
 /* A node is stopping. */
-void central_on_draining(struct central *c, const struct msg *in);
 /* hold: the node handed long tasks back unasked, and gets none until its next heartbeat, or a return to service. */
 void central_nodes_hold(struct central *c, struct node *n, bool hold);
 int64_t central_nodes_due_us(const struct central *c);
@@ -479,6 +480,7 @@ static inline bool node_counts(const struct node *n) { return node_is_ours(n) &&
 /* Call it when node_refuses_work() or node_counts() may have changed: updates everything that depends on them. */
 void central_drain_changed(struct central *c, struct node *n);
 void central_on_set_drain(struct central *c, const struct msg *in);
+void central_on_draining(struct central *c, const struct msg *in);
 /* Answers the client that asked to drain the node; 0: none did. */
 void central_drain_answer(struct central *c, node_id_t node, uint32_t client, int32_t err);
 /* n answers DRAIN, or has no work left. */

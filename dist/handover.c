@@ -203,7 +203,7 @@ void dist_handover_recover(struct dist *d, struct dist_job *job, const struct ta
 
     hand_move(d, job, HAND_UNSURE);
     job->offers = 1; /* in an earlier life */
-    job->handed_part = part;
+    job->handed_part = part || set;
     if (!part || !set)
         mark_all(job);
     for (uint32_t i = 0; part && set && i < set->n; i++) {

@@ -268,6 +268,14 @@ static inline void dist_task_end_unrun(struct dist *d, struct dist_job *job, uin
 {
     dist_task_end(d, job, i, outcome, code, 0, (struct usage){0});
 }
+/* A task of the job has exited with 0, after run_us. */
+static inline void dist_job_add_run_time(struct dist_job *job, int64_t run_us)
+{
+    job->ok_us += (uint64_t)run_us;
+    job->ok_n++;
+    if (run_us > job->longest_us)
+        job->longest_us = run_us;
+}
 /* The task has ended, and used that. */
 static inline void dist_task_note_used(struct dist_job *job, struct dist_task *t, struct usage used)
 {

@@ -85,10 +85,9 @@ void dist_on_journal_task(struct dist *d, const struct msg *in)
     t->code = m->code;
     t->outcome = m->outcome & 7;
     t->run_us = m->run_us;
-    if (m->state == TASK_DONE) {
-        job->ok_us += (uint64_t)m->run_us;
-        job->ok_n++;
-    }
+    owner_starts_recovered(&job->starts, m->outcome);
+    if (m->state == TASK_DONE)
+        dist_job_add_run_time(job, m->run_us);
     dist_task_set_state(d, job, m->id.task, m->state, NULL);
     dist_task_note_used(job, t, m->used);
     list_remove(&job->in_touched);

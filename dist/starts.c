@@ -44,8 +44,7 @@ void dist_starts_failed(struct dist *d, struct dist_job *job, struct dist_node *
         dist_probe_take_back(d, job, n, job->id);
         return;
     }
-    /* The job itself cannot be started. As long as none of its tasks starts, the others fail at once. */
-    job->starts.unstartable |= job->first_wait_us < 0;
+    owner_starts_give_up(&job->starts);
     owner_message_keep(&job->messages, i, m->result);
     dist_task_end_unrun(d, job, i, OUTCOME_NOT_STARTED, CODE_CANNOT_START);
 }

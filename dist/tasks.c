@@ -220,6 +220,7 @@ static void restore(struct dist *d, struct dist_job *job, const struct resubmit_
     t->wait_us = r->wait_us;
     t->run_us = r->run_us > 0 ? r->run_us : 0;
     dist_task_note_used(job, t, r->used);
+    owner_starts_recovered(&job->starts, r->outcome);
     if (t->started && (job->first_wait_us < 0 || t->wait_us < job->first_wait_us))
         job->first_wait_us = t->wait_us;
     job->unlaunched--;
@@ -328,12 +329,8 @@ void dist_task_end(struct dist *d, struct dist_job *job, uint32_t i, enum outcom
     t->run_us = run_us;
     if (to == TASK_DONE || to == TASK_FAILED)
         note_start(d, job, t, run_us);
-    if (to == TASK_DONE) {
-        job->ok_us += (uint64_t)run_us;
-        job->ok_n++;
-        if (run_us > job->longest_us)
-            job->longest_us = run_us;
-    }
+    if (to == TASK_DONE)
+        dist_job_add_run_time(job, run_us);
     dist_task_set_state(d, job, i, to, NULL);
     dist_task_note_used(job, t, used);
     dist_journal_task(d, job, i);

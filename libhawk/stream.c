@@ -154,20 +154,23 @@ static void sign_unsent(struct stream *s)
         log_warn("%s", client_error(s->all->client)); /* whoever requires a signature refuses it */
 }
 
-static void append_job(struct codec_buf *b, const struct stream *s, struct stream_job *j)
+/* False: it was moved too often. */
+static bool append_job(struct codec_buf *b, const struct stream *s, struct stream_job *j)
 {
     struct movable_job *movable = j->movable;
     struct api_session_submit one = {.tag = j->tag, .key = movable->key};
     struct api_submit_request moved = {0};
     struct codec_buf spec = {0};
+    if (movable->job.v && movable_job_move(movable, loop_now(s->all->client->loop), &moved))
+        return false;
     codec_desc_encode(&spec, movable->desc, true);
     one.job = spec.data;
     one.job_n = (uint32_t)spec.len;
-    if (movable->job.v && !movable_job_move(movable, loop_now(s->all->client->loop), &moved))
-        one.resubmit = moved.resubmit;
+    one.resubmit = moved.resubmit;
     api_append(b, &api_session_request_type, &(struct api_session_request){.submit = &one, .submit_n = 1});
     free(moved.resubmit.ended);
     codec_buf_free(&spec);
+    return true;
 }
 
 /* Sends all that has gathered since the last message left. */
@@ -184,7 +187,10 @@ static void write_stream(struct stream *s)
         struct stream_job *j = container_of(s->unsent.next, struct stream_job, in_list);
         if (!j->is_signed)
             sign_unsent(s);
-        append_job(&b, s, j);
+        if (!append_job(&b, s, j)) {
+            end_job(s->all, j, JOB_CANCELLED, false, HAWK_ELIMIT, "it was moved from dist to dist too often");
+            continue;
+        }
         list_remove(&j->in_list);
         list_push_tail(&s->sent, &j->in_list);
         j->sent = true;

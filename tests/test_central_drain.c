@@ -231,6 +231,22 @@ static void a_node_is_told_to_stop(void **state)
     talk_end(&t);
 }
 
+static void a_worker_that_stops_gets_no_more_hints(void **state)
+{
+    struct talk t;
+    uint32_t thief, victim;
+
+    talk_begin(&t);
+    thief = add_worker(&t, "thief", 1);
+    victim = add_worker(&t, "victim", 1);
+    tell(&t, PARKED, parked, thief, .parked = 1);
+    tell(&t, DRAINING, draining, thief, 0);
+    tell(&t, STUCK, stuck, victim, .stuck = 1);
+    pass(&t, 1 * S);
+    expect_none(&t, STEAL_HINT, thief);
+    talk_end(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +258,7 @@ int main(void)
         cmocka_unit_test(a_disk_that_is_full_is_told),
         cmocka_unit_test(a_node_of_the_older_version_is_told_nothing_it_does_not_know),
         cmocka_unit_test(a_node_is_told_to_stop),
+        cmocka_unit_test(a_worker_that_stops_gets_no_more_hints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

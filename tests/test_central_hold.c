@@ -187,6 +187,28 @@ static void a_hold_is_read_back(void **state)
     end(&c);
 }
 
+static void a_hold_is_shown(void **state)
+{
+    struct cluster c;
+    struct job_desc *d = desc_of("", 2);
+    char why[200];
+
+    begin(&c, 0);
+    d->flags |= JOB_DETACHED;
+    tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(c.d, 1), .desc = d, .estimate_us = S, .epoch = 1);
+    job_desc_drop(d);
+    tell(&c.t, LEAVE, leave, c.d, 0);
+    assert_int_equal(view_of(&c, 1).state, JOB_WAITING);
+    tell(&c.t, HOLD, hold, 0, .job = JOB(c.d, 1), .client = 7, .on = true);
+    assert_int_equal(view_of(&c, 1).state, JOB_HELD);
+    assert_true(view_of(&c, 1).held);
+    central_job_blocked(c.t.c, central_find_job(c.t.c, JOB(c.d, 1)), why, sizeof why);
+    assert_non_null(strstr(why, "it is held"));
+    tell(&c.t, HOLD, hold, 0, .job = JOB(c.d, 1), .client = 7, .on = false);
+    assert_false(view_of(&c, 1).held);
+    end(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +220,7 @@ int main(void)
         cmocka_unit_test(what_a_client_holds_here_outlives_its_dist),
         cmocka_unit_test(clients_hold_durably),
         cmocka_unit_test(a_hold_is_read_back),
+        cmocka_unit_test(a_hold_is_shown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -263,6 +263,21 @@ static void how_a_task_ended_decides_its_state(void **state)
     end(&c);
 }
 
+static void a_response_time_stays(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    submit(&c.t, c.d, 1, 1, 9 * S);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    pass(&c.t, 2 * S);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 2 * S);
+    assert_int_equal(view_of(&c, 1).response_us, 2 * S);
+    pass(&c.t, 7 * S); /* it is out of the journal */
+    assert_int_equal(view_of(&c, 1).response_us, 2 * S);
+    end(&c);
+}
+
 static void only_what_exited_well_is_history(void **state)
 {
     struct cluster c;
@@ -652,6 +667,7 @@ int main(void)
         cmocka_unit_test(limits_are_an_answer),
         cmocka_unit_test(a_set_of_tasks_that_makes_no_sense_is_refused),
         cmocka_unit_test(how_a_task_ended_decides_its_state),
+        cmocka_unit_test(a_response_time_stays),
         cmocka_unit_test(only_what_exited_well_is_history),
         cmocka_unit_test(a_run_time_is_within_the_jobs_age),
         cmocka_unit_test(one_completion_per_task_counts),

@@ -123,6 +123,47 @@ static void who_starts_one_is_avoided_no_more(void **state)
     end(&c);
 }
 
+static struct task_view view(const struct cluster *c, uint32_t task)
+{
+    struct task_view v;
+
+    central_task_view(c->t.c, central_find_job(c->t.c, JOB(1, 1)), task, c->t.now_us, &v);
+    return v;
+}
+
+/* A job that has run a task can be started: the first worker that cannot start another one is to blame. */
+static void what_ran_before_a_restart_can_be_started(void **state)
+{
+    struct cluster c;
+    struct job_desc *d = desc_of("train", 4);
+    struct task_view v;
+
+    talk_config(&c.t);
+    talk_start(&c.t);
+    tell(&c.t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 1), .desc = d, .estimate_us = 9 * S, .epoch = 1);
+    tell(&c.t, JOURNAL_TASK, journal_task, 0, .id = try_of(1, 1, 0, 1), .state = TASK_FAILED,
+         .outcome = OUTCOME_EXITED, .code = 3, .run_us = 7 * S);
+    tell(&c.t, JOURNAL_RELEASED, journal_released, 0, .job = JOB(1, 1), .epoch = 1, .upto = 1);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    c.d = add_dist(&c.t, "d1");
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1);
+    for (uint32_t i = 0; i < 6; i++) {
+        char name[] = {'w', (char)('0' + i), 0};
+
+        add_worker(&c.t, name, 1);
+    }
+    for (uint32_t i = 0; i < START_WORKERS_MAX; i++) {
+        v = view(&c, 2);
+        cannot_start(&c.t, v.worker.v, try_of(1, 1, 2, v.attempt));
+    }
+    assert_int_equal(view(&c, 2).state, TASK_FAILED);
+    v = view(&c, 3);
+    cannot_start(&c.t, v.worker.v, try_of(1, 1, 3, v.attempt));
+    assert_int_equal(view(&c, 3).state, TASK_PLACED);
+    job_desc_drop(d);
+    end(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +172,7 @@ int main(void)
         cmocka_unit_test(it_fails_after_a_few),
         cmocka_unit_test(each_task_blames_its_own),
         cmocka_unit_test(who_starts_one_is_avoided_no_more),
+        cmocka_unit_test(what_ran_before_a_restart_can_be_started),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* How far central has a job: the table of moves, as the code and the page have it, and a central that says
  * anything at any time. The conversations are in test_dist_long.c, test_dist_move.c and
  * test_dist_restart.c. */
-#include "tests/test_dist.h"
+#include "tests/test_dist_restart.h"
 
 #include "base/rng.h"
 #include "dist/internal.h"
@@ -194,11 +194,43 @@ static void central_and_the_journal_may_say_anything(void **state)
     assert_int_equal(seen, (1u << HAND_OVER_COUNT) - 1);
 }
 
+/* Central has some tasks of the job alone, and writes no history of it. */
+static void a_dist_that_restarts_reports_a_job_of_which_central_has_a_part(void **state)
+{
+    struct talk *t = talk_again();
+    struct job_desc *d = tagged(3);
+    struct task_set *set = task_set_new(2);
+    uint32_t reports = 0;
+
+    d->tag = TAG_LONG;
+    set->v[0] = 1;
+    set->v[1] = 2;
+    journal_job(t, 1, d, 1, 1, set);
+    task_set_drop(set);
+    journal_task(t, 1, 0, TASK_DONE);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    ignore(t);
+    central_joins(t);
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(1), .epoch = 1);
+    for (uint32_t task = 1; task <= 2; task++) {
+        ignore(t);
+        HEAR(t, CENTRAL, LONG_TASK, long_task, .id = try_of(1, task, 1, 1), .worker = {101},
+             .state = TASK_DONE, .outcome = OUTCOME_EXITED, .run_us = 1000);
+    }
+    for (uint32_t i = 0; i < t->out.n; i++)
+        reports += t->out.v[i].type == MSG_JOB_REPORT;
+    assert_int_equal(reports, 1);
+    ignore(t);
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_page_has_the_same_moves),
         cmocka_unit_test(central_and_the_journal_may_say_anything),
+        cmocka_unit_test(a_dist_that_restarts_reports_a_job_of_which_central_has_a_part),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -642,6 +642,18 @@ static void test_failures_of_earlier_lives_pay_for_no_lost_try(void **state)
     talk_end(t);
 }
 
+static void test_the_longest_task_is_known_again(void **state)
+{
+    struct talk *t = talk_again();
+
+    journal_job(t, 1, desc_new(2, ""), 1, 0, NULL);
+    journal_task(t, 1, 0, TASK_DONE);
+    recover_with_nothing_held(t);
+    assert_int_equal(dist_find(&t->d, J(1))->longest_us, 50);
+    ignore(t);
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -666,6 +678,7 @@ int main(void)
         cmocka_unit_test(test_a_promoted_part_is_centrals),
         cmocka_unit_test(test_promotion_is_written_before_central_is_asked),
         cmocka_unit_test(test_limits_hold_for_what_was_read_back),
+        cmocka_unit_test(test_the_longest_task_is_known_again),
         cmocka_unit_test(test_failures_of_earlier_lives_pay_for_no_lost_try),
     };
 
