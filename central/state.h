@@ -456,7 +456,6 @@ void central_node_set_reporting(struct central *c, struct node *n, bool reportin
 void central_on_heartbeat(struct central *c, const struct msg *in);
 void central_on_counter(struct central *c, const struct msg *in);
 void central_on_leave(struct central *c, const struct msg *in);
-/* A node is stopping. */
 /* hold: the node handed long tasks back unasked, and gets none until its next heartbeat, or a return to service. */
 void central_nodes_hold(struct central *c, struct node *n, bool hold);
 int64_t central_nodes_due_us(const struct central *c);
@@ -480,6 +479,7 @@ static inline bool node_counts(const struct node *n) { return node_is_ours(n) &&
 /* Call it when node_refuses_work() or node_counts() may have changed: updates everything that depends on them. */
 void central_drain_changed(struct central *c, struct node *n);
 void central_on_set_drain(struct central *c, const struct msg *in);
+/* A node is stopping. */
 void central_on_draining(struct central *c, const struct msg *in);
 /* Answers the client that asked to drain the node; 0: none did. */
 void central_drain_answer(struct central *c, node_id_t node, uint32_t client, int32_t err);
