@@ -23,6 +23,7 @@ static int resubmit_from(const struct api_resubmit *from, const struct job_desc 
     r->long_epoch = (uint16_t)at_most(from->long_epoch, UINT16_MAX);
     r->class = (uint8_t)from->class;
     r->why = (uint8_t)from->why;
+    r->held = from->held;
     for (uint32_t i = 0; i < from->ended_n; i++)
         r->v[i] = api_task_ended(&from->ended[i]);
     int err = resubmit_check(r, desc, why, size);

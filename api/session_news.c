@@ -147,9 +147,10 @@ void session_tell_job(struct session_job *j, const struct job_view *v)
                                   .why = v->why,
                                   .at_central = node_eq(v->owner, NODE_CENTRAL),
                                   .epoch = v->epoch,
-                                  .receipt = j->told.receipt};
+                                  .receipt = j->told.receipt,
+                                  .held = v->held};
     if (j->told.class == now.class && j->told.why == now.why && j->told.at_central == now.at_central &&
-        j->told.epoch == now.epoch && job_eq(j->told.job, now.job))
+        j->told.epoch == now.epoch && j->told.held == now.held && job_eq(j->told.job, now.job))
         return;
     if (!now.receipt)
         now.receipt = api_receipt(j->session->api, rpc_caller(j->session->call), j->job);

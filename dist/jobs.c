@@ -366,11 +366,11 @@ static void place_moved_job(struct dist *d, struct dist_job *job, const struct r
         ; /* it only has to end */
     } else if (central && (job->desc->flags & JOB_AT_MOST_ONCE)) {
         dist_handover_claim(d, job, EPOCH_FIRST);
-    } else if (central) {
+    } else if (central && !job->held) {
         dist_job_set_state(d, job, JOB_PENDING);
         job->offers = 1; /* by another dist, and perhaps with fewer tasks */
         dist_hand_over(d, job, EPOCH_FIRST);
-    } else if (ask || r->long_epoch) {
+    } else if (ask || central || r->long_epoch) {
         job->probe_long = whole; /* for tasks that come back */
         dist_handover_ask(d, job,
                           r->long_epoch ? r->long_epoch
@@ -382,7 +382,7 @@ static void place_moved_job(struct dist *d, struct dist_job *job, const struct r
     accept_job(d, job);
     if (job->hand == HAND_NONE)
         dist_tasks_doubt(d, job);
-    if (job->hand == HAND_NONE)
+    if (job->hand == HAND_NONE && !job->held)
         dist_probe_first(d, job);
     dist_job_touch(d, job);
 }
@@ -431,6 +431,7 @@ static void take_moved_job(struct dist *d, const struct msg *m)
     job->class = r->class;
     job->why = r->why;
     job->promoted = r->why == WHY_PROMOTED;
+    job->held = job->hold_known = r->held;
     dist_tasks_restore(d, job, r);
     attend(d, job, &m->submit);
     dist_count(d, COUNTER_jobs_moved, 1);

@@ -138,6 +138,7 @@ static struct resubmit *known(const struct cluster *c, const struct cluster_job 
     r->long_epoch = j->long_epoch;
     r->class = j->class;
     r->why = j->why;
+    r->held = j->held;
     r->age_us = bus_now(c->bus) - j->submit_us;
     r->n = 0;
     for (uint32_t t = 0; t < j->desc->tasks; t++)
@@ -211,6 +212,7 @@ static bool is_heard(struct cluster *c, uint32_t ep, struct cluster_job *j)
         return true;
     j->class = v.class;
     j->why = v.why;
+    j->held = v.held;
     if (node_eq(v.owner, NODE_CENTRAL) && !epoch_is_dists(v.epoch) && v.epoch < j->epoch + 2u)
         j->long_epoch = v.epoch;
     return true;

@@ -144,8 +144,9 @@ struct cluster_job {
     uint32_t leaving;           /* messages on their way to `dist` that the client stops watching */
     uint32_t asked;             /* the dist that the client asked last */
     uint16_t epoch, long_epoch; /* as in struct movable_job */
-    int64_t watched_us;         /* when the client began to watch */
-    int64_t left_us, ask_us;    /* when the client left, and when it asks the next dist */
+    bool held;
+    int64_t watched_us;      /* when the client began to watch */
+    int64_t left_us, ask_us; /* when the client left, and when it asks the next dist */
     uint8_t class, why;
     uint8_t state; /* enum job_state, as of the last JOB_EVENT */
     int64_t submit_us, end_us;

@@ -14,6 +14,7 @@ struct movable_job *movable_job_new(struct job_desc *desc, int64_t now_us)
     j->key = entropy_nonzero();
     j->submit_us = now_us;
     j->epoch = EPOCH_FIRST;
+    j->held = (desc->flags & JOB_SUBMIT_HELD) != 0;
     j->ended = xcalloc(desc->tasks, sizeof *j->ended);
     return j;
 }
@@ -52,6 +53,7 @@ void movable_job_event(struct movable_job *j, struct api_event *e)
     uint32_t kept = 0;
     j->class = (uint8_t)e->job.class;
     j->why = (uint8_t)e->job.why;
+    j->held = e->job.held;
     if (e->job.at_central && !epoch_is_dists(e->job.epoch) && e->job.epoch < j->epoch + 2u)
         j->long_epoch = (uint16_t)e->job.epoch;
     for (uint32_t i = 0; i < e->tasks_n; i++)
@@ -78,6 +80,7 @@ int movable_job_move(struct movable_job *j, int64_t now_us, struct api_submit_re
                                                   .why = j->why,
                                                   .age_us = now_us - j->submit_us,
                                                   .receipt = j->receipt,
+                                                  .held = j->held,
                                                   .ended_n = j->ended_n}};
     r->resubmit.ended = xcalloc(j->ended_n ? j->ended_n : 1, sizeof *r->resubmit.ended);
     for (uint32_t i = 0; i < j->desc->tasks && n < j->ended_n; i++) {

@@ -15,6 +15,7 @@ struct movable_job {
     int64_t submit_us;     /* time of the first submission, by the caller's clock */
     uint16_t epoch, long_epoch;
     bool asked; /* a dist was asked to take it, and has not answered */
+    bool held;  /* its tasks that have not started do not start */
     uint8_t class, why;
     uint32_t ended_n;
     struct resubmit_task *ended; /* by task; state TASK_WAITING: no end is known */

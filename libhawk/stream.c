@@ -222,8 +222,11 @@ static void on_job(struct stream *s, const struct api_session_job *e)
         return;
     job_answered(s->all, j);
     bool first = !j->movable->job.v;
-    struct api_event event = {
-        .job = {.class = e->class, .why = e->why, .at_central = e->at_central, .epoch = e->epoch}};
+    struct api_event event = {.job = {.class = e->class,
+                                      .why = e->why,
+                                      .at_central = e->at_central,
+                                      .epoch = e->epoch,
+                                      .held = e->held}};
     movable_job_submitted(
         j->movable,
         &(struct api_submit_reply){.job = e->job, .class = e->class, .why = e->why, .receipt = e->receipt});

@@ -542,6 +542,7 @@ struct resubmit {
     uint16_t long_epoch;
     uint8_t class; /* enum job_class, as the client was told */
     uint8_t why;   /* enum class_why */
+    bool held;     /* as the client last saw it */
     /* All tasks in the order in which they are launched, owned; NULL: as they come. Not on the wire. */
     uint32_t *order;
     struct resubmit_task v[]; /* the tasks that ended; the dist runs the others */

@@ -99,6 +99,7 @@ struct api_resubmit {
     struct api_task *ended;
     uint32_t ended_n;
     uint64_t receipt;
+    bool held;
 };
 struct api_submit_request {
     struct job_desc *job; /* one reference, checked (job_desc_check) when decoded; NULL: left out */
@@ -174,6 +175,7 @@ struct api_session_job {
     bool at_central;
     uint32_t epoch;
     uint64_t receipt;
+    bool held;
 };
 struct api_session_refused {
     uint64_t tag;

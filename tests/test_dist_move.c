@@ -620,6 +620,46 @@ static void test_a_long_job_that_central_never_had(void **state)
     talk_end(t);
 }
 
+/* It starts nothing before it is released. */
+static void test_held(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct resubmit *r = moved(3, NULL, 0);
+
+    r->held = true;
+    resubmit(t, tagged(2), r);
+    assert_int_equal(view_of(t).state, JOB_HELD);
+    for (uint32_t i = 0; i < t->out.n; i++)
+        assert_int_not_equal(t->out.v[i].type, MSG_PROBE);
+    ignore(t);
+    HEAR(t, 0, HOLD, hold, .job = moved_id(), .client = 9, .on = false);
+    says(t, "101 PROBE job=7.5");
+    ignore(t);
+    talk_end(t);
+}
+
+static void test_a_long_one_held(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = tagged(2);
+    struct resubmit *r = moved(3, NULL, 0);
+
+    desc->tag = TAG_LONG;
+    r->class = CLASS_LONG;
+    r->held = true;
+    resubmit(t, desc, r);
+    says(t, "central LONG_HOLD job=7.5 epoch=1 owner=3 on=1");
+    says(t, "central LONG_WATCH job=7.5 epoch=1");
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = moved_id(), .epoch = 1, .err = HAWK_ENOT_FOUND);
+    assert_int_equal(view_of(t).state, JOB_HELD);
+    ignore(t);
+    HEAR(t, 0, HOLD, hold, .job = moved_id(), .client = 9, .on = false);
+    says(t, "central LONG_SUBMIT job=7.5");
+    ignore(t);
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -645,6 +685,8 @@ int main(void)
         cmocka_unit_test(test_who_was_cut_off_from_central_waits),
         cmocka_unit_test(test_watched_and_not),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_held),
+        cmocka_unit_test(test_a_long_one_held),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

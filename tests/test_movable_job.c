@@ -93,6 +93,24 @@ static void test_an_epoch_of_centrals_is_no_later_than_the_dists(void **state)
     movable_job_free(a);
 }
 
+static void test_a_hold_moves_with_it(void **state)
+{
+    struct api_event event = {.job = {.held = true}};
+    struct movable_job *a = submitted();
+    struct api_submit_request r;
+
+    movable_job_event(a, &event);
+    assert_int_equal(movable_job_move(a, 10, &r), 0);
+    assert_true(r.resubmit.held);
+    free(r.resubmit.ended);
+    event.job.held = false;
+    movable_job_event(a, &event);
+    assert_int_equal(movable_job_move(a, 10, &r), 0);
+    assert_false(r.resubmit.held);
+    free(r.resubmit.ended);
+    movable_job_free(a);
+}
+
 /* It may wait for a long time: what was refused for want of room costs no epoch. */
 static void test_waits_for_room(void **state)
 {
@@ -117,6 +135,7 @@ int main(void)
         cmocka_unit_test(test_stays),
         cmocka_unit_test(test_is_taken),
         cmocka_unit_test(test_an_epoch_of_centrals_is_no_later_than_the_dists),
+        cmocka_unit_test(test_a_hold_moves_with_it),
         cmocka_unit_test(test_waits_for_room),
     };
 

@@ -37,6 +37,7 @@ class SessionJob:
         self.job = ""      # its id, once a dist has it
         self.receipt = 0   # of that id
         self.klass = self.why = self.long_epoch = 0
+        self.held = spec.submit_held
         self.moves = 0
         self.begun_us = monotonic_us()
         self.ended = {}    # tasks by number
@@ -49,14 +50,14 @@ class SessionJob:
         if elsewhere and not self.job:
             # No dist has told of it: it begins anew, and the other copy is nobody's.
             self.key = submit.key = int.from_bytes(os.urandom(8), "little") or 1
-        elif elsewhere or self.moves or self.ended or self.klass == pb.CLASS_LONG:
+        elif elsewhere or self.moves or self.ended or self.held or self.klass == pb.CLASS_LONG:
             # Where a dist still has the job, it begins what runs anew: so not without need. One that restarted has to
-            # hear what has ended, and which job of central's it is.
+            # hear what has ended, whether the job is held, and which job of central's it is.
             self.moves += 1
             submit.resubmit.CopyFrom(pb.Resubmit(
                 job=self.job, epoch=1 + 2 * self.moves, long_epoch=self.long_epoch, why=self.why,
                 age_us=monotonic_us() - self.begun_us, ended=list(self.ended.values()), receipt=self.receipt,
-                **{"class": self.klass}))
+                held=self.held, **{"class": self.klass}))
         return submit
 
 
@@ -222,7 +223,7 @@ class Session:
                 self.here.add(j.tag)
                 self.asked.discard(j.tag)
                 self.away = ""
-                job.job, job.klass, job.why = j.job, getattr(j, "class"), j.why
+                job.job, job.klass, job.why, job.held = j.job, getattr(j, "class"), j.why, j.held
                 job.receipt = j.receipt or job.receipt
                 job.long_epoch = j.epoch if j.at_central else 0
         for r in event.refused:

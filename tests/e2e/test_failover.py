@@ -58,6 +58,24 @@ def check_moved(c, w, job, ran_once):
     assert seen["done"] == TASKS and all(t["state"] == "done" for t in seen["task_list"]), seen
 
 
+def test_what_is_held_stays_held():
+    with Cluster(dists=2, workers=1, slots=1, central=FAST) as c:
+        script = f"echo ran >> {c.dir}/done"
+        w = [Waiting(c, "--hold", "--class", cls, "--", "sh", "-c", script) for cls in ("short", "long")]
+        wait_for("two jobs", lambda: len(c.json("jobs", dist=c.dist_addrs[0])["jobs"]) == 2)
+        c.dists[0].kill()
+        jobs = wait_for("the jobs elsewhere", lambda: [
+            j for j in [c.json("jobs", dist=c.dist_addrs[1])["jobs"]] if len(j) == 2])[0]
+        assert [j["state"] for j in jobs] == ["held", "held"] and all(j["held"] for j in jobs), jobs
+        assert not lines(f"{c.dir}/done")
+        for j in jobs:
+            c.hawk("release", j["job"], dist=c.dist_addrs[1])
+        for x in w:
+            code, j, err = x.end()
+            assert code == 0 and j["state"] == "done", (code, j, err)
+        assert len(lines(f"{c.dir}/done")) == 2, lines(f"{c.dir}/done")
+
+
 def test_kill_9():
     with Cluster(dists=3, workers=2, slots=2, central=FAST, worker=("--orphan", "1s")) as c:
         w, job = halfway(c, "--class", "short")
