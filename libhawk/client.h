@@ -109,7 +109,8 @@ HAWK_MUST_USE int client_watch(struct client *client, const job_id_t *jobs, uint
 
 /* Gets every piece of output, in order. A return value other than 0 ends the reading. */
 typedef int client_output_fn(void *ctx, const struct api_output_chunk *chunk);
-/* Reads a task's output from `worker` (from client_get_job). */
+/* Reads a task's output from `worker` (from client_get_job). With request->follow it goes on where it was when the
+ * worker is back within ten seconds. */
 HAWK_MUST_USE int client_read_output(struct client *client, node_id_t worker,
                                      const struct api_read_output_request *r, client_output_fn *on,
                                      void *ctx);

@@ -475,6 +475,11 @@ int client_watch(struct client *client, const job_id_t *jobs, uint32_t n, enum c
 
 /* ---- Output ---- */
 
+/* A worker that restarts in place has the output of the tasks that it goes on with: who follows one asks again for so
+ * long, from where it was. */
+#define FOLLOW_AGAIN_US (10 * US_PER_S)
+#define FOLLOW_PAUSE_US (US_PER_S / 5)
+
 struct reading {
     struct client *client;
     struct channel *ch;
@@ -483,6 +488,7 @@ struct reading {
     int result;
     bool ended;
     int64_t heard_us;
+    uint64_t bytes; /* in all */
 };
 
 static void on_chunk(void *arg, const uint8_t *data, size_t len)
@@ -499,6 +505,7 @@ static void on_chunk(void *arg, const uint8_t *data, size_t len)
                     channel_addr(r->ch), why);
         return;
     }
+    r->bytes += chunk.data_n;
     r->result = r->on(r->ctx, &chunk);
     api_free(&api_output_chunk_type, &chunk);
 }
@@ -511,30 +518,58 @@ static void on_output_end(void *arg, grpc_status_code status, const char *text)
         r->result = client_call_failed(r->client, r->ch, status, text);
 }
 
+static int read_once(struct reading *r, node_id_t worker, const struct api_read_output_request *request)
+{
+    static const struct rpc_fns fns = {.reply = on_chunk, .done = on_output_end};
+    struct client *client = r->client;
+    uint8_t *data;
+    size_t len;
+    r->ended = false;
+    r->result = client_node_channel(client, ROLE_WORKER, worker, &r->ch);
+    if (r->result)
+        return r->result;
+    api_encode(&api_read_output_request_type, request, &data, &len);
+    r->heard_us = loop_now(client->loop);
+    struct rpc *rpc =
+        rpc_start(r->ch, api_methods[API_READ_OUTPUT].path, data, len, TIME_NEVER, false, &fns, r);
+    free(data);
+    while (!r->ended && !r->result) {
+        /* Following a task may take as long as the task. Any other read must end when the worker has
+         * stopped. */
+        int64_t until = request->follow ? TIME_NEVER : r->heard_us + client->timeout_us;
+        loop_once(client->loop, until);
+        if (!r->ended && !r->result && loop_now(client->loop) >= until)
+            r->result = client_call_failed(client, r->ch, GRPC_STATUS_DEADLINE_EXCEEDED, "");
+    }
+    if (!r->ended)
+        rpc_cancel(rpc);
+    return r->result;
+}
+
+static void wait_until(struct loop *loop, int64_t until)
+{
+    while (loop_now(loop) < until)
+        loop_once(loop, until);
+}
+
 int client_read_output(struct client *client, node_id_t worker, const struct api_read_output_request *request,
                        client_output_fn *on, void *ctx)
 {
-    static const struct rpc_fns fns = {.reply = on_chunk, .done = on_output_end};
     struct reading r = {.client = client, .on = on, .ctx = ctx};
-    uint8_t *data;
-    size_t len;
-    int err = client_node_channel(client, ROLE_WORKER, worker, &r.ch);
-    if (err)
+    struct api_read_output_request rest = *request;
+    int err = read_once(&r, worker, &rest);
+    int64_t until = loop_now(client->loop) + FOLLOW_AGAIN_US;
+    if (err != HAWK_EUNAVAILABLE && err != HAWK_ETIMEOUT)
         return err;
-    api_encode(&api_read_output_request_type, request, &data, &len);
-    r.heard_us = loop_now(client->loop);
-    struct rpc *rpc =
-        rpc_start(r.ch, api_methods[API_READ_OUTPUT].path, data, len, TIME_NEVER, false, &fns, &r);
-    free(data);
-    while (!r.ended && !r.result) {
-        /* Following a task may take as long as the task. Any other read must end when the worker has
-         * stopped. */
-        int64_t until = request->follow ? TIME_NEVER : r.heard_us + client->timeout_us;
-        loop_once(client->loop, until);
-        if (!r.ended && !r.result && loop_now(client->loop) >= until)
-            r.result = client_call_failed(client, r.ch, GRPC_STATUS_DEADLINE_EXCEEDED, "");
+    while (request->follow && (err == HAWK_EUNAVAILABLE || err == HAWK_ETIMEOUT || err == HAWK_ENOT_FOUND) &&
+           loop_now(client->loop) < until) {
+        rest.offset = request->offset + r.bytes;
+        wait_until(client->loop, loop_now(client->loop) + FOLLOW_PAUSE_US);
+        err = client_refresh_nodes(client, client->timeout_us); /* it may be back elsewhere */
+        if (!err)
+            err = read_once(&r, worker, &rest);
+        if (request->offset + r.bytes > rest.offset)
+            until = loop_now(client->loop) + FOLLOW_AGAIN_US;
     }
-    if (!r.ended)
-        rpc_cancel(rpc);
-    return r.result;
+    return err;
 }

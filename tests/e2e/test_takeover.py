@@ -1,9 +1,10 @@
 """A worker's agent dies, or is replaced, and comes back to its running tasks; or it does not, and nothing is left of them."""
 import os
 import signal
+import subprocess
 import sys
 
-from hawktest import Cluster, alive, run_tests, wait_for
+from hawktest import BOUND, HAWK, Cluster, alive, run_tests, wait_for
 
 os.environ["HAWK_CHECK"] = "1"
 
@@ -102,6 +103,24 @@ def test_what_ends_while_the_agent_is_away_is_reported():
         t = tasks(c, job)[0]
         assert (t["state"], t["code"], t["attempt"]) == ("failed", 5, 1), t
         assert len(lines(c, "long")) == 1
+
+
+def test_who_follows_output_hears_the_rest_from_the_next_agent():
+    with Cluster(workers=1, slots=2, central=CENTRAL, worker=("--agent-grace", "30s")) as c:
+        command = ("sh", "-c", f"echo first; while ! test -e {c.dir}/go; do sleep 0.1; done; echo last; exit 6")
+        env = {**os.environ, "HAWK_DIST": c.dist_addrs[0]}
+        readers = [subprocess.Popen([HAWK, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, text=True, env=env)
+                   for words in (("exec", "--", *command), ("cat", "--follow", c.submit("--", *command)))]
+        assert [p.stdout.readline() for p in readers] == ["first\n"] * 2
+        for leave in (signal.SIGUSR2, signal.SIGKILL):
+            c.workers[0].p.send_signal(leave)
+            c.workers[0].wait()
+            restart(c)
+        go(c)
+        ends = [p.communicate(timeout=BOUND) for p in readers]
+        assert ends == [("last\n", "")] * 2, ends
+        assert [p.returncode for p in readers] == [6, 0]
 
 
 def test_an_upgrade_in_place_loses_nothing():
