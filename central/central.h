@@ -5,9 +5,10 @@
  * In events and output `peer` is the number of a link. The shell gives out each number once.
  *
  * The journal. JOURNAL_* messages carry tokens that grow by one. The shell writes them in order and answers
- * JOURNAL_DONE{token}: everything up to token is durable, or (err != 0) nothing of what was unanswered up to
- * token. Central refuses a job that could not be written, with that error. It tries everything else again
- * every second. HISTORY carries no token and gets no answer.
+ * JOURNAL_DONE{token}: everything up to token is durable. Or err is HAWK_EIO: the store keeps what it could not write,
+ * and a later answer covers it. With any other error it took nothing of what was unanswered up to token: central
+ * refuses the job, or tells the client, and puts out the other records again every second. HISTORY carries no token and
+ * gets no answer.
  *
  * Starting: START, then the journal's records as events of the same types (HISTORY oldest first; records of
  * ended jobs may be left out), then RECOVERED in any case. Joins wait for RECOVERED. Stopping: STOP; STOPPED
@@ -55,8 +56,8 @@ struct central_node {
     int64_t silent_us;    /* time since central heard it */
     /* From its last heartbeat. */
     uint32_t queued, running_short, running_long, paused, jobs_unfinished;
-    /* Workers: their long tasks, and the waiting time of a new one. */
-    uint32_t long_placed, long_running;
+    /* Workers: long tasks in its queue, and the waiting time of a new one. */
+    uint32_t long_placed;
     int64_t wait_us;
     int64_t ends_us;          /* workers: when its tasks must have ended; TIME_NEVER: no end */
     bool partition_acked;     /* it knows its partition */

@@ -615,8 +615,7 @@ void central_jobs_recovered(struct central *c)
         j->since_us = c->now_us;
         for (uint32_t i = 0; i < j->n; i++)
             recovered_task(c, &j->tasks[i]);
-        if (j->cancel ||
-            (j->desc->max_fails && j->ended[TASK_FAILED] + j->ended[TASK_LOST] >= j->desc->max_fails))
+        if (j->cancel || owner_failed_too_often(j->desc, j->ended))
             cancel_tasks(c, j);
         (void)end_job(c, j); /* its history was counted when it ended */
     }

@@ -209,14 +209,13 @@ static void send_finish_ack(struct central *c, const struct node *worker, const 
 static void end_task(struct central *c, struct long_task *t, struct usage used)
 {
     struct long_job *j = t->job;
-    enum task_state state = owner_final_state(t->outcome, t->code);
+    bool before = owner_failed_too_often(j->desc, j->ended);
 
     central_task_forget(c, t);
     t->used = used;
-    central_task_set_state(c, t, state);
+    central_task_set_state(c, t, owner_final_state(t->outcome, t->code));
     central_journal_task(c, t);
-    if ((state == TASK_FAILED || state == TASK_LOST) && j->desc->max_fails &&
-        j->ended[TASK_FAILED] + j->ended[TASK_LOST] == j->desc->max_fails)
+    if (!before && owner_failed_too_often(j->desc, j->ended))
         list_push_tail(&c->touched, &j->touched);
 }
 
@@ -443,7 +442,7 @@ static bool retry(struct central *c, struct long_task *t, const struct msg_task_
     if (m->id.attempt < t->attempt || (m->id.attempt == t->attempt && t->outcome != OUTCOME_NONE) ||
         (node_of(t) && node_of(t) != c->from))
         return true;
-    if (t->cancelled || m->id.attempt == UINT16_MAX || !owner_retries(desc, t->failures, m->outcome, m->code))
+    if (t->cancelled || m->id.attempt == UINT16_MAX || !owner_has_retries(desc, t->failures))
         return false;
     t->attempt = m->id.attempt;
     t->unsure = t->unsure && !central_workers_all_back(c);

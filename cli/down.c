@@ -53,7 +53,8 @@ static int failed_down(struct down *d, int err)
 
 /* ---- Whom ---- */
 
-static bool is_named(const struct api_node *n, int argc, char **argv)
+/* Whether the words name the node, or there are none. */
+static bool is_meant(const struct api_node *n, int argc, char **argv)
 {
     char id[16];
     snprintf(id, sizeof id, "%u", n->node);
@@ -85,13 +86,13 @@ static int choose_nodes(struct down *d, int argc, char **argv)
         return session_failed(&d->s);
     d->embedded = reply.embedded;
     for (uint32_t i = 0; i < reply.nodes_n; i++)
-        if (is_named(&reply.nodes[i], argc, argv))
+        if (is_meant(&reply.nodes[i], argc, argv))
             leaving_nodes_add(&d->nodes, &reply.nodes[i], 1);
     int exit_code = HAWK_EXIT_OK;
     for (int i = 0; i < argc && !exit_code; i++) {
         bool known = false;
         for (uint32_t k = 0; k < reply.nodes_n; k++)
-            known |= is_named(&reply.nodes[k], 1, argv + i) &&
+            known |= is_meant(&reply.nodes[k], 1, argv + i) &&
                      strcmp(reply.nodes[k].role, role_text(ROLE_CENTRAL)) != 0;
         if (known)
             continue;
@@ -294,7 +295,7 @@ static int stop_without_central(struct down *d, int argc, char **argv)
         for (uint32_t i = 0; i < reply.nodes_n; i++) {
             const struct api_node *n = &reply.nodes[i];
             bool dist = strcmp(n->role, role_text(ROLE_DIST)) == 0;
-            if (dist != dists || strcmp(n->role, role_text(ROLE_CENTRAL)) == 0 || !is_named(n, argc, argv))
+            if (dist != dists || strcmp(n->role, role_text(ROLE_CENTRAL)) == 0 || !is_meant(n, argc, argv))
                 continue;
             leaving_nodes_add(&d->nodes, n, 1);
             struct leaving_node *v = &d->nodes.v[d->nodes.n - 1];

@@ -65,7 +65,7 @@ static void compare_with_list(struct leaving_nodes *r, const struct api_list_nod
     }
 }
 
-static bool is_there(const struct leaving_node *v, enum leaving_until until)
+static bool has_reached(const struct leaving_node *v, enum leaving_until until)
 {
     return v->problem || v->gone || (until == LEAVING_DRAINED && v->drained);
 }
@@ -79,8 +79,8 @@ static void print_progress(const struct leaving_nodes *r, enum leaving_who who, 
         if (!leaving_node_is(&r->v[i], who))
             continue;
         all++;
-        waiting += !is_there(&r->v[i], until);
-        left[r->v[i].dist] += is_there(&r->v[i], until) ? 0 : r->v[i].left;
+        waiting += !has_reached(&r->v[i], until);
+        left[r->v[i].dist] += has_reached(&r->v[i], until) ? 0 : r->v[i].left;
     }
     fprintf(stderr, PROGRESS_BEGIN "%u of %u node%s %s", all - waiting, all, PLURAL(all),
             until == LEAVING_DRAINED ? "drained" : "stopped");
@@ -104,7 +104,7 @@ static int wait_for(struct session *s, struct leaving_nodes *r, enum leaving_who
         compare_with_list(r, &reply);
         api_free(&api_list_nodes_reply_type, &reply);
         for (uint32_t i = 0; i < r->n; i++)
-            waiting |= leaving_node_is(&r->v[i], who) && !is_there(&r->v[i], until);
+            waiting |= leaving_node_is(&r->v[i], who) && !has_reached(&r->v[i], until);
         if (shown)
             print_progress(r, who, until, monotonic_us() - start_us);
         if (!waiting)
@@ -138,9 +138,9 @@ const char *leaving_nodes_names(char *buf, size_t size, const struct leaving_nod
     size_t len = 0;
     buf[0] = 0;
     for (uint32_t i = 0; i < r->n; i++)
-        n += leaving_node_is(&r->v[i], who) && !is_there(&r->v[i], until);
+        n += leaving_node_is(&r->v[i], who) && !has_reached(&r->v[i], until);
     for (uint32_t i = 0; i < r->n && shown < NAMES_SHOWN && len < size; i++) {
-        if (!leaving_node_is(&r->v[i], who) || is_there(&r->v[i], until))
+        if (!leaving_node_is(&r->v[i], who) || has_reached(&r->v[i], until))
             continue;
         len += (size_t)snprintf(buf + len, size - len, "%s%s", shown++ ? ", " : "", CLEAN(r->v[i].name));
     }

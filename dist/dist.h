@@ -47,7 +47,7 @@ void dist_task_view(const struct dist *d, const struct dist_job *job, uint32_t t
 bool dist_next_reservation(const struct dist *d, const struct dist_job *job, const void **cursor,
                            struct reservation_view *v);
 
-/* Reasons why a job makes no progress, the most fundamental first: X(constant, a word for lists, text). */
+/* Reasons why a job makes no progress (dist_blocked() says which comes first): X(constant, a word for lists, text). */
 #define DIST_BLOCKS(X)                                                                                       \
     X(NOTHING, "", "nothing of it waits")                                                                    \
     X(CENTRAL_AWAY, "central",                                                                               \
@@ -84,8 +84,8 @@ enum dist_block {
 };
 const char *dist_block_text(enum dist_block b);
 const char *dist_block_word(enum dist_block b);
-/* *n: the number of workers at which its probes wait (PROBES), else of its tasks that
- * wait. */
+/* *n: the number of workers at which its probes wait (PROBES), of its unfinished tasks (CANCELLING), else of its tasks
+ * that wait. */
 enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, uint32_t *n);
 
 /* How long central does not place waiting tasks of the job again, because a worker that it does not hear may

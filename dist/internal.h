@@ -411,7 +411,8 @@ void dist_on_ends(struct dist *d, const struct msg *in);
 /* ---- served.c: workers that run one user's commands alone ---- */
 void dist_job_join_user(struct dist *d, struct dist_job *job);
 void dist_job_leave_user(struct dist *d, struct dist_job *job);
-/* Follows what n->m says; n is in no pool if it has just changed. */
+/* Follows what n->m says. If that has changed, update_pools() must follow: n may be in pools where it does not
+ * belong. */
 void dist_node_set_user(struct dist *d, struct dist_node *n);
 /* Whether there are workers, and all of them run other users' commands alone. */
 bool dist_nobody_serves(struct dist *d, const struct job_desc *desc);

@@ -663,13 +663,10 @@ static __attribute__((noinline)) void job_end(struct dist *d, struct dist_job *j
 
 static void settle_job(struct dist *d, struct dist_job *job)
 {
-    const struct job_desc *desc = job->desc;
-
     if (job_state_final(job->state))
         return;
     dist_after_settle(d, job);
-    if (desc->max_fails > 0 && !job->cancelling &&
-        job->in[TASK_FAILED] + job->in[TASK_LOST] >= desc->max_fails)
+    if (!job->cancelling && owner_failed_too_often(job->desc, job->in))
         dist_job_cancel_rest(d, job);
     if (job->submitted)
         dist_probe_settle(d, job);

@@ -318,15 +318,18 @@ void dist_journal_hold_set(struct dist *d, const struct dist_job *job, uint32_t 
         dist_hold_answer(d, job->id, client, 0);
 }
 
+/* Whether a task, a client or central waits for the record. */
+static bool is_awaited(const struct dist_record *r)
+{
+    return r->kind == RECORD_LAUNCH || r->kind == RECORD_CANCELLED || r->kind == RECORD_REFUSED ||
+           r->kind == RECORD_HOLD_SET;
+}
+
 static bool any_awaited(const struct dist_records *q)
 {
-    for (uint32_t i = 0; i < q->n; i++) {
-        uint8_t kind = ring_at(q, i).kind;
-
-        if (kind == RECORD_LAUNCH || kind == RECORD_CANCELLED || kind == RECORD_REFUSED ||
-            kind == RECORD_HOLD_SET)
+    for (uint32_t i = 0; i < q->n; i++)
+        if (is_awaited(&ring_at(q, i)))
             return true;
-    }
     return false;
 }
 
@@ -415,8 +418,7 @@ static bool tell_failure(struct dist *d, const struct dist_record *r, int err)
         dist_submit_refused(d, r->client, err);
     if (r->kind == RECORD_HOLD_SET)
         dist_hold_answer(d, r->job, r->client, err);
-    return r->kind == RECORD_LAUNCH || r->kind == RECORD_CANCELLED || r->kind == RECORD_REFUSED ||
-           r->kind == RECORD_HOLD_SET || r->kind == RECORD_NONE;
+    return is_awaited(r) || r->kind == RECORD_NONE;
 }
 
 /* The store keeps records that it could not write, and tries again. */

@@ -30,9 +30,9 @@ bool dist_probe_general(const struct dist *d, const struct dist_job *job)
     return job->overstays && draw_total(pool) > dist_end_times_short(d, job, pool);
 }
 
-/* The pool for a job's probes. Where central places long tasks, on general workers alone, probes for long tasks that it
- * does not get go there as well. A job that began while short tasks ran on reserved workers only must not wait
- * for these if the policy reserves none any more. */
+/* The pool for a job's probes. Central places long tasks on general workers alone. Where it does, probes for the long
+ * tasks that stay with the dist go to general workers as well. A job that began while short tasks ran on reserved
+ * workers only must not wait for these if the policy reserves none any more. */
 enum pool dist_probe_pool(const struct dist *d, const struct dist_job *job)
 {
     if (dist_probe_general(d, job))
@@ -485,8 +485,7 @@ void dist_probe_audit(struct dist *d)
 
 /* ---- Workers' messages about reservations ---- */
 
-/* The job has no task left to launch (job NULL: it is forgotten): tells the worker to drop all that it has of
- * it. */
+/* The worker is to run no task of the job now (job NULL: it is forgotten): tells it to drop all that it has of it. */
 void dist_probe_take_back(struct dist *d, struct dist_job *job, const struct dist_node *n, job_id_t id)
 {
     struct dist_place *p = job ? dist_place_find(d, job, n) : NULL;

@@ -339,8 +339,9 @@ struct dist_job {
  *   live = sum of its places' live
  *   it has places => it is in dist.awaited, or has a stream without beats
  *   end_doubtful => it has an end, and ends_due_us is not TIME_NEVER
- *   vouched => suspect, and it has a stream;  central does not list it => it has a stream or is a dist that central may
- * not know yet, and serves nothing we know of */
+ *   vouched => suspect, and it has a stream
+ *   central does not list it => it serves nothing we know of, and has a stream or is a dist that central may not
+ *     know */
 #define NODE_CHUNK 128u
 struct dist_node {
     struct member m; /* state MEMBER_GONE: central does not list it */

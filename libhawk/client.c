@@ -167,9 +167,6 @@ static const char *remedy_of_closed(const char *path, char *buf, size_t size)
     return buf;
 }
 
-/* What gRPC says of a connection that was closed as it was made. */
-static const char *const hung_up[] = {"closed", "reset", "Endpoint read", NULL};
-
 /* What to look at when no connection could be made. */
 static const char *remedy(const struct client *client, const char *addr, const char *reason, char *buf,
                           size_t size)
@@ -191,7 +188,7 @@ static const char *remedy(const struct client *client, const char *addr, const c
         return "is it running with TLS, has it room for connections (cluster.connections_max), and does it "
                "take your certificate (HAWK_TLS_CERTIFICATE, else that of `hawk login`)? Its log says. "
                "HAWK_LOGIN=none: use none";
-    if (has_one_of(reason, hung_up))
+    if (rpc_hung_up(reason))
         return "is it running, does it want TLS (`hawk login`, or HAWK_TLS_CERTIFICATE, HAWK_TLS_KEY and "
                "HAWK_TLS_ROOTS), or has it no room for connections (cluster.connections_max)?";
     return "is it running?";
@@ -205,7 +202,7 @@ int client_call_failed(struct client *client, const struct channel *ch, grpc_sta
     int err = rpc_status_to_err(status);
     const char *addr = channel_addr(ch);
     const char *reason = status == GRPC_STATUS_UNAVAILABLE ? rpc_connect_reason(text) : NULL;
-    client->cut = reason ? has_one_of(reason, hung_up) : is_broken(status, text);
+    client->cut = reason ? rpc_hung_up(reason) : is_broken(status, text);
     client->untouched = reason || status == GRPC_STATUS_CANCELLED ||
                         (status == GRPC_STATUS_UNAVAILABLE && has_one_of(text, refusals));
     if (reason)

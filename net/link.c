@@ -268,9 +268,7 @@ static void set_reason(struct link *k)
     k->err = rpc_status_to_err(k->status);
     char *text = net_status_text(k->details);
     const char *reason = rpc_connect_reason(text);
-    k->hung_up =
-        link_is_dialled(k) && reason &&
-        (strstr(reason, "closed") || strstr(reason, "Endpoint read") || strstr(reason, "reset by peer"));
+    k->hung_up = link_is_dialled(k) && reason && rpc_hung_up(reason);
     reason = reason ? reason : text[0] ? text : hawk_strerror(k->err);
     snprintf(k->error, sizeof k->error, "%s%s", reason,
              k->hung_up && !k->ls->tls ? " (does it want TLS?)" : "");

@@ -413,6 +413,11 @@ static const struct {
 };
 #define STATUSES (sizeof statuses / sizeof statuses[0])
 
+bool rpc_hung_up(const char *reason)
+{
+    return strstr(reason, "closed") || strstr(reason, "reset") || strstr(reason, "Endpoint read");
+}
+
 const char *rpc_connect_reason(const char *text)
 {
     const char *reason = NULL;

@@ -76,5 +76,7 @@ grpc_status_code rpc_err_to_status(int err);
 /* The system's reason, in a status' text, why no connection could be made. gRPC puts the address before it
  * once more, in one of several forms. NULL: the text is about something else. */
 const char *rpc_connect_reason(const char *text);
+/* Whether that reason says that somebody took the connection, and ended it before it was open. */
+bool rpc_hung_up(const char *reason);
 
 #endif

@@ -18,6 +18,12 @@ static inline enum job_state owner_job_end_state(const uint32_t in[TASK_STATE_CO
     return in[TASK_CANCELLED] > 0 ? JOB_CANCELLED : JOB_DONE;
 }
 
+/* Whether so many tasks have failed, or were lost, that the rest is cancelled (JobSpec.max_fails). */
+static inline bool owner_failed_too_often(const struct job_desc *desc, const uint32_t in[TASK_STATE_COUNT])
+{
+    return desc->max_fails > 0 && in[TASK_FAILED] + in[TASK_LOST] >= desc->max_fails;
+}
+
 /* The state of a task that has ended so. */
 static inline enum task_state owner_final_state(enum outcome outcome, int32_t code)
 {

@@ -13,7 +13,7 @@ struct owner_pause {
     uint32_t times;    /* number of pauses in the try `attempt` */
     int64_t us;        /* total length of these pauses, without the present one */
     int64_t since_us;  /* when the present pause began; TIME_NEVER: the task does not stand still */
-    int64_t us_before; /* the same of this try at an earlier process of its worker */
+    int64_t us_before; /* `us` and `times` of this try at an earlier process of its worker */
     uint32_t times_before;
     uint32_t earlier_times; /* of earlier tries */
     int64_t earlier_us;

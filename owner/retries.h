@@ -32,12 +32,10 @@ static inline bool owner_retry_on(const struct job_desc *desc, enum outcome outc
     }
 }
 
-/* Whether a task that ended so, and failed `failures` times before, runs again. */
-static inline bool owner_retries(const struct job_desc *desc, uint32_t failures, enum outcome outcome,
-                                 int32_t code)
+/* Whether such a task, which failed `failures` times before, may run again. */
+static inline bool owner_has_retries(const struct job_desc *desc, uint32_t failures)
 {
-    return failures < desc->failure_retries && !(desc->flags & JOB_AT_MOST_ONCE) &&
-           owner_retry_on(desc, outcome, code);
+    return failures < desc->failure_retries && !(desc->flags & JOB_AT_MOST_ONCE);
 }
 
 /* How long it waits for that, after so many failures (at least 1): each time twice as long, up to an hour. */

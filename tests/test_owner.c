@@ -302,27 +302,32 @@ static void who_did_not_start_it_is_blamed_once(void **state)
 
 /* ---- Retries ---- */
 
+static bool runs_again(const struct job_desc *d, uint32_t failures, enum outcome outcome, int32_t code)
+{
+    return owner_retry_on(d, outcome, code) && owner_has_retries(d, failures);
+}
+
 static void a_failure_is_retried_as_often_as_the_job_says(void **state)
 {
     struct job_desc *d = job_desc_new();
 
-    assert_false(owner_retries(d, 0, OUTCOME_EXITED, 1));
+    assert_false(runs_again(d, 0, OUTCOME_EXITED, 1));
     d->failure_retries = 2;
-    assert_true(owner_retries(d, 1, OUTCOME_EXITED, 1));
-    assert_true(owner_retries(d, 0, OUTCOME_SIGNALED, 9));
-    assert_true(owner_retries(d, 0, OUTCOME_TIME_LIMIT, 0));
-    assert_false(owner_retries(d, 2, OUTCOME_EXITED, 1));
-    assert_false(owner_retries(d, 0, OUTCOME_EXITED, 0));
-    assert_false(owner_retries(d, 0, OUTCOME_NOT_STARTED, 127));
-    assert_false(owner_retries(d, 0, OUTCOME_CANCELLED, 0));
-    assert_false(owner_retries(d, 0, OUTCOME_LOST, 0));
+    assert_true(runs_again(d, 1, OUTCOME_EXITED, 1));
+    assert_true(runs_again(d, 0, OUTCOME_SIGNALED, 9));
+    assert_true(runs_again(d, 0, OUTCOME_TIME_LIMIT, 0));
+    assert_false(runs_again(d, 2, OUTCOME_EXITED, 1));
+    assert_false(runs_again(d, 0, OUTCOME_EXITED, 0));
+    assert_false(runs_again(d, 0, OUTCOME_NOT_STARTED, 127));
+    assert_false(runs_again(d, 0, OUTCOME_CANCELLED, 0));
+    assert_false(runs_again(d, 0, OUTCOME_LOST, 0));
     d->retry_on = RETRY_ON_EXIT;
     d->retry_codes = blob_new("\xff", 1);
-    assert_true(owner_retries(d, 0, OUTCOME_EXITED, 255));
-    assert_false(owner_retries(d, 0, OUTCOME_EXITED, 1));
-    assert_false(owner_retries(d, 0, OUTCOME_SIGNALED, 255));
+    assert_true(runs_again(d, 0, OUTCOME_EXITED, 255));
+    assert_false(runs_again(d, 0, OUTCOME_EXITED, 1));
+    assert_false(runs_again(d, 0, OUTCOME_SIGNALED, 255));
     d->flags = JOB_AT_MOST_ONCE;
-    assert_false(owner_retries(d, 0, OUTCOME_EXITED, 255));
+    assert_false(runs_again(d, 0, OUTCOME_EXITED, 255));
     job_desc_drop(d);
 }
 

@@ -90,8 +90,8 @@ static void tell_drained(struct worker *w)
     w->told_empty = m->empty;
 }
 
-/* Output: at most 1 message per entry, and 1. Central takes tasks that came back before that message for the
- * drain's, and not for those of a worker that stops. */
+/* Output: at most 1 message per entry, and then DRAINED. Tasks that come back before DRAINED do so because of the
+ * drain: central does not take the worker for one that stops. */
 void worker_on_drain(struct worker *w, const struct msg *in)
 {
     if (!w->joined)

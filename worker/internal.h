@@ -55,8 +55,8 @@ struct owner {
 
 /* It exists while an entry, a request or a task of it does.
  *
- *   n_requests = slots in owner.requests that wait for it;  n_requests > 0, or some reservation, or some
- * task */
+ *   n_requests = slots in owner.requests that wait for it
+ *   n_requests > 0, or some reservation, or some task */
 struct job {
     struct table_node hash;   /* in worker.jobs, by (owner, id) */
     struct list link;         /* in owner.jobs */
@@ -253,9 +253,8 @@ void worker_entry_push(struct worker *w, struct lane *l,
                        struct entry *e); /* at the tail; counts a new reservation */
 void worker_entry_unqueue(struct worker *w, struct entry *e);
 void worker_leave_loot(struct worker *w, struct reservation *r); /* frees the record with its last item */
-void worker_entry_free(struct worker *w,
-                       /* Must be in no queue or loot; keeps its job: call worker_job_release(). */
-                       struct entry *e);
+/* e must be in no queue or loot; keeps its job: call worker_job_release(). */
+void worker_entry_free(struct worker *w, struct entry *e);
 /* Drops every reservation of j, queued or in loot, and returns their number; may free j. O(entries of j). */
 uint32_t worker_job_drop_reservations(struct worker *w, struct job *j);
 
