@@ -56,6 +56,7 @@ static struct job_desc *desc_again(const struct job_desc *of, const struct api_r
 {
     struct job_desc *d = job_desc_copy(of);
     after_free(&d->after);
+    d->again_of = r->job;
     job_desc_unsign(d);
     d->signature = r->signature_n ? blob_new(r->signature, r->signature_n) : NULL;
     d->flags = (d->flags | JOB_DETACHED) & ~(uint32_t)JOB_SUBMIT_HELD;

@@ -32,7 +32,8 @@ struct cat {
     int exit_code;
     uint32_t silent, silent_task; /* tasks that have written nothing yet, and the first one */
     enum task_state silent_state;
-    uint32_t earlier;   /* tasks that were done in the job that this one runs again */
+    uint32_t earlier;   /* tasks that were done in the job that this one runs again, */
+    job_id_t again_of;  /* which is this one, if its dist says so */
     uint32_t unstarted; /* tasks that have ended so, where all are asked for */
     uint32_t missing;   /* tasks without output anywhere: timers, or tasks whose files somebody removed */
     char missing_text[800];
@@ -174,9 +175,12 @@ static void say_silent(const struct cat *c)
             "task %u: its output%s may be cut short: the disk it was written to was full when the task ended",
             c->first_index + c->cut_task, others);
     }
-    if (c->earlier)
-        say_warning(c->s->command,
-                    "%u task%s had been done in the job that job %s runs again, which has their output",
+    if (c->earlier && !job_eq(c->again_of, JOB_NONE))
+        say_warning(
+            c->s->command, "%u task%s of job %s had been done in job %s, which it runs again: `hawk cat %s`",
+            c->earlier, PLURAL(c->earlier), JOB_TEXT(c->job), JOB_TEXT(c->again_of), JOB_TEXT(c->again_of));
+    else if (c->earlier) /* submitted at a dist of an older version */
+        say_warning(c->s->command, "%u task%s of job %s had been done in the job that it runs again",
                     c->earlier, PLURAL(c->earlier), JOB_TEXT(c->job));
     if (c->unstarted)
         say_warning(c->s->command, "%u task%s of job %s ended without a start: `hawk job %s` says why",
@@ -307,6 +311,7 @@ static int cat_page(void *ctx, const struct api_get_job_reply *page, uint32_t fi
     if (page->spec) {
         const struct blob *name = c->from_stderr ? page->spec->stderr_pattern : page->spec->stdout_pattern;
         clean_text(c->file, sizeof c->file, name ? name->data : "");
+        c->again_of = page->spec->again_of;
         c->shared = names_one_file(page->spec, c->from_stderr);
     }
     for (uint32_t i = 0; !stop && i < page->tasks_n; i++)

@@ -130,6 +130,8 @@ void show_waits(const struct api_job *j, const struct job_desc *spec)
         putchar('\n');
     if (spec && spec->max_running > 0)
         printf("  limit     at most %u of its tasks run at a time\n", spec->max_running);
+    if (spec && !job_eq(spec->again_of, JOB_NONE))
+        printf("  again     it runs job %s again\n", JOB_TEXT(spec->again_of));
     if (j->held)
         printf("  held      its tasks that have not started do not start: `hawk release %s`\n",
                JOB_TEXT(j->job));
@@ -166,6 +168,9 @@ void command_json(json_t *o, const struct job_desc *spec)
         json_array_append_new(list, json_text(after_format((char[AFTER_TEXT]){0}, &spec->after.v[i])));
     json_object_set_new(o, "after", list);
     json_object_set_new(o, "max_running", spec->max_running ? json_integer(spec->max_running) : json_null());
+    json_object_set_new(o, "again_of",
+                        job_eq(spec->again_of, JOB_NONE) ? json_null()
+                                                         : json_string(JOB_TEXT(spec->again_of)));
     json_object_set_new(o, "directory",
                         spec->cwd ? json_data(spec->cwd->data, strlen(spec->cwd->data)) : json_null());
 }

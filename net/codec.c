@@ -78,7 +78,8 @@ WIRE_MESSAGES(X)
     F(u32, pids, pids)                                                                                       \
     F(text, signature, signature)                                                                            \
     F(u32, max_running, max_running)                                                                         \
-    F(submit_held, flags, submit_held)
+    F(submit_held, flags, submit_held)                                                                       \
+    F(job_text, again_of, again_of)
 
 /* ---- Encoding: nothing in it can fail, the buffer grows (base/mem.h) ---- */
 
@@ -146,6 +147,16 @@ static void put_after(struct codec_buf *b, uint32_t tag, struct after_list v)
     for (uint32_t i = 0; i < v.n; i++) {
         after_format(text, &v.v[i]);
         wire_put_bytes(b, tag, text, strlen(text));
+    }
+}
+
+static void put_job_text(struct codec_buf *b, uint32_t tag, job_id_t v)
+{
+    char id[JOB_ID_TEXT];
+
+    if (v.v) {
+        job_id_format(id, v);
+        wire_put_bytes(b, tag, id, strlen(id));
     }
 }
 
@@ -339,6 +350,20 @@ static bool get_after(struct wire *s, pb_wire_type_t wire, struct after_list *v)
     if (!get_span(s, wire, &text))
         return false;
     after_add(v, text.data, text.len);
+    return true;
+}
+
+static bool get_job_text(struct wire *s, pb_wire_type_t wire, job_id_t *v)
+{
+    char id[JOB_ID_TEXT] = "";
+    struct span text;
+
+    if (!get_span(s, wire, &text))
+        return false;
+    if (text.len < sizeof id)
+        memcpy(id, text.data, text.len);
+    if (job_id_parse(id, v))
+        *v = JOB_NONE;
     return true;
 }
 

@@ -206,7 +206,10 @@ def test_failed_tasks_run_again():
         assert sorted(lines(f"{c.dir}/ran")) == ["0-a-x", "1-b-x", "1-b-x", "2-c-x"]
         # What was done before is not this job's: neither where it ran, nor what it wrote.
         r = c.hawk("cat", again)
-        assert r.stdout == "b\n" and f"2 tasks had been done in the job that job {again} runs again" in r.stderr, r
+        assert r.stdout == "b\n", r
+        assert f"2 tasks of job {again} had been done in job {job}, which it runs again: `hawk cat {job}`" in r.stderr, r
+        assert c.hawk("cat", job).stdout == "a\nb\nc\n"
+        assert j["again_of"] == job and f"again     it runs job {job} again" in c.hawk("job", again).stdout
         assert [t["worker"] is None for t in j["task_list"]] == [True, False, True], j["task_list"]
         whole = c.hawk("resubmit", job).stdout.strip()
         c.hawk("wait", whole)
