@@ -96,7 +96,7 @@ MAKEFLAGS += --no-print-directory
 Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
-.PHONY: all archive programs test test-load test-flood fuzz fuzz-build fuzz-programs proof check check-format check-python check-build check-tidy check-structure deps format demo figures \
+.PHONY: all archive programs test test-all test-load test-flood fuzz fuzz-build fuzz-programs proof check check-format check-python check-build check-tidy check-structure deps format demo figures \
 	bench bench-bar bench-bursts bench-bus bench-codec bench-commands bench-deps bench-failover bench-heartbeats bench-idle bench-mixed bench-noop bench-outage bench-pause \
 	bench-poisson bench-policy bench-price bench-python bench-recovery bench-signed bench-sim \
 	bench-takeover bench-wire calibrate swarm mutate clean help install install-files uninstall man completions deb test-deb tarball test-tarball \
@@ -203,9 +203,10 @@ $(B)/seeds/%: tests/fuzz/corpus/%.tar.xz
 
 programs: $(test_programs) $(fuzz_replays) $(fuzz_seeds)
 	@:
-test: $(test_programs) $(fuzz_replays) $(fuzz_seeds) $(if $(test_scripts),$(binary) $(if $(binary),$(helper) $(B)/libhawk.a python))
+# The suites that `make test` leaves out say so in their sources (tests/run). With T=NAME it leaves out none.
+test test-all: $(test_programs) $(fuzz_replays) $(fuzz_seeds) $(if $(test_scripts),$(binary) $(if $(binary),$(helper) $(B)/libhawk.a python))
 	$(if $(test_programs)$(fuzz_replays)$(test_scripts),,$(error no test is called '$(T)'))
-	$(Q)HAWK=$(abspath $(B)/hawk) SANITIZE=$(SANITIZE) tests/run $(test_programs) $(fuzz_replays) $(test_scripts)
+	$(Q)HAWK=$(abspath $(B)/hawk) SANITIZE=$(SANITIZE) tests/run $(if $(filter *-test,$(T)-$@),--quick) $(test_programs) $(fuzz_replays) $(test_scripts)
 
 # tests/e2e/test_load.py as large as docs/reliability.md tells; some minutes, and 3 GiB in the directory for temporary files.
 test-load: $(binary)
@@ -436,7 +437,9 @@ clean:
 
 help:
 	@echo "make                   build/hawk"
-	@echo "make test [T=NAME]     build and run the tests (tests/test_NAME.c, tests/e2e/test_NAME.*)"
+	@echo "make test [T=NAME]     build and run the tests (tests/test_NAME.c, tests/e2e/test_NAME.*), in five minutes"
+	@echo "make test-all          all tests: users, TLS, attacks, upgrades and long ones, too; CI runs them, and once more"
+	@echo "                       under sanitizers: make SANITIZE=address,undefined test-all"
 	@echo "make demo              a cluster on this machine under a mixed load"
 	@echo "make bench             all measurements of speed and memory, one after the other; as JSON in build/bench/"
 	@echo "make bench-NAME        one of them: policy price wire idle heartbeats commands codec bus signed sim recovery python [ROUNDS=7]"

@@ -131,7 +131,7 @@ static void look_at_life(void *arg)
     char text[32];
     if (!worker_quiet(&d->role))
         d->busy_us = now_us;
-    if (d->role.central_up)
+    if (d->role.central_stream)
         d->central_us = now_us;
     if (now_us >= d->end_us && d->process.signals < 2) {
         log_info("worker.end_time has come: ending the tasks that still run");

@@ -354,7 +354,7 @@ void dist_on_hold(struct dist *d, const struct msg *m)
     struct dist_job *job = dist_job_find(d, m->hold.job);
     int err = !job || !job->submitted || job_state_final(job->state) ? HAWK_ENOT_FOUND : 0;
 
-    if (!err && dist_handover_may_have(job) && d->central_up && d->central_version < 3)
+    if (!err && dist_handover_may_have(job) && d->joined && d->central_version < 3)
         err = HAWK_EVERSION;
     if (err) {
         dist_hold_answer(d, m->hold.job, m->hold.client, err);
@@ -382,7 +382,7 @@ void dist_on_journal_waits(struct dist *d, const struct msg *in)
     const struct msg_journal_waits *m = &in->journal_waits;
     struct dist_job *job = dist_job_find(d, m->job);
 
-    if (!job || d->joined)
+    if (!job || d->ever_joined)
         return;
     job->after_met = m->met;
     job->cause = m->cause;

@@ -144,7 +144,7 @@ static void check_waits_for(const struct dist *d, const struct dist_job *job)
         eaches += waits && a->each;
     }
     CHECK(job->gates == gates && job->eaches == eaches);
-    if (job->cancelling || !job->submitted || !d->joined)
+    if (job->cancelling || !job->submitted || !d->ever_joined)
         return;
     CHECK(job->blocked_n == 0 || eaches > 0);
     CHECK(dist_job_may_start(job) || dist_job_kept_back(job));
@@ -159,7 +159,7 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
     const struct draw *pool = &dist_probe_pool_of((struct dist *)d, job)->draw;
 
     /* Otherwise the next record is its end. */
-    CHECK(dist_job_unfinished_tasks(job) > 0 || (dist_job_settling(job) && !d->joined));
+    CHECK(dist_job_unfinished_tasks(job) > 0 || (dist_job_settling(job) && !d->ever_joined));
     CHECK((job->hand != HAND_NONE) == !list_empty(&job->in_central));
     CHECK(job->central_n == 0 || job->hand != HAND_NONE);
     CHECK(job->offers > 0 || (job->hand != HAND_OFFERED && job->hand != HAND_UNSURE &&

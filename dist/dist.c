@@ -100,7 +100,7 @@ static void put_stopped(struct dist *d, bool asked)
     d->stopped = true;
 }
 
-static void central_up(struct dist *d, uint32_t version)
+static void central_stream_up(struct dist *d, uint32_t version)
 {
     struct msg_join *m = &out_add(d->out, MSG_JOIN, NODE_CENTRAL.v)->join;
 
@@ -118,7 +118,7 @@ static void central_up(struct dist *d, uint32_t version)
 
 static void central_lost(struct dist *d)
 {
-    d->central_stream = d->central_up = false;
+    d->central_stream = d->joined = false;
     d->heartbeat_at = TIME_NEVER;
     /* The next central may not know the counters. */
     memset(d->counters_told, 0, sizeof d->counters_told);
@@ -130,7 +130,7 @@ static void dist_on_joined(struct dist *d, const struct msg *in)
     const struct msg_joined *m = &in->joined;
     d->node = m->node;
     d->cluster = m->cluster;
-    d->joined = d->central_up = true;
+    d->ever_joined = d->joined = true;
     d->joined_us = d->now_us;
     d->drained = m->draining;
     d->told_empty = false;
@@ -139,7 +139,7 @@ static void dist_on_joined(struct dist *d, const struct msg *in)
     if (d->cfg.heartbeats)
         d->heartbeat_at = d->now_us + d->heartbeat_us;
     dist_numbers_joined(d);
-    dist_handover_central_up(d);
+    dist_handover_joined(d);
     dist_settle_begin(d);
     dist_reports_send(d);
 }
@@ -228,7 +228,7 @@ static void tell_drained(struct dist *d)
 
 static void dist_on_drain(struct dist *d, const struct msg *m)
 {
-    if (!d->central_up)
+    if (!d->joined)
         return;
     d->drained = m->drain.on;
     tell_drained(d);
@@ -237,7 +237,7 @@ static void dist_on_drain(struct dist *d, const struct msg *m)
 static void leave_cluster(struct dist *d)
 {
     dist_numbers_leave(d);
-    if (d->central_up)
+    if (d->joined)
         out_add(d->out, MSG_LEAVE, NODE_CENTRAL.v);
     put_stopped(d, true);
 }
@@ -300,7 +300,7 @@ static void dist_on_quit(struct dist *d, const struct msg *m) { stop_dist(d, m->
 static void dist_on_peer_up(struct dist *d, const struct msg *m)
 {
     if (m->peer == NODE_CENTRAL.v)
-        central_up(d, m->peer_up.version);
+        central_stream_up(d, m->peer_up.version);
     else
         dist_node_up(d, m->peer, &m->peer_up);
 }
@@ -396,7 +396,7 @@ void dist_step(struct dist *d, const struct event *e, struct out *out)
     dist_jobs_trim(d);
     if (!list_empty(&d->awaited) && d->beat_at == TIME_NEVER)
         d->beat_at = d->now_us + BEATS_LOOK_US;
-    if (d->drained && d->central_up && d->told_empty != (d->jobs_unfinished == 0))
+    if (d->drained && d->joined && d->told_empty != (d->jobs_unfinished == 0))
         tell_drained(d);
     if (!d->stopped && (d->leaving ? !dist_jobs_journalling(d) && !dist_journal_awaited(d)
                                    : d->stopping && d->jobs_unfinished == 0))

@@ -112,7 +112,7 @@ static inline node_id_t dist_node(const struct dist *d) { return d->node; }
 /* Whether it takes jobs: it has joined once, and has numbers for its next jobs. */
 bool dist_ready(const struct dist *d);
 /* Whether it has joined on central's present stream. */
-static inline bool dist_central_up(const struct dist *d) { return d->central_up; }
+static inline bool dist_central_up(const struct dist *d) { return d->joined; }
 /* Whether an operator has drained it: it takes no new jobs. */
 static inline bool dist_drained(const struct dist *d) { return d->drained; }
 /* Indexed by enum counter. */

@@ -26,7 +26,7 @@ static const uint16_t moves[HAND_OVER_COUNT] = {
     [HAND_HELD_BACK] = TO(RECORDING) | TO(READY) | TO(ACCEPTED) | TO(NONE),
     /* dist_handover_offer, record_change, hold_back; central's word */
     [HAND_READY] = TO(READY) | TO(OFFERED) | TO(RECORDING) | TO(HELD_BACK) | TO(ACCEPTED) | TO(NONE),
-    /* dist_handover_offer again, dist_on_long_refused, dist_handover_central_up; central's word */
+    /* dist_handover_offer again, dist_on_long_refused, dist_handover_joined; central's word */
     [HAND_OFFERED] = TO(OFFERED) | TO(READY) | TO(UNSURE) | TO(ACCEPTED),
     /* central's word */
     [HAND_UNSURE] = TO(READY) | TO(ACCEPTED) | TO(NONE),
@@ -95,7 +95,7 @@ static bool may_be_elsewhere(const struct dist_job *job)
  * must come first. */
 static bool may_offer(const struct dist *d, const struct dist_job *job)
 {
-    return d->central_up && !(d->leaving && (job->desc->flags & JOB_AT_MOST_ONCE));
+    return d->joined && !(d->leaving && (job->desc->flags & JOB_AT_MOST_ONCE));
 }
 
 /* Records what central is to get. The record must be durable before central gets it. */
@@ -295,7 +295,7 @@ void dist_handover_tell_hold(struct dist *d, struct dist_job *job)
 {
     struct msg_long_hold *m;
 
-    if (!job->hold_known || !d->central_up || d->central_version < 3 || !dist_handover_may_have(job))
+    if (!job->hold_known || !d->joined || d->central_version < 3 || !dist_handover_may_have(job))
         return;
     m = &out_add(d->out, MSG_LONG_HOLD, NODE_CENTRAL.v)->long_hold;
     m->job = job->id;
@@ -322,7 +322,7 @@ void dist_handover_stay(struct dist *d, struct dist_job *job, uint16_t epoch)
     if (epoch <= owner(job))
         return;
     job->stayed_epoch = epoch;
-    if (dist_handover_may_have(job) && d->central_up)
+    if (dist_handover_may_have(job) && d->joined)
         put_watch(d, job);
 }
 
@@ -331,7 +331,7 @@ void dist_handover_claim(struct dist *d, struct dist_job *job, uint16_t epoch)
     hand_waiting(d, job, HAND_ACCEPTED, epoch);
     job->offers = 1;
     job->handed_part = job->central_n < job->desc->tasks;
-    if (d->central_up)
+    if (d->joined)
         put_watch(d, job);
 }
 
@@ -342,7 +342,7 @@ void dist_handover_ask(struct dist *d, struct dist_job *job, uint16_t epoch)
     job->offers = 1;
     job->handed_part = !epoch_is_dists(epoch) || job->central_n < job->desc->tasks;
     mark_asked(job);
-    if (d->central_up)
+    if (d->joined)
         put_watch(d, job);
 }
 
@@ -366,13 +366,13 @@ void dist_handover_cancel(struct dist *d, struct dist_job *job)
         return;
     if (!dist_handover_may_have(job))
         finish_central_tasks(d, job, OUTCOME_CANCELLED, 0);
-    else if (d->central_up)
+    else if (d->joined)
         put_cancel_and_watch(d, job);
 }
 
 /* ---- Central comes and goes ---- */
 
-void dist_handover_central_up(struct dist *d)
+void dist_handover_joined(struct dist *d)
 {
     list_foreach(&d->handed, node, nxt) {
         struct dist_job *job = container_of(node, struct dist_job, in_central);

@@ -481,7 +481,7 @@ static inline bool dist_handover_has_timer(const struct dist_job *job)
 /* Whether the table has this move. */
 bool dist_handover_may_move(enum hand_over from, enum hand_over to);
 void dist_handover_cancel(struct dist *d, struct dist_job *job);
-void dist_handover_central_up(struct dist *d);
+void dist_handover_joined(struct dist *d);
 void dist_handover_central_lost(struct dist *d);
 /* The dist is about to leave: records what central was to get and did not get. */
 void dist_handover_leave(struct dist *d);

@@ -238,8 +238,7 @@ int64_t dist_jobs_next_abandoned(const struct dist *d)
  * the job now. */
 static bool too_early(const struct dist *d, const struct dist_job *job)
 {
-    return dist_handover_may_have(job) &&
-           (!d->central_up || d->now_us - d->joined_us < d->cfg.client_grace_us);
+    return dist_handover_may_have(job) && (!d->joined || d->now_us - d->joined_us < d->cfg.client_grace_us);
 }
 
 /* Cancels jobs whose clients are gone, or have moved them to other dists. */
@@ -274,7 +273,7 @@ static int submit_error(const struct dist *d, const struct job_desc *desc)
         return HAWK_ESHUTDOWN;
     if (d->drained)
         return HAWK_EDRAINING;
-    if (!d->joined)
+    if (!d->ever_joined)
         return HAWK_ENOT_REGISTERED;
     if (d->jobs_unfinished >= d->cfg.jobs_unfinished_max)
         return HAWK_ELIMIT;
@@ -360,7 +359,7 @@ static void place_moved_job(struct dist *d, struct dist_job *job, const struct r
     bool central = whole && dist_job_centrals(job);
     /* The job may have begun under another policy: central may have it, or a part. */
     bool ask =
-        d->central_up && (r->long_epoch || job->why == WHY_PROMOTED || whole || job->desc->tag == TAG_AUTO);
+        d->joined && (r->long_epoch || job->why == WHY_PROMOTED || whole || job->desc->tag == TAG_AUTO);
 
     if (job->unlaunched == 0) {
         ; /* it only has to end */
@@ -522,7 +521,7 @@ void dist_job_try_accept(struct dist *d, struct dist_job *job)
 
     if (job->submitted || job->journalling)
         return;
-    if (!dist_handover_pending(job) || !d->central_up || d->leaving || d->now_us >= until_us) {
+    if (!dist_handover_pending(job) || !d->joined || d->leaving || d->now_us >= until_us) {
         accept_job(d, job);
         return;
     }

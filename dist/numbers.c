@@ -20,7 +20,7 @@ static uint64_t skipped(struct dist *d, uint64_t from)
 
 static void tell_numbers(struct dist *d)
 {
-    if (!d->central_up)
+    if (!d->joined)
         return;
     out_add(d->out, MSG_JOB_NUMBERS, NODE_CENTRAL.v)->job_numbers.next = d->seq_end;
     d->seq_told = d->seq_end;
@@ -39,7 +39,7 @@ static void reserve_block(struct dist *d, uint64_t from)
 void dist_on_journal_numbers(struct dist *d, const struct msg *in)
 {
     const struct msg_journal_numbers *m = &in->journal_numbers;
-    if (!d->joined && m->next > d->next_seq)
+    if (!d->ever_joined && m->next > d->next_seq)
         d->next_seq = m->next;
 }
 
@@ -78,7 +78,7 @@ static void look_ahead(struct dist *d, bool told)
         told = false;
     }
     if (d->next_seq + d->cfg.seq_block / 2 >= d->seq_end && d->seq_end <= JOB_SEQ_MAX)
-        reserve_block(d, told && !d->central_up ? skipped(d, d->seq_end) : d->seq_end);
+        reserve_block(d, told && !d->joined ? skipped(d, d->seq_end) : d->seq_end);
 }
 
 /* Skips numbers that are in use: a client may have brought a job with a number that this dist never gave

@@ -55,7 +55,7 @@ void dist_handover_promote(struct dist *d, struct dist_job *job)
         return;
     }
     /* Without central the job goes on as it is. */
-    if (!(job->policy_flags & POLICY_CENTRAL_LONG) || !d->central_up)
+    if (!(job->policy_flags & POLICY_CENTRAL_LONG) || !d->joined)
         return;
     dist_probe_forget(d, job);
     dist_probe_cancel_all(d, job);

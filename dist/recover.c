@@ -21,7 +21,7 @@ void dist_on_journal_job(struct dist *d, const struct msg *in)
     uint16_t handed = untold ? m->epoch : m->handed;
     bool part = handed != m->epoch;
 
-    if (d->joined || !owner_job_valid(m->desc, m->epoch, m->tasks, 0) || dist_job_find(d, m->job))
+    if (d->ever_joined || !owner_job_valid(m->desc, m->epoch, m->tasks, 0) || dist_job_find(d, m->job))
         return;
     job = dist_job_new(d, m->desc, m->job, 0);
     /* Each life has an epoch of its own for its tries; the epoch of central's part stays. */
@@ -52,7 +52,7 @@ void dist_on_journal_age(struct dist *d, const struct msg *in)
     struct dist_job *job = dist_job_find(d, m->job);
 
     /* This may be before time 0, if the machine was started since. */
-    if (job && !d->joined && m->ago_us >= 0 && m->ago_us <= LIMIT_TIME_US)
+    if (job && !d->ever_joined && m->ago_us >= 0 && m->ago_us <= LIMIT_TIME_US)
         job->submit_us = d->now_us - m->ago_us;
 }
 
@@ -61,7 +61,7 @@ void dist_on_journal_cancel(struct dist *d, const struct msg *in)
     const struct msg_journal_cancel *m = &in->journal_cancel;
     struct dist_job *job = dist_job_find(d, m->job);
 
-    if (job && !d->joined)
+    if (job && !d->ever_joined)
         job->by_client = true;
 }
 
@@ -71,7 +71,7 @@ void dist_on_journal_task(struct dist *d, const struct msg *in)
     struct dist_job *job = dist_job_find(d, m->id.job);
     struct dist_task *t;
 
-    if (d->joined || !job || m->id.task >= job->desc->tasks || m->state >= TASK_STATE_COUNT)
+    if (d->ever_joined || !job || m->id.task >= job->desc->tasks || m->state >= TASK_STATE_COUNT)
         return;
     t = &job->tasks[m->id.task];
     t->doubtful = m->state == TASK_LAUNCHED;
@@ -129,7 +129,7 @@ void dist_on_journal_ended(struct dist *d, const struct msg *in)
     const struct msg_journal_ended *m = &in->journal_ended;
     struct dist_job *job = dist_job_find(d, m->job);
 
-    if (!job || d->joined || !dist_job_settling(job) || !job_state_final(m->state))
+    if (!job || d->ever_joined || !dist_job_settling(job) || !job_state_final(m->state))
         return;
     if (dist_job_unfinished_tasks(job) == m->left_out) {
         ended(d, job, m);

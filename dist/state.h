@@ -535,10 +535,10 @@ struct dist {
     uint64_t counters[COUNTER_COUNT];
     uint64_t counters_told[COUNTER_COUNT];
     struct dist_times times;
-    bool joined;       /* it has joined at least once */
-    bool central_up;   /* it has joined on the present stream */
-    int64_t joined_us; /* when it joined on it */
-    bool central_stream;
+    bool central_stream; /* it has a stream to central, */
+    bool joined;         /* and has joined on it; */
+    int64_t joined_us;   /* when; */
+    bool ever_joined;    /* in this life: its journal has been read before that */
     bool dists_unlisted; /* dists are kept that central has not listed since it joined */
     bool stopping;
     bool leaving;             /* it leaves as soon as no client and no launch waits for the journal */

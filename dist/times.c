@@ -70,7 +70,7 @@ void dist_job_report(struct dist *d, const struct dist_job *job)
                              .tasks = job->ok_n,
                              .class = job->class,
                              .user = job->user};
-    if (d->central_up) {
+    if (d->joined) {
         report_put(d, &r);
         return;
     }

@@ -235,7 +235,7 @@ static enum dist_block blocked_central(const struct dist *d, const struct dist_j
 {
     *n = job->in[TASK_WAITING] - dist_job_waiting(job);
     if (*n > 0 && job->hand != HAND_ACCEPTED) {
-        if (!d->central_up)
+        if (!d->joined)
             return DIST_BLOCK_CENTRAL_AWAY;
         return dist_handover_has_timer(job) && heap_in(&job->timer) ? DIST_BLOCK_CENTRAL_FULL
                                                                     : DIST_BLOCK_CENTRAL_ACK;
@@ -280,7 +280,10 @@ enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, u
     return *n > 0 ? DIST_BLOCK_LAUNCHED : DIST_BLOCK_NOTHING;
 }
 
-bool dist_ready(const struct dist *d) { return d->joined && dist_numbers_error(d) != HAWK_ENOT_REGISTERED; }
+bool dist_ready(const struct dist *d)
+{
+    return d->ever_joined && dist_numbers_error(d) != HAWK_ENOT_REGISTERED;
+}
 
 int64_t dist_unreported_us(const struct dist_job *job, int64_t now_us)
 {

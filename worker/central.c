@@ -8,12 +8,12 @@
 /* ---- Joining ---- */
 
 /* Output: 1 message. */
-void worker_central_up(struct worker *w, uint32_t version)
+void worker_central_stream_up(struct worker *w, uint32_t version)
 {
     struct msg_join *m = &out_add(w->out, MSG_JOIN, NODE_CENTRAL.v)->join;
 
     worker_central_lost(w); /* a new stream implies that the old one is gone */
-    w->central_up = true;
+    w->central_stream = true;
     w->central_version = (uint8_t)protocol_version_of(version);
     w->join_sent_us = w->now_us;
     m->name = blob_ref(w->config.name);
@@ -31,7 +31,7 @@ void worker_central_lost(struct worker *w)
 {
     struct owner *o = worker_owner_find(w, NODE_CENTRAL);
 
-    w->central_up = w->joined = false;
+    w->central_stream = w->joined = false;
     w->heartbeat_at = TIME_NEVER;
     w->heartbeat_awaited = 0;
     if (!o || o->state != OWNER_UP)
@@ -114,7 +114,7 @@ void worker_on_joined(struct worker *w, const struct msg *in)
     const struct msg_joined *m = &in->joined;
     struct owner *o;
 
-    if (!w->central_up)
+    if (!w->central_stream)
         return;
     w->joined = true;
     w->node = m->node;

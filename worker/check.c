@@ -251,7 +251,7 @@ void worker_check(const struct worker *w)
     CHECK(n.reservations == w->n_reservations);
     CHECK(n.placed == w->n_placed);
     CHECK(w->n_reservations + w->n_tasks - w->n_placed <= (uint64_t)w->config.queue_limit + w->n_slots);
-    CHECK(!w->joined || w->central_up);
+    CHECK(!w->joined || w->central_stream);
     CHECK((central && central->state == OWNER_UP) == w->joined);
     /* Every step ends with a question asked, or with none to ask. */
     CHECK(w->thief.state != THIEF_ROUND || w->stopped);

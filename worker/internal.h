@@ -353,7 +353,7 @@ int64_t worker_beats_next(const struct worker *w);
 void worker_on_beat(struct worker *w, const struct msg *in);
 
 /* ---- central.c ---- */
-void worker_central_up(struct worker *w, uint32_t version);
+void worker_central_stream_up(struct worker *w, uint32_t version);
 void worker_central_lost(struct worker *w);
 bool worker_lease_is_over(const struct worker *w);
 int64_t worker_lease_next(const struct worker *w);

@@ -109,7 +109,7 @@ static bool from_central(const struct msg *in) { return in->peer == NODE_CENTRAL
 static void worker_on_peer_up(struct worker *w, const struct msg *in)
 {
     if (from_central(in))
-        worker_central_up(w, in->peer_up.version);
+        worker_central_stream_up(w, in->peer_up.version);
     else if (in->peer_up.role == ROLE_DIST && in->peer != NODE_NONE.v)
         worker_dist_up(w, (node_id_t){in->peer}, in->peer_up.version);
 }

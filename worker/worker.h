@@ -92,7 +92,7 @@ struct worker {
     int64_t beats_at;            /* when to look at dists that owe an answer; TIME_NEVER: none does */
     uint64_t cluster;            /* the cluster of `node`; 0: none yet */
     node_id_t node;
-    bool central_up : 1, joined : 1, general : 1, long_work : 1;
+    bool central_stream : 1, joined : 1, general : 1, long_work : 1;
     bool lease_over : 1; /* the lease ran out, and the tasks that it covers were killed */
     bool stopping : 1, stop_now : 1, stopped : 1;
     bool drained : 1;        /* by an operator: it takes no new work */

@@ -1,4 +1,5 @@
 """The audit log where calls are refused. What is changed is in test_users.py."""
+# make test-all
 import re
 import sys
 

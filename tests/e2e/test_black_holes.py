@@ -1,4 +1,5 @@
 """A worker that cannot start tasks, for a reason of its own, swallows nothing; and what nobody can start ends."""
+# make test-all
 import contextlib
 import os
 import subprocess

@@ -3,6 +3,7 @@
 Tasks write a line each when they start: a task that was started twice would show.
 """
 # timeout: 300
+# make test-all
 import os
 import shutil
 import signal

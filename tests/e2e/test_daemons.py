@@ -90,7 +90,7 @@ def test_what_a_daemon_cannot_start_with():
                 (dist + ["--central", "::1"], ("dist.central", "::1")),
                 (dist + ["--listen", "[::]:0", "--insecure"], ("[::]", "dist.advertise")),
                 (dist + ["--state-dir", f"{d}/file/x"], (f"{d}/file",)),
-                (central + ["--short-partition-min", "60%"], ("short_partition_min",)),
+                (central + ["--short-partition-min", "90%"], ("short_partition_min",)),
                 (central + ["--state-dir", f"{d}/file"], (f"{d}/file",))):
             p = Daemon(*args)
             assert p.wait() in (1, 2), (args, p.text())

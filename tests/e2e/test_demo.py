@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # make demo: what it shows, what it promises, and that nothing of it is left behind, also after Ctrl-C.
 # timeout: 240
+# make test-all
 import glob
 import json
 import os

@@ -1,6 +1,7 @@
 """Attached executors: tasks without a process each, their results, and what becomes of them when things break."""
 # timeout: 240
 # seconds: 80
+# make test-all
 import base64
 import json
 import os

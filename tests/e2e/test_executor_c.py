@@ -1,4 +1,5 @@
 """Executors written in C with libhawk, compiled against what `make install` installs."""
+# make test-all
 import os
 import signal
 import subprocess

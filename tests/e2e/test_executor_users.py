@@ -1,5 +1,6 @@
 """Executors of several users on one worker: each gets its own user's tasks and nobody else's, and operators share an
 application by name."""
+# make test-all
 import sys
 
 import grpc

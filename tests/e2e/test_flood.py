@@ -7,6 +7,7 @@ daemon's log has what it must say of it, and on most roles and behind TLS only s
 figures as rows of docs/reliability.md's table.
 """
 # seconds: 60
+# make test-all
 import atexit
 import json
 import multiprocessing

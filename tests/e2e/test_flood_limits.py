@@ -1,5 +1,6 @@
 """What bounds a stranger's connections and calls, one bound after the other; test_flood.py has the attacks."""
 # seconds: 45
+# make test-all
 import contextlib
 import multiprocessing
 import os

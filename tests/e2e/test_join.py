@@ -1,6 +1,7 @@
 """Joining by invitation: a node gets its certificate from central once, keeps it, and renews it."""
 # timeout: 240
 # seconds: 90
+# make test-all
 import os
 import re
 import subprocess

@@ -1,6 +1,7 @@
 """`hawk up --join-dir`: a cluster that a user starts on a home that machines share, and that workers and clients find
 there. One test has two machines, each a network namespace."""
 # seconds: 30
+# make test-all
 import os
 import shutil
 import signal

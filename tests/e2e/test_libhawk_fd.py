@@ -1,6 +1,7 @@
 """libhawk inside another event loop: its descriptor and its callbacks, with hawk up and with daemons. The programs are
 compiled against what `make install` installs."""
 # seconds: 33
+# make test-all
 import json
 import os
 import re

@@ -1,6 +1,7 @@
 """More than anybody should ask for: who asks too much gets the error that names the limit, and the daemons' memory stays
 where it was. HAWK_LOAD=full (make test-load) asks for as much as docs/reliability.md tells; otherwise it is a bounded form.
 # timeout: 300"""
+# make test-all
 import json
 import os
 import subprocess

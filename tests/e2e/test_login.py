@@ -1,4 +1,5 @@
 """Users' credentials: who keeps the user root makes them, users take them, and commands find them by themselves."""
+# make test-all
 import base64
 import datetime
 import json

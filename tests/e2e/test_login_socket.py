@@ -1,4 +1,5 @@
 """The login socket: whoever connects gets a credential for the uid that the kernel names, and for no other."""
+# make test-all
 import os
 import signal
 import socket

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Manual pages, completion, `make install` and `make uninstall`, as their users meet them."""
+# make test-all
 import os
 import pty
 import re

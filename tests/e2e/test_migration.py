@@ -1,6 +1,7 @@
 """A cluster with tokens goes over to TLS and signatures node by node, while jobs run: docs/operating.md, From tokens to TLS."""
 # timeout: 300
 # seconds: 60
+# make test-all
 import os
 import signal
 import subprocess

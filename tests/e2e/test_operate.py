@@ -1,5 +1,6 @@
 """Taking nodes out of service on a real cluster: drain, undrain, down."""
 # timeout: 240
+# make test-all
 import functools
 import json
 import os

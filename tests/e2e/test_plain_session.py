@@ -2,6 +2,7 @@
 """Session on a plain stream, that is, on a unix socket without HTTP/2: jobs from a client without gRPC. It gets what a
 client with gRPC gets, and hears of what is wrong in the same words."""
 # seconds: 25
+# make test-all
 import os
 import socket
 import struct

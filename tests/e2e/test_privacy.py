@@ -1,4 +1,5 @@
 """What others on the machines, and other users of the cluster, can read of a job: its output, its environment."""
+# make test-all
 import contextlib
 import grp
 import os

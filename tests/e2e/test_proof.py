@@ -1,5 +1,6 @@
 """tools/proof: which commit it proves, that it goes on where it stopped, and that what fails is told. In a repository of
 its own, whose "hawk" is a script."""
+# make test-all
 import os
 import re
 import shutil

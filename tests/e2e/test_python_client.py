@@ -1,4 +1,5 @@
 """The Python package hawk as a client: which cluster it finds, as whom it submits, and what its users hear in trouble."""
+# make test-all
 import concurrent.futures
 import inspect
 import os

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The Python package hawk at its ends: of executors, wherever they are asked for, and of the processes of calls."""
 # timeout: 300
+# make test-all
 import concurrent.futures
 import gc
 import json

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The Python package hawk where jobs move between dists, or should not: dists are drained, full, killed, or only seem so."""
 # timeout: 300
+# make test-all
 import ctypes
 import subprocess
 import sys

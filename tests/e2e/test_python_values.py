@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The Python package hawk with large functions and arguments: how they travel, where they lie, and for how long."""
 # timeout: 300
+# make test-all
 import functools
 import os
 import sys

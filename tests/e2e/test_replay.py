@@ -2,6 +2,7 @@
 # hawk replay on a real cluster: a trace's jobs end, the figures add up, Ctrl-C cancels, bad input is named.
 # timeout: 120
 # seconds: 30
+# make test-all
 import json
 import os
 import signal

@@ -1,6 +1,7 @@
 # timeout: 300
 """Tasks run as their users (worker.run_as: user), from outside: the daemons are an unprivileged user's, hawk-run-as starts the
 users' runners, and what a user does to his own harms his own tasks alone."""
+# make test-all
 import glob
 import json
 import os

@@ -1,4 +1,5 @@
 """Session: many jobs on one stream, from Python's grpcio as from any gRPC client."""
+# make test-all
 import os
 import queue
 import sys

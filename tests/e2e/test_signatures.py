@@ -1,5 +1,6 @@
 """Signed submissions (cluster.require_signatures), from outside: what users sign runs; what a dist that was broken into makes
 up, changes, or gives out a second time does not."""
+# make test-all
 import contextlib
 import os
 import pwd

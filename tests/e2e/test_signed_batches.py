@@ -1,6 +1,7 @@
 """Signed submissions on sessions (cluster.require_signatures), from outside: a session signs what it sends together, once;
 each job is looked at as if it were alone."""
 # timeout: 240
+# make test-all
 import os
 import queue
 import subprocess

@@ -1,5 +1,6 @@
 """A user's runner that root gave the user root (user_root of hawk-run-as), from outside: an agent that was broken into speaks to
 it, and gets run what its user signed alone."""
+# make test-all
 import os
 import socket
 import struct

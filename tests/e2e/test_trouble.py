@@ -1,4 +1,5 @@
 """Bad input and trouble: each with a message that names the thing, and nothing lost."""
+# make test-all
 import contextlib
 import json
 import os
@@ -163,7 +164,7 @@ def test_bad_configuration():
             r = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND)
             assert r.returncode == 2 and f"{path}:3: central.cutof" in r.stderr, (r.returncode, r.stderr)
         # The check finds what a daemon would: every mistake, with its line.
-        mistakes = {"central": {"heartbeat": "0s", "short_partition_min": "60%", "policy_on": "[stealing, frob]"},
+        mistakes = {"central": {"heartbeat": "0s", "short_partition_min": "90%", "policy_on": "[stealing, frob]"},
                     "worker": {"name": "\"a b\"", "slots": "9999", "listen": "0.0.0.0:7000", "agent_grace": "60s"}}
         with open(path, "w") as f:
             for section, settings in mistakes.items():

@@ -1,5 +1,6 @@
 """A cluster that is upgraded node by node: under load, and with two versions of the protocol in it."""
 # timeout: 300
+# make test-all
 import os
 import subprocess
 import sys

@@ -1,5 +1,6 @@
 # timeout: 200
 """Limits of memory and processes (--mem, --pids) of tasks that run as their users."""
+# make test-all
 import os
 import signal
 import subprocess

@@ -1,6 +1,7 @@
 # timeout: 200
 """Pauses of tasks that run as their users, from outside: by cgroups that the worker has. What left its process group stands
 still too, its user cannot let it go on, and nothing stays frozen whoever dies."""
+# make test-all
 import contextlib
 import glob
 import os

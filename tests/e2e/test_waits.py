@@ -1,4 +1,5 @@
 """How long short jobs wait for one fault: daemons in network namespaces, one fault at a time, under a steady load."""
+# make test-all
 import os
 import signal
 import subprocess
