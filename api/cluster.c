@@ -286,7 +286,7 @@ static void note_autos(const struct central *c, struct auto_notes *n)
         return;
     if (policy_has(central_policy(c), POLICY_LATE_LONG))
         snprintf(n->share, sizeof n->share,
-                 "auto: what the last %u short jobs kept busy and a quarter more, less what pauses give",
+                 "auto: what the last %u short jobs kept busy and a margin, less what pauses give",
                  h->demand.jobs.n);
     else if (!h->share_computed)
         snprintf(n->share, sizeof n->share, "auto: %s until the history has %u jobs; it has %u",

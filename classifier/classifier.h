@@ -75,7 +75,7 @@ struct history_config {
     uint32_t share_ppm;            /* the fixed one, or the one before the first computation; 100,000 */
     uint32_t share_min_ppm;        /* bounds of a computed share; 0 */
     uint32_t share_max_ppm;        /* 800,000 */
-    uint32_t share_hysteresis_ppm; /* absolute: a smaller move changes nothing; 10,000 */
+    uint32_t share_hysteresis_ppm; /* absolute: a smaller move changes nothing, but to 0; 10,000 */
 };
 void history_config_init(struct history_config *c);
 
@@ -129,9 +129,10 @@ struct estimate *history_add(struct history *h, uint32_t user, struct blob *name
 static inline uint32_t history_jobs(const struct history *h) { return h->jobs.n; }
 /* Chooses the rule for the share from the next computation on. slots 0: the proportion of task-seconds in the
  * window (Hawk 3.4). Else the demand, once cfg.min_jobs short jobs have ended: the part of so many slots that the
- * last DEMAND_JOBS of them kept busy, and a quarter more, or a quarter of what is left if that is less, since jobs do
- * not come evenly. given_ppm: the part of the other slots that short jobs get in any case. If that is enough, the share
- * is 0, whatever its lower bound; else it is at most what the jobs kept busy. */
+ * last DEMAND_JOBS of them kept busy, and more, since jobs do not come evenly: a standard deviation of that, or a
+ * quarter of it if that is more; at most a quarter of what is left. given_ppm: the part of the other slots that short
+ * jobs get in any case. If that is enough, the share is 0, whatever its lower bound; else it is at most what the jobs
+ * kept busy. */
 void history_follow_demand(struct history *h, uint64_t slots, uint32_t given_ppm);
 /* Whether the share is fixed, or follows the demand. */
 bool history_share_known(const struct history *h);

@@ -277,20 +277,48 @@ static uint32_t used_ppm(const struct history *h)
     return ppm < PPM ? (uint32_t)ppm : PPM;
 }
 
-/* Short jobs do not come evenly. They need a quarter more than they used, and of what is left for long ones no more
- * than a quarter. */
-static uint32_t needed_ppm(uint32_t used)
+static uint32_t square_root(unsigned __int128 v)
 {
-    uint32_t left = PPM - used;
+    uint32_t root = 0;
 
-    return used + (used < left ? used : left) / 4;
+    for (uint32_t bit = 1u << 31; bit; bit >>= 1)
+        if ((unsigned __int128)(root | bit) * (root | bit) <= v)
+            root |= bit;
+    return root;
+}
+
+/* How many tasks come at once: the jobs' numbers of tasks, each by its job's part of the task-seconds. */
+static unsigned __int128 batch(const struct history *h)
+{
+    unsigned __int128 task_us = 0, weighed = 0;
+
+    for (const struct history_job *j = NULL; (j = job_next(&h->demand.jobs, j));) {
+        uint64_t tasks = j->mean_us > 0 ? j->task_us / (uint64_t)j->mean_us : 1;
+
+        task_us += j->task_us;
+        weighed += (unsigned __int128)j->task_us * (tasks ? tasks : 1);
+    }
+    return task_us ? weighed / task_us : 1;
+}
+
+/* Short jobs do not come evenly. Where jobs of b tasks come at random and keep R slots busy, the number of busy slots
+ * has a standard deviation of about the square root of R b. They need one more than they used, or a quarter more if
+ * that is more; and of what is left for long ones no more than a quarter. */
+static uint32_t needed_ppm(const struct history *h, uint32_t used)
+{
+    uint32_t most = (PPM - used) / 4;
+    uint32_t more = square_root((unsigned __int128)used * PPM * batch(h) / h->demand_slots);
+
+    if (more < used / 4)
+        more = used / 4;
+    return used + (more < most ? more : most);
 }
 
 /* The share with which short jobs have what they need: need = share + (1 - share) * given. Where they are given a part
  * of the other slots, they have a reserve for what they use, and not for more. */
 static uint32_t demand_ppm(const struct history *h)
 {
-    uint32_t used = used_ppm(h), need = needed_ppm(used), share;
+    uint32_t used = used_ppm(h), need = needed_ppm(h, used), share;
 
     if (need <= h->given_ppm)
         return 0;
@@ -335,7 +363,7 @@ static void move_share(struct history *h)
     uint32_t share = compute_share(h);
     uint32_t moved = share > h->share_ppm ? share - h->share_ppm : h->share_ppm - share;
 
-    if (!h->share_computed || moved > h->cfg.share_hysteresis_ppm)
+    if (!h->share_computed || moved > h->cfg.share_hysteresis_ppm || share == 0)
         h->share_ppm = share;
     h->share_computed = true;
 }

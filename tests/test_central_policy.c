@@ -137,8 +137,8 @@ static uint32_t share_under(const char *preset, uint32_t without)
 static void the_reserve_follows_demand_where_long_tasks_are_bound_late(void **state)
 {
     assert_int_equal(share_under("hawk", 0), 220000); /* 22 of 100 task-seconds */
-    assert_in_range(share_under("harrier", POLICY_PAUSE), 67000,
-                    72000);                         /* 2.2 of 40 slots, and a quarter more */
+    /* 2.2 of 40 slots, and a standard deviation of 2.1. */
+    assert_in_range(share_under("harrier", POLICY_PAUSE), 105000, 112000);
     assert_int_equal(share_under("harrier", 0), 0); /* pauses give more than that */
 }
 
