@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "cli/command.h"
+#include "cli/document.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #define MARK "#HAWK"
+#define SLURMS_MARK "#SBATCH"
 
 static void add_word(struct script *s, const char *word)
 {
@@ -76,7 +78,7 @@ static int parse_line(const char *where, struct script *s, int from, script_flag
 
 /* Reads the lines above the first command. Returns an exit code. */
 static int read_lines(char **argv, const char *path, FILE *f, script_flags *parse, void *arg,
-                      struct script *s, char **interpreter)
+                      struct script *s, char **interpreter, bool *has_slurms)
 {
     char *line = NULL, where[PATH_MAX + 64];
     size_t cap = 0;
@@ -91,6 +93,8 @@ static int read_lines(char **argv, const char *path, FILE *f, script_flags *pars
             add_word(s, argv[0]);
             exit_code = add_words(s, line + len) ? parse_line(where, s, from, parse, arg)
                                                  : usage_error("%s: a quote is not closed", where);
+        } else if (strncmp(line, SLURMS_MARK, strlen(SLURMS_MARK)) == 0) {
+            *has_slurms = true;
         } else if (*line != '#' && line[strspn(line, " \t\r\n")] != '\0')
             break;
     }
@@ -144,8 +148,13 @@ int script_read(int argc, char **argv, int first, script_flags *parse, void *arg
     FILE *f = fopen(argv[first], "re");
     if (!f)
         return 0;
-    int exit_code = read_lines(argv, argv[first], f, parse, arg, s, &interpreter);
+    bool has_slurms = false;
+    int exit_code = read_lines(argv, argv[first], f, parse, arg, s, &interpreter, &has_slurms);
     fclose(f);
+    if (!exit_code && has_slurms && !s->argv)
+        say_warning(argv[0],
+                    "%s has " SLURMS_MARK " lines, which mean nothing here: say the same in " MARK " lines",
+                    argv[first]);
     bool script = s->argv || (interpreter && !is_program(argv[first]));
     if (!exit_code && script && (!interpreter || !realpath(argv[first], path))) {
         exit_code = usage_error("%s: %s has " MARK " lines, and does not begin with a line like #!/bin/sh",

@@ -28,16 +28,16 @@ const char prune_details[] =
     "  sudo -u hawk hawk prune --max-size 50GiB --yes\n";
 
 struct options {
-    const char *config, *max_size, *output;
-    int64_t older_us;
+    const char *config, *output;
+    int64_t older_us, max_bytes;
     bool yes;
 };
 
 const struct flag prune_flags[] = {
     FLAG_ABOVE_0(struct options, older_us, "older", 0, "TIME",
                  "what was last written to longer ago, like 30d"),
-    FLAG(TEXT, struct options, max_size, "max-size", 0, "SIZE",
-         "the oldest, until what is left takes no more room, like 50GiB"),
+    FLAG(SIZE, struct options, max_bytes, "max-size", 0, "SIZE",
+         "the oldest, until what is left takes no more room, like 50G"),
     FLAG(BOOL, struct options, yes, "yes", 'y', NULL, "remove it"),
     FLAG(TEXT, struct options, config, "config", 0, "FILE", "the configuration that names the directories"),
     FLAG(CHOICE, struct options, output, "output", 'o', "table|json", "form of the output"),
@@ -125,12 +125,13 @@ static void print_report(const struct options *o, struct report *report)
 }
 
 /* The rules for one directory: the flags, else the configuration's. */
-static struct retention rules_for(const struct options *o, uint64_t max_bytes, const char *dir,
-                                  int64_t keep_us, uint64_t keep_bytes)
+static struct retention rules_for(const struct options *o, const char *dir, int64_t keep_us,
+                                  uint64_t keep_bytes)
 {
-    bool told = o->older_us || max_bytes;
-    return (struct retention){
-        .dir = dir, .keep_us = told ? o->older_us : keep_us, .max_bytes = told ? max_bytes : keep_bytes};
+    bool told = o->older_us || o->max_bytes;
+    return (struct retention){.dir = dir,
+                              .keep_us = told ? o->older_us : keep_us,
+                              .max_bytes = told ? (uint64_t)o->max_bytes : keep_bytes};
 }
 
 static void add_rules(struct plan *plan, struct retention r)
@@ -162,16 +163,15 @@ static void add_join_dirs(struct plan *plan, const struct retention *rules)
         closedir(d);
 }
 
-static void make_plan(struct plan *plan, const struct options *o, uint64_t max_bytes, const struct config *c,
-                      int argc, char **argv)
+static void make_plan(struct plan *plan, const struct options *o, const struct config *c, int argc,
+                      char **argv)
 {
-    struct retention worker =
-        rules_for(o, max_bytes, c->worker.output_dir, c->worker.output_keep, c->worker.output_max);
-    struct retention up = rules_for(o, max_bytes, c->up.output_dir, c->up.output_keep, c->up.output_max);
+    struct retention worker = rules_for(o, c->worker.output_dir, c->worker.output_keep, c->worker.output_max);
+    struct retention up = rules_for(o, c->up.output_dir, c->up.output_keep, c->up.output_max);
     struct retention joined = up;
 
     for (int i = 0; i < argc; i++)
-        add_rules(plan, rules_for(o, max_bytes, argv[i], worker.keep_us, worker.max_bytes));
+        add_rules(plan, rules_for(o, argv[i], worker.keep_us, worker.max_bytes));
     if (argc)
         return;
     add_rules(plan, worker);
@@ -181,8 +181,7 @@ static void make_plan(struct plan *plan, const struct options *o, uint64_t max_b
     add_join_dirs(plan, &joined);
 }
 
-static int prune_all(const struct options *o, uint64_t max_bytes, const struct config *c, int argc,
-                     char **argv)
+static int prune_all(const struct options *o, const struct config *c, int argc, char **argv)
 {
     struct report report = {.list = json_array()};
     struct plan plan = {0};
@@ -190,7 +189,7 @@ static int prune_all(const struct options *o, uint64_t max_bytes, const struct c
     bool any = false;
 
     table_columns(&report.table, "!JOB", ">AGE", ">SIZE", "?DIRECTORY", NULL);
-    make_plan(&plan, o, max_bytes, c, argc, argv);
+    make_plan(&plan, o, c, argc, argv);
     for (uint32_t i = 0; i < plan.n; i++) {
         const struct retention *r = &plan.v[i];
         any = any || r->keep_us || r->max_bytes;
@@ -215,19 +214,16 @@ int prune_main(int argc, char **argv)
 {
     struct options o = {0};
     struct config c;
-    uint64_t max_bytes = 0;
     char *config_argv[] = {argv[0], (char[]){"--config"}, NULL, NULL};
     int first = flags_parse("prune", prune_flags, NULL, false, argc, argv, &o);
     if (first < 0)
         return -first;
-    if (o.max_size && (size_parse(o.max_size, &max_bytes) || !max_bytes))
-        return usage_error("prune: --max-size takes a size like 512MiB or 50GiB, not '%s'", o.max_size);
     if (o.config)
         config_argv[2] = (char *)(uintptr_t)o.config;
     config_init(&c);
     int code = config_from_args(&c, "config", o.config ? 3 : 1, config_argv);
     if (!code)
-        code = prune_all(&o, max_bytes, &c, argc - first, argv + first);
+        code = prune_all(&o, &c, argc - first, argv + first);
     config_free(&c);
     return code;
 }

@@ -162,7 +162,8 @@ static int find_program(const struct launcher *l, const char *name, char *path, 
             out, LAUNCH_NO_PROGRAM,
             "%s: no such program: it is one word with blanks in it; for a shell's text write sh -c '%s'",
             name, name);
-    return cannot(out, LAUNCH_NO_PROGRAM, "%s: no such program in the job's PATH", name);
+    return cannot(out, LAUNCH_NO_PROGRAM, "%s: no such program in the job's PATH (in its directory: ./%s)",
+                  name, name);
 }
 
 /* ---- The process ---- */

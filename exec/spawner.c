@@ -487,7 +487,8 @@ static void run_timers(struct spawner *s)
     if (s->orphan_us <= now) {
         s->orphan_us = TIME_NEVER;
         if (s->by_run)
-            log_warn("the process that ran these tasks was killed, and none took them over: ending %u tasks",
+            log_warn("the process that ran tasks here was killed, and none took them over: ending those that "
+                     "run (%u)",
                      HASH_CNT(by_run, s->by_run));
         stop_spawner(s);
     }

@@ -61,7 +61,7 @@ def test_prune_lists_first_and_removes_with_yes():
 def test_prune_by_size_takes_the_oldest():
     with tempfile.TemporaryDirectory() as d:
         fill(d, [1, 3, 2, 4])
-        prune("--max-size", "250KiB", "--yes", d)
+        prune("--max-size", "250K", "--yes", d)
         assert jobs_in(d) == ["1.1", "1.3"]
         assert "--older" in prune(d, check=2)
         assert "--max-size takes" in prune("--max-size", "many", d, check=2)

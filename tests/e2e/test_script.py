@@ -56,6 +56,12 @@ def test_a_script_says_how_it_is_submitted():
             job = c.hawk("submit", name, "z", cwd=where).stdout.strip()
             c.hawk("wait", job)
             assert (c.hawk("cat", job).stdout, c.job(job)["name"]) == (f"plain z {where}\n", "plain.sh"), name
+        with open(plain, "w") as f:
+            f.write("#!/bin/sh\n#SBATCH --array=1-3\n")
+        assert "plain.sh has #SBATCH lines, which mean nothing here" in c.hawk("submit", "--wait", plain).stderr
+        with open(plain, "a") as f:
+            f.write("#HAWK --name both\n")
+        assert "SBATCH" not in c.hawk("submit", "--wait", plain).stderr
         with open(f"{d}/true", "w") as f:
             f.write("#!/bin/sh\nexit 1\n")
         c.hawk("submit", "--wait", "true", cwd=d)
