@@ -97,6 +97,9 @@ struct cluster_config faults_random_config(uint64_t seed, struct rng *r, bool fa
     /* The seeds that are all that finds some of tests/mutations are not among these. */
     if (one_of(2, seed, UINT64_C(0x6578747261)))
         c.flags_on |= POLICY_PROBE_EVERYWHERE;
+    /* Nor are they among the first ones. */
+    if (seed > 20000 && one_of(2, seed, UINT64_C(0x7475726e73)))
+        c.flags_on |= POLICY_JOB_TURNS;
     if (c.long_stretch)
         c.flags_on |= POLICY_LONG_BY_WORK;
     if (c.pause_longest_us)

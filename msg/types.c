@@ -87,8 +87,10 @@ static const struct preset {
     /* Hawk 4.5: one queue by waiting time for everything. */
     {"central", POLICY_CENTRAL_LONG | POLICY_ALL_LONG},
     /* Ours: Hawk, and long tasks stay with central, small jobs first, until a worker asks for one, and are
-     * paused for short ones. Where workers are few, short jobs miss no idle one. */
-    {"harrier", HAWK | POLICY_LATE_LONG | POLICY_LONG_BY_WORK | POLICY_PAUSE | POLICY_PROBE_EVERYWHERE},
+     * paused for short ones. Where workers are few, short jobs miss no idle one, and no large one goes first as a
+     * whole. */
+    {"harrier", HAWK | POLICY_LATE_LONG | POLICY_LONG_BY_WORK | POLICY_PAUSE | POLICY_PROBE_EVERYWHERE |
+                    POLICY_JOB_TURNS},
     /* Eagle (SoCC 2016) as far as its parts exist here: no stealing, since no short task waits behind long ones. */
     {"eagle", POLICY_CENTRAL_LONG | POLICY_PARTITION | PROBING | POLICY_AVOID_LONG},
 };

@@ -232,7 +232,9 @@ static inline bool job_state_final(enum job_state s) { return state_in(JOB_STATE
     X(AVOID_LONG, 21, CLUSTER, "avoid_long",                                                                 \
       "a general worker that long tasks fill refuses short jobs' probes, which go elsewhere (Eagle)")        \
     X(PROBE_EVERYWHERE, 22, JOB, "probe_everywhere",                                                         \
-      "a short job has a reservation at every worker, where there are at most 16")
+      "a short job has a reservation at every worker, where there are at most 16")                           \
+    X(JOB_TURNS, 23, CLUSTER, "job_turns",                                                                   \
+      "short jobs take turns in a worker's queue: one task, and the rest goes behind the other jobs")
 
 /* Numbers: X(constant, bit, scope, field of struct policy, least, greatest). Each task needs at least one
  * probe, since workers ask for tasks only because of probes (Sparrow 3.3). */

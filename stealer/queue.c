@@ -233,6 +233,14 @@ uint16_t steal_queue_served(struct steal_queue *q, struct steal_entry *e)
     return q->long_turn;
 }
 
+void steal_queue_go_behind(struct steal_queue *q, struct steal_entry *e)
+{
+    if (e->is_long || q->n_long > 0)
+        return;
+    steal_queue_remove(q, e);
+    steal_queue_push(q, e);
+}
+
 void steal_queue_in_vain(struct steal_queue *q, bool is_long, uint16_t turn)
 {
     if (turn != q->long_turn || q->n_long == 0)

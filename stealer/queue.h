@@ -79,6 +79,9 @@ struct steal_entry *steal_queue_next(const struct steal_queue *q);
 /* The entry e of steal_queue_next() gets a slot (a reservation: one of its count). Call it while e is queued.
  * Returns the turn, for steal_queue_in_vain(). */
 uint16_t steal_queue_served(struct steal_queue *q, struct steal_entry *e);
+/* POLICY_JOB_TURNS: e, a short reservation that was served, goes behind all entries, unless some are long: it would be
+ * stuck behind those. */
+void steal_queue_go_behind(struct steal_queue *q, struct steal_entry *e);
 /* An entry of that class, served in that turn, started no task: a short one did not overtake after all; for a
  * long one the turn comes back. */
 void steal_queue_in_vain(struct steal_queue *q, bool is_long, uint16_t turn);

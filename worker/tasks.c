@@ -164,6 +164,8 @@ void worker_request(struct worker *w, struct slot *s, struct entry *e)
     if (--e->q.count == 0) {
         worker_entry_unqueue(w, e);
         worker_entry_free(w, e);
+    } else if (policy_has(&w->config.policy, POLICY_JOB_TURNS)) {
+        steal_queue_go_behind(&e->lane->queue, &e->q);
     }
     worker_send_request(w, s, j);
 }

@@ -393,7 +393,7 @@ def test_json_and_quiet_as_documented():
 def test_refusals_name_the_remedy():
     with local_cluster() as (d, env, hawk):
         flags = hawk("policy", "set", "--off", "nosuch", check=2).stderr
-        assert flags.rstrip().endswith(" avoid_long probe_everywhere"), flags
+        assert flags.rstrip().endswith(" avoid_long probe_everywhere job_turns"), flags
         for array in ("1-99999999999", "1-99999999999999999999999", "99999999999-1"):
             assert "the numbers end at 4294967294, and a job has at most 1000000 tasks" in hawk(
                 "submit", "--array", array, "--", "true", check=2).stderr

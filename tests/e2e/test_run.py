@@ -131,7 +131,7 @@ def test_killed_it_leaves_no_process_and_the_next_one_cleans_up():
         p.wait()
         wait_for("the end of every process", lambda: not any(alive(x) for x in pids()))
         told = p.communicate(timeout=BOUND)[1]
-        assert "the process that ran these tasks was killed" in told and "spawner" not in told, told
+        assert "the process that ran tasks here was killed" in told and "spawner" not in told, told
         # Only what is a job's output; and what is not its user's, or has another name, is not looked at.
         own = f"hawk-run-{os.uname().nodename}@{os.geteuid()}-"
         assert left[0].startswith(own), left
