@@ -143,6 +143,8 @@ void cluster_release_all(struct cluster *c)
     for (uint32_t i = 0; c->config.after && i < c->jobs_n; i++)
         if (c->jobs[i]->submitted && !c->jobs[i]->err)
             send_hold(c, c->jobs[i], false);
+        else
+            c->jobs[i]->wants_hold = false;
     for (uint32_t i = 0; c->config.after && i < c->dists_n; i++)
         if (c->dists[i]->alive)
             release_nobodys(c, c->dists[i]);

@@ -243,7 +243,9 @@ void cluster_on_submitted(struct cluster *c, uint32_t ep, const struct msg_submi
     j->err = m->err;
     j->class = m->class;
     j->why = m->why;
-    if (!m->err && j->desc->flags & JOB_SUBMIT_HELD && j->holds_unanswered == 0)
+    if (!m->err && j->desc->flags & JOB_SUBMIT_HELD && !j->wants_hold)
+        cluster_after_home(c, j); /* all jobs were released before it was accepted */
+    else if (!m->err && j->desc->flags & JOB_SUBMIT_HELD && j->holds_unanswered == 0)
         j->held_life = cluster_dist_of(c, ep)->life;
     if (!m->err)
         watch_job(c, j, true);
