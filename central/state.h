@@ -236,13 +236,12 @@ struct long_job {
     struct list kept;
     struct list apart; /* in central.end_times.apart: then it is in no heap */
     struct heap_node turn;
-    int64_t size_us;     /* the size that `turn` goes by (central/kept.h) */
-    uint32_t running;    /* its tasks that run at workers */
-    __int128 started_us; /* the sum of the times at which these started */
-    struct list orphan;  /* in central.orphans: nobody waits for it */
-    int64_t orphan_us;   /* then: when it is cancelled, by the orphans' clock */
-    int64_t
-        ended_us; /* from LONG_ENDED on: when its last task ended; after a restart, when central read it */
+    int64_t size_us;            /* the size that `turn` goes by (central/kept.h) */
+    uint32_t running;           /* its tasks that run at workers */
+    __int128 started_us;        /* the sum of the times at which these started */
+    struct list orphan;         /* in central.orphans: nobody waits for it */
+    int64_t orphan_us;          /* then: when it is cancelled, by the orphans' clock */
+    int64_t ended_us;           /* from LONG_ENDED on: when that was; after a restart, when central read it */
     int64_t kept_since_us;      /* since when it has been kept in this state */
     uint16_t owner, hold_owner; /* the greatest epoch of a dist that has it, and that held it: watch_job() */
     uint8_t why;

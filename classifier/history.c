@@ -293,7 +293,7 @@ static unsigned __int128 batch(const struct history *h)
     unsigned __int128 task_us = 0, weighed = 0;
 
     for (const struct history_job *j = NULL; (j = job_next(&h->demand.jobs, j));) {
-        uint64_t tasks = j->mean_us > 0 ? j->task_us / (uint64_t)j->mean_us : 1;
+        uint64_t tasks = j->task_us / (uint64_t)j->mean_us;
 
         task_us += j->task_us;
         weighed += (unsigned __int128)j->task_us * (tasks ? tasks : 1);

@@ -546,6 +546,9 @@ static int read_once(struct reading *r, node_id_t worker, const struct api_read_
     return r->result;
 }
 
+/* Whether the worker, or whoever knows it, could not be asked. */
+static bool is_out_of_reach(int err) { return err == HAWK_EUNAVAILABLE || err == HAWK_ETIMEOUT; }
+
 static void wait_until(struct loop *loop, int64_t until)
 {
     while (loop_now(loop) < until)
@@ -559,10 +562,9 @@ int client_read_output(struct client *client, node_id_t worker, const struct api
     struct api_read_output_request rest = *request;
     int err = read_once(&r, worker, &rest);
     int64_t until = loop_now(client->loop) + FOLLOW_AGAIN_US;
-    if (err != HAWK_EUNAVAILABLE && err != HAWK_ETIMEOUT)
+    if (!request->follow || !is_out_of_reach(err))
         return err;
-    while (request->follow && (err == HAWK_EUNAVAILABLE || err == HAWK_ETIMEOUT || err == HAWK_ENOT_FOUND) &&
-           loop_now(client->loop) < until) {
+    while ((is_out_of_reach(err) || err == HAWK_ENOT_FOUND) && loop_now(client->loop) < until) {
         rest.offset = request->offset + r.bytes;
         wait_until(client->loop, loop_now(client->loop) + FOLLOW_PAUSE_US);
         err = client_refresh_nodes(client, client->timeout_us); /* it may be back elsewhere */

@@ -1,6 +1,6 @@
-/* How far central has a job: the table of moves, as the code and the page have it, and a central that says
- * anything at any time. The conversations are in test_dist_long.c, test_dist_move.c and
- * test_dist_restart.c. */
+/* How far central has a job: the table of moves, as the code and the page have it, a central that says anything at any
+ * time, and a part of a job that a restarted dist reports. The conversations are in test_dist_long.c, test_dist_move.c
+ * and test_dist_restart.c. */
 #include "tests/test_dist_restart.h"
 
 #include "base/rng.h"
