@@ -9,6 +9,7 @@ import os
 import queue
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,11 +21,19 @@ SLOW = 5 if os.environ.get("SANITIZE") else 1
 # Of a command that ends at once: to look for leaks takes as long as the rest of it. Daemons are looked at.
 LEAKS_MAY_STAY = {"ASAN_OPTIONS": "detect_leaks=0"}
 BOUND = 30 * SLOW
-# An address of this machine where nothing but this test's centrals listens: they come back to a port that they had.
+# An address of this machine where nothing but this test's daemons listens: they come back to a port that they had, which
+# a connection of another test may have taken if it were one of 127.0.0.1.
 LOOPBACK = f"127.{1 + os.getpid() % 250}.{1 + os.getpid() // 250 % 250}.1"
 
 
 GREEDY = "x=bytearray(200 << 20); print(len(x))"  # a Python program that uses so much memory
+
+
+def bind_free_address():
+    """A socket bound to a free port, and that address, which stays free once the socket is closed."""
+    s = socket.socket()
+    s.bind((LOOPBACK, 0))
+    return s, f"{LOOPBACK}:{s.getsockname()[1]}"
 
 
 def can_limit():
@@ -222,7 +231,7 @@ class Cluster:
                               *self.central_flags, piped=self.piped)
         self.central_addr = self.central.ready()
 
-    def start_dist(self, name, wait=True, listen="127.0.0.1:0"):
+    def start_dist(self, name, wait=True, listen=f"{LOOPBACK}:0"):
         d = Daemon("dist", "--name", name, "--listen", listen, "--central", self.central_addr,
                    "--state-dir", f"{self.dir}/{name}", *self.dist_flags, piped=self.piped)
         self.dists.append(d)

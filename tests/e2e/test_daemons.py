@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 
-from hawktest import BOUND, HAWK, Cluster, Daemon, run_tests, wait_for
+from hawktest import BOUND, HAWK, Cluster, Daemon, bind_free_address, run_tests, wait_for
 
 # A node is suspect soon and gone late, unless a test wants it otherwise.
 FAST = ("--heartbeat", "100ms", "--suspect", "500ms", "--long-lease", "10s")
@@ -17,12 +17,6 @@ FAST = ("--heartbeat", "100ms", "--suspect", "500ms", "--long-lease", "10s")
 
 def tasks(c, job):
     return c.job(job)["task_list"]
-
-
-def free_address():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{s.getsockname()[1]}"
 
 
 def workers_up(c, dist=None):
@@ -157,7 +151,8 @@ def test_short_tasks_run_on_while_central_does_not_know_their_worker():
 
 def test_an_address_that_another_worker_has_by_now():
     with Cluster(workers=0, central=FAST) as c:
-        addr = free_address()
+        held, addr = bind_free_address()
+        held.close()
         c.start_worker("old", flags=("--listen", addr)).kill()
         c.workers.clear()
         new = c.start_worker("new", flags=("--listen", addr, "--log-level", "debug"))

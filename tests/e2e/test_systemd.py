@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from hawktest import BOUND, HAWK, Cluster, Daemon, run_tests, wait_for
+from hawktest import BOUND, HAWK, Cluster, Daemon, bind_free_address, run_tests, wait_for
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BEAT_US = 400000
@@ -64,9 +64,7 @@ def test_ready_and_watchdog():
 
 def test_ready_means_joined_and_tasks_know_nothing_of_it():
     with tempfile.TemporaryDirectory() as d:
-        s = socket.socket()
-        s.bind(("127.0.0.1", 0))
-        addr = f"127.0.0.1:{s.getsockname()[1]}"
+        s, addr = bind_free_address()
         n = Notified(d)
         worker = Daemon("worker", "--name", "w1", "--central", addr, "--output-dir", f"{d}/out", "--state-dir",
                         f"{d}/w", env=n.env)

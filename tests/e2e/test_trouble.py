@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from hawktest import BOUND, HAWK, Cluster, Daemon, run_tests, small_disk, wait_for
+from hawktest import BOUND, HAWK, Cluster, Daemon, bind_free_address, run_tests, small_disk, wait_for
 
 FAST = ("--heartbeat", "100ms", "--suspect", "500ms", "--long-lease", "1s")
 
@@ -76,9 +76,7 @@ def test_a_worker_stops_in_good_order():
 
 def test_central_is_not_there():
     with tempfile.TemporaryDirectory() as d:
-        s = socket.socket()
-        s.bind(("127.0.0.1", 0))
-        addr = f"127.0.0.1:{s.getsockname()[1]}"
+        s, addr = bind_free_address()
         w = Daemon("worker", "--central", addr, "--name", "w1", "--output-dir", f"{d}/out", "--state-dir", f"{d}/w")
         wait_for("a word about central", lambda: addr in w.text())
         s.close()
