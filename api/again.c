@@ -92,9 +92,9 @@ static const char *unfit(const struct job_view *v)
         return "it has not ended";
     if (v->done == v->desc->tasks)
         return "all its tasks are done, and its environment is forgotten: submit it anew";
-    if (v->state == JOB_CANCELLED && v->desc->kind == PAYLOAD_COMMAND && v->desc->env.n == 0)
+    if (v->state == JOB_CANCELLED && v->by_client && v->desc->kind == PAYLOAD_COMMAND && v->desc->env.n == 0)
         return "it was cancelled, and its environment went with that: submit it anew";
-    return NULL; /* a failed job keeps its environment, also an empty one */
+    return NULL; /* others keep their environment, also an empty one */
 }
 
 static bool is_own(const struct caller *who, const char *user)

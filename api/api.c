@@ -24,6 +24,7 @@ static const api_handler handlers[API_METHOD_COUNT] = {
     [API_STOP] = api_stop,
     [API_HOLD] = api_hold,
     [API_RERUN] = api_rerun,
+    [API_CANCEL_TASKS] = api_cancel_tasks,
 };
 
 /* Room for any request's struct. */
@@ -42,6 +43,7 @@ union any_request {
     struct api_stop_request stop;
     struct api_hold_request hold;
     struct api_rerun_request rerun;
+    struct api_cancel_tasks_request cancel_tasks;
 };
 
 void api_fail(struct rpc_call *c, int err, const char *fmt, ...)
@@ -213,7 +215,11 @@ static void on_cancelled_job(struct api *a, const struct msg_cancelled *m)
     struct rpc_call *c = take_call(a, m->client);
     if (!c)
         return;
-    if (m->err)
+    if (m->err == HAWK_EVERSION)
+        api_fail(c, m->err,
+                 "job %s is central's, and central is of a version that cannot cancel single tasks",
+                 job_id_format(id, m->job));
+    else if (m->err)
         api_fail(c, m->err, "job %s: %s", job_id_format(id, m->job), hawk_strerror(m->err));
     else
         api_reply(c, API_CANCEL, &(struct api_cancel_reply){.already_ended = false});

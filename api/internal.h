@@ -68,6 +68,7 @@ typedef void (*api_handler)(struct api *a, struct rpc_call *c, void *request);
 /* api_jobs.c */
 void api_submit(struct api *a, struct rpc_call *c, void *request);
 void api_cancel(struct api *a, struct rpc_call *c, void *request);
+void api_cancel_tasks(struct api *a, struct rpc_call *c, void *request);
 void api_list_jobs(struct api *a, struct rpc_call *c, void *request);
 void api_get_job(struct api *a, struct rpc_call *c, void *request);
 /* Makes the event of a submission in *m, and the job its caller's, if that user may submit one more. *m borrows the

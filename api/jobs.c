@@ -223,6 +223,72 @@ void api_cancel(struct api *a, struct rpc_call *c, void *request)
     a->feed(a->arg, ROLE_DIST, &m);
 }
 
+/* The tasks that the request names. NULL, and why: the list is wrong. */
+static struct task_set *tasks_named(const struct api_cancel_tasks_request *r, uint32_t tasks, char *why,
+                                    size_t size)
+{
+    uint64_t n = 0, next = 0;
+    for (uint32_t i = 0; i < r->tasks_n; i++) {
+        const struct api_task_range *range = &r->tasks[i];
+        if (range->first < next || range->last < range->first) {
+            snprintf(why, size, "tasks are named in ascending order, each once");
+            return NULL;
+        }
+        if (range->last >= tasks) {
+            snprintf(why, size, "it has tasks 0 to %u, and no task %u", tasks - 1, range->last);
+            return NULL;
+        }
+        next = (uint64_t)range->last + 1;
+        n += next - range->first;
+    }
+    if (n == 0) {
+        snprintf(why, size, "no task is named");
+        return NULL;
+    }
+    struct task_set *s = task_set_new((uint32_t)n);
+    s->n = 0;
+    for (uint32_t i = 0; i < r->tasks_n; i++)
+        for (uint32_t t = r->tasks[i].first; t <= r->tasks[i].last; t++)
+            s->v[s->n++] = t;
+    return s;
+}
+
+static bool any_unfinished(const struct api *a, const struct dist_job *j, const struct task_set *s)
+{
+    struct task_view t;
+    for (uint32_t i = 0; i < s->n; i++) {
+        dist_task_view(a->roles.dist, j, s->v[i], 0, &t);
+        if (!task_state_final(t.state))
+            return true;
+    }
+    return false;
+}
+
+void api_cancel_tasks(struct api *a, struct rpc_call *c, void *request)
+{
+    const struct api_cancel_tasks_request *r = request;
+    char id[JOB_ID_TEXT], why[128];
+    struct job_view v;
+    rpc_audit(c, "cancel of tasks of job %s", job_id_format(id, r->job));
+    const struct dist_job *j = api_find_own_job(a, c, r->job);
+    if (!j)
+        return;
+    dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
+    struct task_set *s = tasks_named(r, v.desc->tasks, why, sizeof why);
+    if (!s) {
+        api_fail(c, HAWK_EINVALID, "job %s: %s", id, why);
+        return;
+    }
+    if (!any_unfinished(a, j, s)) {
+        api_reply(c, API_CANCEL, &(struct api_cancel_reply){.already_ended = true});
+    } else {
+        struct msg m = {.type = MSG_CANCEL,
+                        .cancel = {.job = r->job, .client = api_wait(a, c, API_CANCEL), .tasks = s}};
+        a->feed(a->arg, ROLE_DIST, &m);
+    }
+    task_set_drop(s);
+}
+
 /* ---- Filling replies ---- */
 
 static const char *node_name(const struct api *a, node_id_t node)

@@ -141,6 +141,7 @@ static const struct {
     [MSG_LEAVE] = {central_on_leave, NODE},
     [MSG_LONG_SUBMIT] = {central_on_long_submit, DIST},
     [MSG_LONG_CANCEL] = {central_on_long_cancel, DIST},
+    [MSG_LONG_CANCEL_TASKS] = {central_on_long_cancel_tasks, DIST},
     [MSG_LONG_WATCH] = {central_on_long_watch, DIST},
     [MSG_LONG_HOLD] = {central_on_long_hold, DIST},
     [MSG_JOB_NUMBERS] = {central_on_job_numbers, DIST},

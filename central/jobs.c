@@ -351,6 +351,23 @@ void central_on_long_cancel(struct central *c, const struct msg *in)
     central_job_cancel(c, j, 0);
 }
 
+/* A dist says it again after LONG_ACCEPTED, so a job that is not durable yet needs no memory of it. */
+void central_on_long_cancel_tasks(struct central *c, const struct msg *in)
+{
+    const struct msg_long_cancel_tasks *m = &in->long_cancel_tasks;
+    const struct long_job *j = central_jobs_find(c, m->job, m->epoch);
+
+    if (!j || j->state != LONG_ACTIVE || m->owner < j->owner || is_others(j, m->user))
+        return;
+    for (uint32_t i = 0; i < m->tasks->n; i++) {
+        struct long_task *t = central_jobs_find_task(
+            c, &(struct try_id){.job = m->job, .epoch = m->epoch, .task = m->tasks->v[i]});
+
+        if (t)
+            central_task_cancel(c, t);
+    }
+}
+
 void central_job_cancel(struct central *c, struct long_job *j, uint32_t client)
 {
     central_journal_cancel(c, j, client);

@@ -559,6 +559,7 @@ struct watcher *central_job_watcher(struct long_job *j, node_id_t dist); /* NULL
 /* ---- jobs.c: long jobs from submission to the end ---- */
 void central_on_long_submit(struct central *c, const struct msg *in);
 void central_on_long_cancel(struct central *c, const struct msg *in);
+void central_on_long_cancel_tasks(struct central *c, const struct msg *in);
 void central_on_long_watch(struct central *c, const struct msg *in);
 void central_on_journal_job(struct central *c, const struct msg *in);
 void central_on_journal_task(struct central *c, const struct msg *in);

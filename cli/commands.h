@@ -25,7 +25,7 @@ int down_main(int argc, char **argv);
 int history_main(int argc, char **argv);
 
 extern const struct flag submit_flags[], exec_flags[], wait_flags[], jobs_flags[], job_flags[], cat_flags[],
-    resubmit_flags[], result_flags[], stats_flags[], policy_flags[], drain_flags[], down_flags[],
-    history_flags[];
+    cancel_flags[], resubmit_flags[], result_flags[], stats_flags[], policy_flags[], drain_flags[],
+    down_flags[], history_flags[];
 
 #endif

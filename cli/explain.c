@@ -190,8 +190,7 @@ static void print_explanation(struct explanation *e)
     const struct api_job *j = &e->job;
     char why[256];
     class_reason(e, why, sizeof why);
-    printf("job %s (%s): %s, %s\n", JOB_TEXT(j->job), CLEAN(e->name), show_class(j->class),
-           show_job_state(j->state));
+    printf("job %s (%s): %s, %s\n", JOB_TEXT(j->job), CLEAN(e->name), show_class(j->class), show_state_of(j));
     printf("  class     %s\n", why);
     printf("  schedules %s\n", scheduler_text(j));
     show_times(j);

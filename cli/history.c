@@ -230,7 +230,7 @@ static void print_names(const struct api_list_jobs_reply *reply)
     }
 }
 
-static void print_table(struct session *s, struct api_list_jobs_reply *reply, bool usage)
+static void print_table(struct session *s, struct api_list_jobs_reply *reply, bool usage, bool named)
 {
     struct text_table t = {0};
     json_t *list = json_array();
@@ -245,7 +245,7 @@ static void print_table(struct session *s, struct api_list_jobs_reply *reply, bo
     if (s->mode == OUTPUT_QUIET)
         print_names(reply);
     if (s->mode == OUTPUT_TABLE)
-        table_print(&t, "no ended jobs");
+        table_print(&t, named ? "no ended jobs of that name" : "no ended jobs");
     else
         table_free(&t);
 }
@@ -276,7 +276,7 @@ int history_main(int argc, char **argv)
         else if (!exit_code && o.trace)
             exit_code = write_trace(&o, &s, &reply);
         else if (!exit_code)
-            print_table(&s, &reply, o.usage);
+            print_table(&s, &reply, o.usage, o.name != NULL);
         api_free(&api_list_jobs_reply_type, &reply);
     }
     session_close(&s);

@@ -49,7 +49,8 @@ static int range_read(const char *text, size_t len, struct array_range *r)
     return err;
 }
 
-int array_parse(const char *text, struct array_range *ranges, uint32_t *n, char *why, size_t size)
+int array_parse(const char *flag, const char *text, struct array_range *ranges, uint32_t *n, char *why,
+                size_t size)
 {
     uint64_t tasks = 0;
 
@@ -59,15 +60,15 @@ int array_parse(const char *text, struct array_range *ranges, uint32_t *n, char 
         struct array_range r;
         int err = *n == ARRAY_RANGES_MAX ? HAWK_EINVALID : range_read(at, len, &r);
         if (err == HAWK_ETOO_LARGE)
-            snprintf(why, size, "--array %s: the numbers end at %u, and a job has at most %u tasks", text,
+            snprintf(why, size, "%s %s: the numbers end at %u, and a job has at most %u tasks", flag, text,
                      ARRAY_NUMBER_MAX, LIMIT_TASKS_PER_JOB);
         else if (err)
-            snprintf(why, size, "--array takes numbers and ranges A-B or A-B:STEP, like 1-10:2,15, not '%s'",
+            snprintf(why, size, "%s takes numbers and ranges A-B or A-B:STEP, like 1-10:2,15, not '%s'", flag,
                      text);
         if (err)
             return err;
         if (r.first > r.last) {
-            snprintf(why, size, "--array %s has no tasks: it ends before it begins", text);
+            snprintf(why, size, "%s %s has no tasks: it ends before it begins", flag, text);
             return HAWK_EINVALID;
         }
         tasks += (r.last - r.first) / r.step + 1;
@@ -78,7 +79,7 @@ int array_parse(const char *text, struct array_range *ranges, uint32_t *n, char 
     }
     if (tasks <= LIMIT_TASKS_PER_JOB)
         return 0;
-    snprintf(why, size, "--array %s has %llu tasks, the limit is %u", text, (unsigned long long)tasks,
+    snprintf(why, size, "%s %s has %llu tasks, the limit is %u", flag, text, (unsigned long long)tasks,
              LIMIT_TASKS_PER_JOB);
     return HAWK_ETOO_LARGE;
 }
@@ -114,7 +115,7 @@ static int array_source(const char *command, const char *text, struct inputs *in
 
     if (limit)
         *limit++ = '\0';
-    int err = array_parse(numbers, ranges, &n, why, sizeof why);
+    int err = array_parse("--array", numbers, ranges, &n, why, sizeof why);
     int exit_code = !err && limit ? array_limit(command, limit, in) : 0;
     free(numbers);
     if (err)

@@ -33,9 +33,10 @@ struct input_options {
 struct array_range {
     uint32_t first, last, step;
 };
-/* Reads "1-10:2,15" into at most ARRAY_RANGES_MAX ranges. HAWK_EINVALID or HAWK_ETOO_LARGE and a text in why. */
-HAWK_MUST_USE int array_parse(const char *text, struct array_range *ranges, uint32_t *n, char *why,
-                              size_t size);
+/* Reads "1-10:2,15" into at most ARRAY_RANGES_MAX ranges. HAWK_EINVALID or HAWK_ETOO_LARGE and a text in why that names
+ * the flag. */
+HAWK_MUST_USE int array_parse(const char *flag, const char *text, struct array_range *ranges, uint32_t *n,
+                              char *why, size_t size);
 
 /* One source. Each value has its columns, with a NUL between two. */
 struct input_source {

@@ -1,6 +1,8 @@
 /* hawk wait, jobs, job, cancel */
+#include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/failures.h"
+#include "cli/inputs.h"
 #include "cli/print.h"
 #include "cli/session.h"
 #include "cli/wait.h"
@@ -61,8 +63,8 @@ struct jobs_options {
 };
 
 const struct flag jobs_flags[] = {
-    FLAG_NUMBER(struct jobs_options, limit, "limit", 0, "N", "show this many jobs; default: 20", 1,
-                UINT32_MAX),
+    FLAG_NUMBER(struct jobs_options, limit, "limit", 0, "N",
+                "show this many jobs; default: 20, with --quiet all", 1, UINT32_MAX),
     FLAG(BOOL, struct jobs_options, all, "all", 'a', NULL, "show all jobs that the cluster knows"),
     FLAG(BOOL, struct jobs_options, mine, "mine", 'm', NULL, "only your own jobs"),
     FLAG(TEXT, struct jobs_options, user, "user", 'u', "USER", "only jobs of this user"),
@@ -113,8 +115,7 @@ static void print_jobs(struct session *s, const struct api_list_jobs_reply *repl
         table_cell(&t, "%s", text_cut((char[160]){0}, 160, CLEAN(j->name), 32, false));
         table_cell(&t, "%s", CLEAN(j->user));
         table_cell(&t, "%s", show_class(j->class));
-        table_cell(&t, "%s%s%s", show_job_state(j->state), j->held && j->state == JOB_RUNNING ? ", held" : "",
-                   j->no_executor ? ", no executor" : "");
+        table_cell(&t, "%s%s", show_state_of(j), j->no_executor ? ", no executor" : "");
         table_cell(&t, "%u", j->tasks);
         table_cell(&t, "%u", j->done);
         table_cell(&t, "%u", j->failed + j->lost);
@@ -161,6 +162,8 @@ int jobs_main(int argc, char **argv)
         return HAWK_EXIT_USAGE;
     int exit_code = session_open(&s, argv[0], &o.common);
     if (!exit_code) {
+        if (s.mode == OUTPUT_QUIET) /* for scripts, which do not see that there are more */
+            q.limit = o.limit;
         if (client_list_jobs(s.client, &q, &reply))
             exit_code = session_failed(&s);
         session_warn(&s);
@@ -208,8 +211,7 @@ struct job_view_state {
 
 static void print_job_head(const struct api_job *j, const struct job_desc *spec)
 {
-    printf("job %s  %s, %s: %s\n", JOB_TEXT(j->job), show_job_state(j->state), show_class(j->class),
-           CLEAN(j->name));
+    printf("job %s  %s, %s: %s\n", JOB_TEXT(j->job), show_state_of(j), show_class(j->class), CLEAN(j->name));
     printf("  user      %s\n", CLEAN(j->user));
     printf("  tasks     %u: %u done, %u running, %u waiting, %u failed, %u cancelled, %u lost\n", j->tasks,
            j->done, j->running, j->waiting, j->failed, j->cancelled, j->lost);
@@ -359,20 +361,101 @@ int job_main(int argc, char **argv)
 
 /* ---- cancel ---- */
 
+struct cancel_options {
+    struct common_options common;
+    const char *tasks;
+};
+
+const struct flag cancel_flags[] = {
+    FLAG(TEXT, struct cancel_options, tasks, "task", 't', "LIST",
+         "only these tasks, by their numbers as `hawk job` shows them: 3,7-9; the others go on"),
+    {0},
+};
+
+/* The tasks of --task, ascending, each once; n = 0: the whole job. */
+struct cancel {
+    struct api_task_range *tasks;
+    uint32_t n;
+};
+
+static int by_first(const void *a, const void *b)
+{
+    const struct api_task_range *x = a, *y = b;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+static int cancel_read_tasks(const char *command, const char *text, struct cancel *c)
+{
+    struct array_range ranges[ARRAY_RANGES_MAX];
+    uint32_t n, cap = 0, kept = 0;
+    char why[256];
+    if (array_parse("--task", text, ranges, &n, why, sizeof why))
+        return usage_error("%s: %s", command, why);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t length = ranges[i].step == 1 ? ranges[i].last - ranges[i].first : 0;
+        for (uint64_t v = ranges[i].first; v <= ranges[i].last; v += (uint64_t)length + ranges[i].step) {
+            vec_grow(c->tasks, c->n, cap);
+            c->tasks[c->n++] = (struct api_task_range){(uint32_t)v, (uint32_t)v + length};
+        }
+    }
+    qsort(c->tasks, c->n, sizeof *c->tasks, by_first);
+    for (uint32_t i = 0; i < c->n; i++) {
+        struct api_task_range *last = kept > 0 ? &c->tasks[kept - 1] : NULL;
+        if (!last || c->tasks[i].first > last->last)
+            c->tasks[kept++] = c->tasks[i];
+        else if (c->tasks[i].last > last->last)
+            last->last = c->tasks[i].last;
+    }
+    c->n = kept;
+    return HAWK_EXIT_OK;
+}
+
+/* Cancels the tasks of these numbers. An exit code. */
+static int cancel_some(const struct cancel *c, struct session *s, job_id_t job, bool *ended)
+{
+    uint32_t first, last;
+    if (task_numbers(s, job, &first, &last))
+        return session_failed(s);
+    if (c->tasks[0].first < first || c->tasks[c->n - 1].last > last)
+        return usage_error("%s: job %s has no task %u: its tasks are %u to %u", s->command, JOB_TEXT(job),
+                           c->tasks[0].first < first ? c->tasks[0].first : c->tasks[c->n - 1].last, first,
+                           last);
+    struct api_task_range *tasks = xmalloc(c->n * sizeof *tasks);
+    for (uint32_t i = 0; i < c->n; i++)
+        tasks[i] = (struct api_task_range){c->tasks[i].first - first, c->tasks[i].last - first};
+    int err = client_cancel_tasks(s->client, job, tasks, c->n, ended);
+    free(tasks);
+    return err ? session_failed(s) : HAWK_EXIT_OK;
+}
+
 static int cancel_job(void *arg, struct session *s, job_id_t job, json_t *list)
 {
+    const struct cancel *c = arg;
     const char *id = JOB_TEXT(job);
     bool ended = false;
-    if (client_cancel(s->client, job, &ended))
-        return session_failed(s);
+    int exit_code = c->n > 0                                ? cancel_some(c, s, job, &ended)
+                    : client_cancel(s->client, job, &ended) ? session_failed(s)
+                                                            : HAWK_EXIT_OK;
+    if (exit_code)
+        return exit_code;
     json_array_append_new(list, json_pack("{s:s, s:b}", "job", id, "already_ended", (int)ended));
     if (s->mode == OUTPUT_TABLE)
-        printf("%s %s\n", id, ended ? "had already ended" : "cancelled");
+        printf("%s%s %s\n", c->n > 0 ? "tasks of " : "", id, ended ? "had already ended" : "cancelled");
     return HAWK_EXIT_OK;
 }
 
 int cancel_main(int argc, char **argv)
 {
-    return session_command(
-        argc, argv, &(struct each_job){.list = "jobs", .none = "nothing to cancel", .job = cancel_job});
+    struct cancel_options o = {0};
+    struct cancel c = {0};
+    int first = flags_parse(argv[0], cancel_flags, common_flags, false, argc, argv, &o);
+    if (first < 0)
+        return -first;
+    int exit_code = o.tasks ? cancel_read_tasks(argv[0], o.tasks, &c) : HAWK_EXIT_OK;
+    if (!exit_code)
+        exit_code = session_each(
+            argv[0], &o.common, argc - first, argv + first,
+            &(struct each_job){.list = "jobs", .none = "nothing to cancel", .job = cancel_job, .arg = &c});
+    free(c.tasks);
+    return exit_code;
 }

@@ -143,6 +143,8 @@ int script_read(int argc, char **argv, int first, script_flags *parse, void *arg
                          "before it",
                          argv[0], argv[first])
                    : 0;
+    if (S_ISDIR(st.st_mode) && strchr(argv[first], '/'))
+        return usage_error("%s: %s is a directory: name a command or a script", argv[0], argv[first]);
     if (!S_ISREG(st.st_mode))
         return is_no_program(argv[first]) ? usage_error("%s: %s is no file", argv[0], argv[first]) : 0;
     FILE *f = fopen(argv[first], "re");

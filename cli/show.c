@@ -53,6 +53,8 @@ json_t *job_json(const struct api_job *j)
     json_object_set_new(o, "held", json_boolean(j->held));
     json_object_set_new(o, "waits", j->waits && *j->waits ? json_text(j->waits) : json_null());
     json_object_set_new(o, "cause", job_eq(j->cause, JOB_NONE) ? json_null() : json_text(JOB_TEXT(j->cause)));
+    json_object_set_new(o, "abandoned", json_boolean(j->abandoned));
+    json_object_set_new(o, "by_client", json_boolean(j->by_client));
     json_object_set_new(o, "no_executor", json_boolean(j->no_executor));
     json_object_set_new(o, "attended", json_boolean(j->attended));
     const struct {
@@ -119,6 +121,26 @@ void show_times(const struct api_job *j)
     putchar('\n');
 }
 
+const char *show_cause(char buf[CAUSE_TEXT], const struct api_job *j, const struct job_desc *spec)
+{
+    if (!job_eq(j->cause, JOB_NONE))
+        snprintf(buf, CAUSE_TEXT, "job %s did not end as --after asks", JOB_TEXT(j->cause));
+    else if (j->abandoned)
+        snprintf(buf, CAUSE_TEXT, "its client was gone, and nobody else waited for it (client_grace)");
+    else if (j->by_client)
+        snprintf(buf, CAUSE_TEXT, "`hawk cancel`, or its client");
+    else if (j->cancelled > 0 && spec && spec->max_fails > 0 && j->failed + j->lost >= spec->max_fails)
+        snprintf(buf, CAUSE_TEXT, "--max-fails %u: so many of its tasks failed", spec->max_fails);
+    else
+        return NULL;
+    return buf;
+}
+
+const char *show_state_of(const struct api_job *j)
+{
+    return j->held && j->state == JOB_RUNNING ? "running, held" : show_job_state(j->state);
+}
+
 void show_waits(const struct api_job *j, const struct job_desc *spec)
 {
     char text[AFTER_TEXT];
@@ -135,8 +157,9 @@ void show_waits(const struct api_job *j, const struct job_desc *spec)
     if (j->held)
         printf("  held      its tasks that have not started do not start: `hawk release %s`\n",
                JOB_TEXT(j->job));
-    if (!job_eq(j->cause, JOB_NONE))
-        printf("  cause     job %s did not end as --after asks\n", JOB_TEXT(j->cause));
+    const char *cause = show_cause((char[CAUSE_TEXT]){0}, j, spec);
+    if (cause)
+        printf("  cause     %s\n", cause);
 }
 
 #define COMMAND_SHOWN 4096 /* bytes; JSON has all of it */
@@ -334,16 +357,26 @@ int job_result_pages(struct client *client, job_id_t job, uint32_t first_task, u
     return fetch_pages(client, job, first_task, limit, true, fn, ctx);
 }
 
-int task_find(const struct session *s, job_id_t job, const char *text, uint32_t *task)
+int task_numbers(const struct session *s, job_id_t job, uint32_t *first, uint32_t *last)
 {
     struct api_get_job_request r = {.job = job, .spec = true};
     struct api_get_job_reply reply;
-    uint64_t index = 0;
     int err = client_get_job(s->client, &r, &reply);
     if (err)
         return err;
-    uint32_t first = reply.spec ? reply.spec->first_index : 0, last = first + reply.job.tasks - 1;
+    *first = reply.spec ? reply.spec->first_index : 0;
+    *last = *first + reply.job.tasks - 1;
     api_free(&api_get_job_reply_type, &reply);
+    return 0;
+}
+
+int task_find(const struct session *s, job_id_t job, const char *text, uint32_t *task)
+{
+    uint32_t first, last;
+    uint64_t index = 0;
+    int err = task_numbers(s, job, &first, &last);
+    if (err)
+        return err;
     if (u64_parse(text, first, last, &index))
         return usage_error("%s: job %s has no task '%s': its tasks are %u to %u", s->command, JOB_TEXT(job),
                            text, first, last);

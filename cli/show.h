@@ -7,6 +7,8 @@
 
 /* Texts of enums from the network: "unknown" for a newer cluster's value. */
 const char *show_job_state(uint32_t v);
+/* The same, and whether tasks of it that have not started are held; static. */
+const char *show_state_of(const struct api_job *j);
 const char *show_task_state(uint32_t v);
 const char *show_class(uint32_t v);
 const char *show_tag(uint32_t v);
@@ -34,6 +36,9 @@ const char *task_clock(char buf[CLOCK_TEXT], const struct api_job *j, int64_t us
 /* Lines of a job: its times of day; what it waits for, and why it was cancelled. spec may be NULL. */
 void show_times(const struct api_job *j);
 void show_waits(const struct api_job *j, const struct job_desc *spec);
+/* Why it was cancelled, or tasks of it, for a message; NULL: nothing is known. spec may be NULL. */
+#define CAUSE_TEXT 96
+const char *show_cause(char buf[CAUSE_TEXT], const struct api_job *j, const struct job_desc *spec);
 /* What its tasks run, and in which directory: as lines, and, with the jobs that it comes after, as members of the job's
  * object. */
 void show_command(const struct job_desc *spec);
@@ -64,6 +69,8 @@ int job_pages(struct client *client, job_id_t job, uint32_t first_task, uint32_t
 int job_result_pages(struct client *client, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn,
                      void *ctx);
 
+/* The numbers of the job's tasks as users know them, those of HAWK_TASK_INDEX. An error: client_error() tells. */
+int task_numbers(const struct session *s, job_id_t job, uint32_t *first, uint32_t *last);
 /* Finds the task that a user's number means: the HAWK_TASK_INDEX in the task. HAWK_EXIT_OK; HAWK_EXIT_USAGE after a
  * message: the job has no such task; HAWK_E...: client_error() tells. */
 int task_find(const struct session *s, job_id_t job, const char *text, uint32_t *task);

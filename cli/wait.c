@@ -220,8 +220,9 @@ static void explain_failure(struct session *s, const struct api_job *j)
     if (bad == 0) {
         fprintf(stderr, "hawk: job %s was cancelled: %u of %u task%s %s done", job, j->done, j->tasks,
                 PLURAL(j->tasks), j->tasks == 1 ? "was" : "were");
-        if (!job_eq(j->cause, JOB_NONE))
-            fprintf(stderr, "; job %s did not end as --after asks", JOB_TEXT(j->cause));
+        const char *cause = show_cause((char[CAUSE_TEXT]){0}, j, NULL);
+        if (cause && !j->by_client)
+            fprintf(stderr, "; %s", cause);
         fputc('\n', stderr);
         return;
     }

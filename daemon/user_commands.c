@@ -117,7 +117,8 @@ const struct command client_commands[] = {
         .help = "cancel jobs: end their running tasks, and start no others",
         .synopsis = "[FLAGS] ID...",
         .details = "A task gets SIGTERM, and SIGKILL 2 s later (worker.kill_grace).\n" SELECTORS
-                   "\nexamples:\n  hawk cancel last\n  hawk cancel all\n",
+                   "\nexamples:\n  hawk cancel last\n  hawk cancel all\n  hawk cancel 3.17 --task 3,7-9\n",
+        .flags = cancel_flags,
         .common = common_flags,
         .run = cancel_main,
     },

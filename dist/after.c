@@ -265,7 +265,7 @@ void dist_job_keep(struct dist *d, struct dist_job *job)
 static bool is_centrals(const struct dist_job *job)
 {
     return dist_job_centrals(job) && job->hand == HAND_NONE && job->state != JOB_RUNNING && !job->promoted &&
-           job->unlaunched == job->desc->tasks;
+           job->unlaunched == dist_job_unfinished_tasks(job);
 }
 
 /* Offers to central what was not offered while the job was held. */
@@ -385,6 +385,8 @@ void dist_on_journal_waits(struct dist *d, const struct msg *in)
     if (!job || d->ever_joined)
         return;
     job->after_met = m->met;
+    if (m->unwanted && m->unwanted->n > 0 && owner_job_valid(job->desc, m->epoch, m->unwanted, 1))
+        dist_unwanted_add(job, m->unwanted);
     job->cause = m->cause;
     if (job_state_final(job->state))
         return;

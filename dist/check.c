@@ -153,6 +153,20 @@ static void check_waits_for(const struct dist *d, const struct dist_job *job)
     CHECK(!job->held || job->state == JOB_HELD || job->state == JOB_RUNNING);
 }
 
+/* Checks that the tasks which are to end do: somebody else has each of them. */
+static void check_unwanted(const struct dist_job *job)
+{
+    const struct task_set *s = job->unwanted;
+
+    for (uint32_t i = 0; s && i < s->n; i++) {
+        const struct dist_task *t = &job->tasks[s->v[i]];
+
+        CHECK(i == 0 || s->v[i] > s->v[i - 1]);
+        CHECK(t->central ? !dist_handover_is_here(job) : t->state != TASK_WAITING);
+        CHECK(!task_state_final(t->state));
+    }
+}
+
 /* Checks that the job cannot stand still for ever: something is under way that will move it. */
 static void check_alive(const struct dist *d, const struct dist_job *job)
 {
@@ -173,6 +187,8 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
           dist_job_unfinished_tasks(job) == job->central_n);
     CHECK(dist_job_waiting(job) == 0 || !job->cancelling);
     check_waits_for(d, job);
+    if (d->ever_joined) /* otherwise the journal may still be read */
+        check_unwanted(job);
     CHECK(job->sure <= job->live);
     CHECK((job->wait == WAIT_NOT) == list_empty(&job->in_wait));
     CHECK(list_empty(&job->in_unattended) || (job->watchers == 0 && !(job->desc->flags & JOB_DETACHED)));

@@ -370,6 +370,21 @@ void dist_handover_cancel(struct dist *d, struct dist_job *job)
         put_cancel_and_watch(d, job);
 }
 
+void dist_handover_tell_unwanted(struct dist *d, struct dist_job *job)
+{
+    struct msg_long_cancel_tasks *m;
+
+    if (!job->unwanted || job->cancelling || job->hand != HAND_ACCEPTED || !d->joined ||
+        d->central_version < 3 || !dist_handover_may_have(job))
+        return;
+    m = &out_add(d->out, MSG_LONG_CANCEL_TASKS, NODE_CENTRAL.v)->long_cancel_tasks;
+    m->job = job->id;
+    m->epoch = job->epoch;
+    m->owner = owner(job);
+    m->tasks = task_set_ref(job->unwanted);
+    m->user = blob_ref(job->desc->user);
+}
+
 /* ---- Central comes and goes ---- */
 
 void dist_handover_joined(struct dist *d)
@@ -485,6 +500,7 @@ void dist_on_long_accepted(struct dist *d, const struct msg *m)
         job->offers = 1;
         put_watch(d, job);
     }
+    dist_handover_tell_unwanted(d, job);
 }
 
 /* Central has nothing of the job after all: the dist offers it anew. */
@@ -636,18 +652,14 @@ static void answered(struct dist *d, struct dist_job *job, int err)
     dist_tasks_doubt(d, job);
 }
 
-/* The answer to LONG_WATCH: central has said all that it knows of the job. */
-void dist_on_long_watched(struct dist *d, const struct msg *m)
+/* Central has said all that it knows of the job. */
+static void heard_all(struct dist *d, struct dist_job *job, const struct msg_long_watched *m)
 {
-    struct dist_job *job = handed_job(d, m->long_watched.job, m->long_watched.epoch);
-
-    if (!job)
-        return;
-    job->unreported_us = d->now_us + m->long_watched.unreported_us;
+    job->unreported_us = d->now_us + m->unreported_us;
     job->asking = false;
     if (job->hand == HAND_ASKED) {
-        answered(d, job, m->long_watched.err);
-    } else if (m->long_watched.err == 0) {
+        answered(d, job, m->err);
+    } else if (m->err == 0) {
         accepted(d, job);
         take_back_asked(d, job);
         if (job->unlaunched > 0)
@@ -656,7 +668,7 @@ void dist_on_long_watched(struct dist *d, const struct msg *m)
         dist_job_touch(d, job);
     } else if (job->cancelling) {
         finish_central_tasks(d, job, OUTCOME_CANCELLED, 0);
-    } else if (m->long_watched.err != HAWK_ENOT_FOUND || job->central_n == 0) {
+    } else if (m->err != HAWK_ENOT_FOUND || job->central_n == 0) {
         return;
     } else if (job->hand == HAND_OFFERED) {
         return; /* this answers a watch from before the offer; the offer's answer is yet to come */
@@ -667,4 +679,15 @@ void dist_on_long_watched(struct dist *d, const struct msg *m)
         unaccepted(d, job);
         dist_handover_offer(d, job);
     }
+}
+
+/* The answer to LONG_WATCH. */
+void dist_on_long_watched(struct dist *d, const struct msg *m)
+{
+    struct dist_job *job = handed_job(d, m->long_watched.job, m->long_watched.epoch);
+
+    if (!job)
+        return;
+    heard_all(d, job, &m->long_watched);
+    dist_handover_tell_unwanted(d, job);
 }

@@ -79,12 +79,9 @@ void dist_job_try_accept(struct dist *d, struct dist_job *job);
 void dist_jobs_accept_durable(struct dist *d);
 /* Tells the client, which has no answer yet, that the job was refused, and forgets it. */
 void dist_job_reject(struct dist *d, struct dist_job *job, int err);
-/* Cancels all tasks of the job that have not ended; a running task ends when its worker says so. */
-void dist_job_cancel_rest(struct dist *d, struct dist_job *job);
 void dist_job_free(struct dist *d, struct dist_job *job);
 void dist_submit_refused(struct dist *d, uint32_t client, int err);
 void dist_on_submit(struct dist *d, const struct msg *m);
-void dist_on_cancel(struct dist *d, const struct msg *m);
 void dist_on_watch(struct dist *d, const struct msg *m);
 /* dist_jobs_abandon() cancels jobs that nobody has watched for the grace time; the other says when the next
  * one is due. */
@@ -94,6 +91,20 @@ int64_t dist_jobs_next_abandoned(const struct dist *d);
 void dist_job_finished_out(struct dist *d, struct dist_job *job);
 /* The journal has the job, or (err) does not. */
 void dist_job_journalled(struct dist *d, struct dist_job *job, int err);
+
+/* ---- cancel.c: cancelling jobs, and single tasks (docs/protocol.md 3.12) ---- */
+/* Cancels all tasks of the job that have not ended; a running task ends when its worker says so. */
+void dist_job_cancel_rest(struct dist *d, struct dist_job *job);
+void dist_on_cancel(struct dist *d, const struct msg *m);
+
+/* Whether the task is to end: its client cancelled it, or the job is being cancelled. */
+bool dist_task_unwanted(const struct dist_job *job, uint32_t i);
+/* Adds these tasks to job->unwanted. */
+void dist_unwanted_add(struct dist_job *job, const struct task_set *tasks);
+/* Ends those of job->unwanted that nobody runs, and forgets those that have ended. */
+void dist_unwanted_settle(struct dist *d, struct dist_job *job);
+/* Tells the task's worker to end it. False: that worker has no stream; it is told when it names the task. */
+bool dist_task_stop(struct dist *d, const struct dist_job *job, uint32_t i);
 
 /* ---- times.c: finished jobs, and what is told of them ---- */
 /* Forgets finished jobs beyond what is kept: the oldest of the user who has most, as in base/crowd.h. */
@@ -467,6 +478,11 @@ static inline bool dist_handover_pending(const struct dist_job *job)
 {
     return HANDS_PENDING >> job->hand & 1;
 }
+/* Whether central has nothing of the tasks that are to be its. */
+static inline bool dist_handover_is_here(const struct dist_job *job)
+{
+    return job->hand == HAND_READY || job->hand == HAND_RECORDING || job->hand == HAND_HELD_BACK;
+}
 /* Whether central has something of the job, or may have. */
 static inline bool dist_handover_may_have(const struct dist_job *job)
 {
@@ -481,6 +497,8 @@ static inline bool dist_handover_has_timer(const struct dist_job *job)
 /* Whether the table has this move. */
 bool dist_handover_may_move(enum hand_over from, enum hand_over to);
 void dist_handover_cancel(struct dist *d, struct dist_job *job);
+/* Tells central which of its tasks are to end. */
+void dist_handover_tell_unwanted(struct dist *d, struct dist_job *job);
 void dist_handover_joined(struct dist *d);
 void dist_handover_central_lost(struct dist *d);
 /* The dist is about to leave: records what central was to get and did not get. */

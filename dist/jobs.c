@@ -1,4 +1,4 @@
-/* The life of a job: submission, the moves between its states, cancellation, its end. */
+/* The life of a job: submission, the moves between its states, its end. */
 #include "dist/internal.h"
 
 #include "base/check.h"
@@ -83,6 +83,7 @@ void dist_job_free(struct dist *d, struct dist_job *job)
     list_remove(&job->in_central);
     list_remove(&job->in_unattended);
     dist_after_free(job);
+    task_set_drop(job->unwanted);
     owner_messages_free(&job->messages);
     owner_pauses_free(&job->pauses);
     dist_job_leave_app(d, job);
@@ -285,18 +286,6 @@ static int submit_error(const struct dist *d, const struct job_desc *desc)
     return job_desc_check(desc, why, sizeof why);
 }
 
-/* False: the worker has no stream. It is told when it names the task. */
-static bool cancel_task(struct dist *d, const struct dist_job *job, uint32_t i)
-{
-    node_id_t worker = {job->tasks[i].worker};
-
-    if (!dist_has_stream(d, worker))
-        return false;
-    if (job->tasks[i].attempt > 0) /* else its launch could not be written, and no worker was sent it */
-        out_add(d->out, MSG_TASK_CANCEL, worker.v)->task_cancel.id = dist_task_try(job, i);
-    return true;
-}
-
 void dist_submit_refused(struct dist *d, uint32_t client, int err)
 {
     struct msg_submitted *r = &out_add(d->out, MSG_SUBMITTED, 0)->submitted;
@@ -345,7 +334,7 @@ static void supersede(struct dist *d, struct dist_job *job)
     while (!list_empty(&job->places)) { /* a place goes with its last task */
         const struct dist_place *p = container_of(job->places.next, struct dist_place, in_job);
 
-        (void)cancel_task(d, job, p->launched);
+        (void)dist_task_stop(d, job, p->launched);
         dist_task_end_unrun(d, job, p->launched, OUTCOME_CANCELLED, 0);
     }
     count_out(d, job);
@@ -559,7 +548,7 @@ void dist_job_journalled(struct dist *d, struct dist_job *job, int err)
         dist_probe_first(d, job);
 }
 
-/* ---- Watching and cancelling (docs/protocol.md 3.12) ---- */
+/* ---- Watching (docs/protocol.md 3.12) ---- */
 
 void dist_on_watch(struct dist *d, const struct msg *m)
 {
@@ -577,57 +566,6 @@ void dist_on_watch(struct dist *d, const struct msg *m)
     }
 }
 
-void dist_job_cancel_rest(struct dist *d, struct dist_job *job)
-{
-    job->cancelling = true;
-    dist_job_touch(d, job);
-    dist_tasks_unlaunch(d, job);
-    dist_tasks_undelay(d, job);
-    dist_tasks_unblock(d, job);
-    while (job->returned != TASK_NIL) {
-        /* Its worker is suspect, but may be running it. */
-        (void)cancel_task(d, job, job->returned);
-        dist_task_end_unrun(d, job, job->returned, OUTCOME_CANCELLED, 0);
-    }
-    while (job->cursor < job->desc->tasks)
-        dist_task_end_unrun(d, job, job->cursor, OUTCOME_CANCELLED, 0);
-    list_foreach(&job->places, node, nxt) {
-        const struct dist_place *p = container_of(node, struct dist_place, in_job);
-
-        for (uint32_t i = p->launched, next; i != TASK_NIL; i = next) {
-            next = job->tasks[i].next;
-            if (!cancel_task(d, job, i))
-                dist_task_end_unrun(d, job, i, OUTCOME_CANCELLED, 0); /* p goes with its last task */
-        }
-    }
-    dist_probe_cancel_all(d, job);
-    dist_handover_cancel(d, job);
-}
-
-void dist_on_cancel(struct dist *d, const struct msg *m)
-{
-    struct dist_job *job = dist_job_find(d, m->cancel.job);
-    /* A job whose client has no answer yet counts as unknown. */
-    bool known = job && job->submitted;
-    bool again = known && job->by_client;
-
-    if (!known || !job->journalled)
-        dist_cancel_answer(d, m->cancel.job, m->cancel.client, known ? 0 : HAWK_ENOT_FOUND);
-    if (!known)
-        return;
-    if (!job_state_final(job->state)) {
-        job->by_client = true;
-        if (!job->cancelling)
-            dist_job_cancel_rest(d, job);
-        dist_jobs_settle(d); /* if it has ended now, the record of its end comes before the answer */
-    }
-    /* The cancellation of a job in the journal must survive a restart. */
-    if (!job_state_final(job->state) && !again)
-        dist_journal_cancel(d, job);
-    if (job->journalled)
-        dist_journal_cancelled(d, job, m->cancel.client);
-}
-
 /* ---- The end (docs/protocol.md 3.11) ---- */
 
 void dist_job_close(struct dist *d, struct dist_job *job, int64_t end_us)
@@ -637,8 +575,10 @@ void dist_job_close(struct dist *d, struct dist_job *job, int64_t end_us)
     list_remove(&job->in_central);
     list_remove(&job->in_unattended);
     dist_after_close(job);
+    task_set_drop(job->unwanted);
+    job->unwanted = NULL;
     count_out(d, job);
-    if (owner_job_end_state(job->in, job->by_client) != JOB_FAILED) /* it may run again */
+    if (!job_may_run_again(owner_job_end_state(job->in, job->by_client), job->by_client))
         job_desc_forget_env(&job->desc);
     d->jobs_finished++;
     d->tasks_finished += job->desc->tasks;
@@ -664,9 +604,11 @@ static void settle_job(struct dist *d, struct dist_job *job)
 {
     if (job_state_final(job->state))
         return;
+    dist_unwanted_settle(d, job);
     dist_after_settle(d, job);
     if (!job->cancelling && owner_failed_too_often(job->desc, job->in))
         dist_job_cancel_rest(d, job);
+    dist_unwanted_settle(d, job); /* what has ended since */
     if (job->submitted)
         dist_probe_settle(d, job);
     if (dist_job_unfinished_tasks(job) == 0)

@@ -120,6 +120,7 @@ static void put_waits(struct dist *d, const struct dist_job *job, const struct d
     m->met = job->after_met;
     m->epoch = job->first_epoch;
     m->held = job->held;
+    m->unwanted = task_set_ref(job->unwanted);
     add_record(d, r);
 }
 

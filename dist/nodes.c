@@ -138,16 +138,18 @@ enum loss {
     LOSS_ALL,          /* all its tasks run again elsewhere, or end as lost */
 };
 
-/* Whether task t, which is at a worker, is given up. */
-static bool is_lost(const struct dist_job *job, struct dist_task *t, enum loss loss)
+/* Whether task i, which is at a worker, is given up; if not, it may be in doubt from here on. */
+static bool is_lost(struct dist_job *job, uint32_t i, enum loss loss)
 {
+    struct dist_task *t = &job->tasks[i];
+
     switch (loss) {
     case LOSS_RESERVATIONS:
         return false;
     case LOSS_RETRIABLE:
         return dist_task_may_retry(job, t);
     case LOSS_STREAM:
-        t->doubtful = !dist_task_may_retry(job, t) && !t->unsent && !job->cancelling;
+        t->doubtful = !dist_task_may_retry(job, t) && !t->unsent && !dist_task_unwanted(job, i);
         return !t->doubtful;
     case LOSS_UNCLAIMED:
         return t->doubtful;
@@ -169,7 +171,7 @@ static void lose_place(struct dist *d, struct dist_place *p, enum loss loss)
     while (i != TASK_NIL) {
         uint32_t next = job->tasks[i].next;
 
-        if (is_lost(job, &job->tasks[i], loss))
+        if (is_lost(job, i, loss))
             dist_task_return(d, job, i);
         i = next;
     }

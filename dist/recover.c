@@ -136,7 +136,6 @@ void dist_on_journal_ended(struct dist *d, const struct msg *in)
         list_remove(&job->in_touched);
         return;
     }
-    job->by_client = m->state == JOB_CANCELLED;
     dist_journal_change(d, job); /* this record takes the end back */
 }
 

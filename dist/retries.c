@@ -100,7 +100,7 @@ bool dist_task_retry(struct dist *d, struct dist_job *job, const struct msg_task
     /* An earlier try: it has failed, or was lost, and another one counts. Or the same report again. */
     if (t->attempt > 0 && (!try_eq(&latest, &f->id) || t->outcome != OUTCOME_NONE))
         return true;
-    if (job->cancelling || t->attempt == UINT16_MAX || !owner_has_retries(job->desc, failures))
+    if (dist_task_unwanted(job, i) || t->attempt == UINT16_MAX || !owner_has_retries(job->desc, failures))
         return false;
     dist_task_set_failures(job, i, ++failures);
     t->free++;

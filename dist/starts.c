@@ -35,7 +35,7 @@ void dist_starts_failed(struct dist *d, struct dist_job *job, struct dist_node *
     uint32_t i = m->id.task;
     bool elsewhere = owner_starts_failed(&job->starts, n->m.node, i, &job->tasks[i].unstarted);
 
-    if (job->cancelling) {
+    if (dist_task_unwanted(job, i)) {
         dist_task_return(d, job, i);
         return;
     }

@@ -204,6 +204,7 @@ struct dist_after {
  *   ages_n, ages_us = number and sum of wait_us of the tasks that run and are not central's
  * and until it is final:
  *   cancelling => unlaunched = 0, delayed_n = 0, blocked_n = 0
+ *   a task of `unwanted` is at a worker, or central has it or may, or the job is touched
  *   gates, eaches = number of its `after` that are in a list, by `each`;  blocked_n > 0 => eaches > 0, or it is touched
  *   held or gates > 0 => wait in {SETTLING, KEPT}, or it is being cancelled
  *   dist.delayed = the `delay` of the tasks in its and other jobs' `delayed`
@@ -272,13 +273,14 @@ struct dist_job {
     uint32_t delayed_n;
     uint32_t blocked; /* first of the tasks that wait for theirs of predecessors: see after.c */
     uint32_t blocked_n;
-    uint32_t after_met;    /* a bit for each of desc->after that has ended as the job asks */
-    uint8_t gates, eaches; /* predecessors that it still waits for: as a whole, task by task */
-    uint8_t *failures;     /* by task: how often it failed and was to run again; NULL: none has */
-    uint32_t unlaunched;   /* waiting tasks that this dist must launch */
-    uint32_t live;         /* sum over its places */
-    uint32_t sure;         /* live reservations that were sent after the last loss of a worker */
-    uint32_t central_n;    /* central's tasks that are not final */
+    struct task_set *unwanted; /* cancelled one by one, and not ended; NULL: none */
+    uint32_t after_met;        /* a bit for each of desc->after that has ended as the job asks */
+    uint8_t gates, eaches;     /* predecessors that it still waits for: as a whole, task by task */
+    uint8_t *failures;         /* by task: how often it failed and was to run again; NULL: none has */
+    uint32_t unlaunched;       /* waiting tasks that this dist must launch */
+    uint32_t live;             /* sum over its places */
+    uint32_t sure;             /* live reservations that were sent after the last loss of a worker */
+    uint32_t central_n;        /* central's tasks that are not final */
     /* Those of central's that wait for their time: run_us > 0. */
     uint32_t central_delayed;
     int64_t unreported_us; /* until then central may not place tasks that no worker has reported */

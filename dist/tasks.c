@@ -341,7 +341,7 @@ void dist_task_refused(struct dist *d, struct dist_job *job, uint32_t i)
     struct dist_task *t = &job->tasks[i];
 
     t->unsent = 0;
-    if (job->cancelling || t->free >= REFUSALS_MAX) {
+    if (dist_task_unwanted(job, i) || t->free >= REFUSALS_MAX) {
         dist_task_return(d, job, i);
         return;
     }
@@ -382,7 +382,7 @@ void dist_task_return(struct dist *d, struct dist_job *job, uint32_t i)
 
     if (t->unsent) {
         unlaunch(d, job, i);
-    } else if (job->cancelling) {
+    } else if (dist_task_unwanted(job, i)) {
         dist_task_end_unrun(d, job, i, OUTCOME_CANCELLED, 0);
     } else if (!dist_task_may_retry(job, t)) {
         dist_task_end_unrun(d, job, i, OUTCOME_LOST, 0);
@@ -653,7 +653,7 @@ static void accept_finished(struct dist *d, struct dist_job *job, struct dist_no
             dist_starts_failed(d, job, n, f);
         else if (f->outcome == OUTCOME_LOST && f->code < 0 && t->state == TASK_LAUNCHED)
             dist_task_refused(d, job, f->id.task);
-        else if (job->cancelling)
+        else if (dist_task_unwanted(job, f->id.task))
             dist_task_end(d, job, f->id.task, OUTCOME_CANCELLED, 0,
                           run_us_credible(f->run_us, d->now_us - job->submit_us), f->used);
         else

@@ -41,10 +41,11 @@ void dist_job_view(const struct dist *d, const struct dist_job *job, int64_t now
         .epoch = job->hand == HAND_NONE ? job->own_epoch : job->epoch,
         .estimate_us = job->estimate_us,
         .cutoff_us = job->cutoff_us,
-        .held = job->held,
+        .held = job->held && !final,
         .overstays = job->overstays,
         .cause = job->cause,
         .abandoned = job->abandoned,
+        .by_client = job->by_client,
         .no_executor = job->app && !final && job->in[TASK_WAITING] > 0 &&
                        draw_total(&job->app->pool[POOL_ALL].draw) == 0,
         .waiting = job->in[TASK_WAITING],

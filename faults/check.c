@@ -80,8 +80,9 @@ static void note_returned(struct cluster *c, const struct msg_task_finished *m)
  * may probe anew after it had cancelled, so that a PROBE_CANCEL of before crosses the request, or a RES_MOVED. */
 static bool may_lack_reservation(const struct cluster_job *j, const struct job_view *v)
 {
-    bool withdrawn = job_state_final(v->state) || j->cancelled || node_eq(v->owner, NODE_CENTRAL) ||
-                     v->desc->tag == TAG_AUTO || v->overstays || v->waiting == 0;
+    bool withdrawn = job_state_final(v->state) || j->cancelled || j->cancel_asks > 0 ||
+                     node_eq(v->owner, NODE_CENTRAL) || v->desc->tag == TAG_AUTO || v->overstays ||
+                     v->waiting == 0;
     bool probes_anew = j->returned || j->was_held || v->desc->failure_retries > 0 || v->desc->after.n > 0 ||
                        v->desc->max_running > 0;
 
@@ -265,6 +266,11 @@ static void expect_unfinished(struct cluster *c, struct cluster_dist *d, const s
         if (c->jobs[i]->submitted && job_eq(c->jobs[i]->id, id->job) && c->jobs[i]->cancelled_life &&
             c->jobs[i]->cancelled_life < d->life && c->jobs[i]->epoch == EPOCH_FIRST)
             why = "confirmed its cancellation";
+    for (uint32_t i = 0; i < c->jobs_n && !why; i++)
+        if (c->jobs[i]->submitted && job_eq(c->jobs[i]->id, id->job) && c->jobs[i]->epoch == EPOCH_FIRST &&
+            c->jobs[i]->tasks[id->task].cancelled_life &&
+            c->jobs[i]->tasks[id->task].cancelled_life < d->life)
+            why = "confirmed the task's cancellation";
     if (why)
         cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN,
                      "a dist launches task %u of %s; in an earlier life it %s", id->task,

@@ -67,6 +67,51 @@ void cluster_cancel(struct cluster *c, struct cluster_job *j)
             (struct msg){.type = MSG_CANCEL, .cancel = {.job = j->id, .client = (uint32_t)j->desc->shell}});
 }
 
+/* An answer names the number of what it answers. */
+#define CANCEL_ASK_SHIFT 16
+
+static void cancel_tasks_some(struct cluster *c)
+{
+    struct rng *r = &c->cancels;
+    struct cluster_job *j;
+    struct task_set *s;
+    uint32_t first;
+
+    if (!c->config.cancel_tasks || c->jobs_n == 0 || rng_below(r, 2))
+        return;
+    j = c->jobs[rng_below(r, c->jobs_n)];
+    first = (uint32_t)rng_below(r, j->desc->tasks);
+    s = task_set_new(1 + (uint32_t)rng_below(r, j->desc->tasks - first));
+    if (!j->submitted || cluster_ended(j) || j->away || j->cancel_asks == UINT8_MAX) {
+        task_set_drop(s);
+        return;
+    }
+    j->cancel_asks++;
+    for (uint32_t i = 0; i < s->n; i++) {
+        s->v[i] = first + i;
+        j->tasks[first + i].cancel_ask = j->cancel_asks;
+    }
+    cluster_post(c, c->dists[j->dist]->ep,
+                 (struct msg){.type = MSG_CANCEL,
+                              .cancel = {.job = j->id,
+                                         .client = (uint32_t)j->cancel_asks << CANCEL_ASK_SHIFT |
+                                                   (uint32_t)j->desc->shell,
+                                         .tasks = s}});
+}
+
+void cluster_ask_some(struct cluster *c)
+{
+    cluster_hold_some(c);
+    cancel_tasks_some(c);
+}
+
+static void tasks_cancelled(struct cluster_job *j, uint8_t ask, uint16_t life)
+{
+    for (uint32_t i = 0; i < j->desc->tasks; i++)
+        if (j->tasks[i].cancel_ask == ask)
+            j->tasks[i].cancelled_life = life;
+}
+
 bool cluster_ended(const struct cluster_job *j)
 {
     return j->submitted && (j->err || job_state_final(j->state));
@@ -311,7 +356,7 @@ void cluster_on_task_event(struct cluster *c, uint32_t ep, const struct msg_task
     j->tasks[m->id.task].state = m->state;
     if (m->state == TASK_DONE)
         expect_own_result(c, ep, j, m->id.task);
-    if (m->state == TASK_CANCELLED && !j->cancelled)
+    if (m->state == TASK_CANCELLED && !j->cancelled && !j->tasks[m->id.task].cancel_ask)
         cluster_fail(c, INVARIANT_ASKED, "task %u of %s was cancelled, but nobody asked for that", m->id.task,
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job));
     if (task_state_final(m->state) && ++j->tasks[m->id.task].finals != 1)
@@ -401,7 +446,11 @@ void cluster_on_cancelled(struct cluster *c, uint32_t ep, const struct msg_cance
 {
     struct cluster_job *j = submitted_job(c, m->job);
 
-    if (j && !m->err && !j->cancelled_life)
+    if (!j || m->err)
+        return;
+    if (m->client >> CANCEL_ASK_SHIFT)
+        tasks_cancelled(j, (uint8_t)(m->client >> CANCEL_ASK_SHIFT), cluster_dist_of(c, ep)->life);
+    else if (!j->cancelled_life)
         j->cancelled_life = cluster_dist_of(c, ep)->life;
 }
 

@@ -222,6 +222,7 @@ struct cluster *cluster_new(const struct cluster_config *config)
     rng_seed(&c->net.rng, config->seed ^ UINT64_C(0x6e6574));
     rng_seed(&c->executors, config->seed ^ UINT64_C(0x65786563));
     rng_seed(&c->afters, config->seed ^ UINT64_C(0x6166746572));
+    rng_seed(&c->cancels, config->seed ^ UINT64_C(0x63616e63656c));
     c->bus = bus_new(&bc);
     c->central_ep = bus_add(c->bus, ROLE_CENTRAL);
     c->store = (struct cluster_store){.ep = c->central_ep, .commit_us = TIME_NEVER};

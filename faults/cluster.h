@@ -103,6 +103,7 @@ struct cluster_config {
      * not checked. */
     int64_t stuck_us_max;
     bool after;         /* half of the jobs have predecessors, and some are held for a while */
+    bool cancel_tasks;  /* clients cancel single tasks */
     bool jobs_move;     /* clients move their jobs when their dist dies, or seems dead */
     bool nothing_fails; /* without faults a dist knows where each of its reservations is */
     /* The only fault is `startless`: then no task may be lost, however few retries it has. */
@@ -115,12 +116,14 @@ struct cluster_config {
 
 struct cluster_task {
     int64_t duration_us;
-    int32_t code;       /* its exit status */
-    uint32_t starts;    /* how often it started, anywhere */
-    uint32_t ends;      /* how often it ran to its end */
-    uint32_t unstarted; /* how often a worker could not start it */
-    uint32_t finals;    /* its final events that the client got */
-    uint8_t state;      /* enum task_state, as of its last event */
+    int32_t code;            /* its exit status */
+    uint32_t starts;         /* how often it started, anywhere */
+    uint32_t ends;           /* how often it ran to its end */
+    uint32_t unstarted;      /* how often a worker could not start it */
+    uint32_t finals;         /* its final events that the client got */
+    uint8_t state;           /* enum task_state, as of its last event */
+    uint8_t cancel_ask;      /* the last time that the client asked to cancel it, as a task; 0: it has not */
+    uint16_t cancelled_life; /* the life of the dist that confirmed that; 0: none did */
 };
 
 /* One job as its client sees it. */
@@ -136,6 +139,7 @@ struct cluster_job {
     bool abandoned;          /* its dist died: nobody answers for it any more */
     bool returned;           /* a worker that could pause nothing gave a task of it back */
     uint16_t cancelled_life; /* the life of the dist that confirmed the cancellation; 0: none did */
+    uint8_t cancel_asks;     /* how often the client asked to cancel tasks of it */
     int err;                 /* of SUBMITTED */
     /* The client has left `dist`, which may have died, and asks another dist to take the job. */
     bool away;
@@ -285,6 +289,7 @@ struct cluster {
     struct rng rng;
     struct rng executors; /* draws what executors do */
     struct rng afters;    /* draws predecessors and holds */
+    struct rng cancels;   /* draws tasks to cancel */
     struct central *central;
     uint32_t central_ep;
     uint32_t central_epoch;
@@ -344,8 +349,8 @@ void cluster_name_job(struct cluster_job *j, const char *name);
 void cluster_submit(struct cluster *c, struct cluster_job *j, uint32_t dist);
 void cluster_cancel(struct cluster *c, struct cluster_job *j);
 bool cluster_ended(const struct cluster_job *j);
-/* Perhaps holds or releases a job. cluster_release_all() releases all of them. */
-void cluster_hold_some(struct cluster *c);
+/* Perhaps holds or releases a job, or cancels some of its tasks. cluster_release_all() releases all jobs. */
+void cluster_ask_some(struct cluster *c);
 void cluster_release_all(struct cluster *c);
 
 uint32_t cluster_add_worker(struct cluster *c, uint32_t slots);

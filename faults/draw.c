@@ -100,6 +100,7 @@ struct cluster_config faults_random_config(uint64_t seed, struct rng *r, bool fa
     /* Nor are they among the first ones. */
     if (seed > 20000 && one_of(2, seed, UINT64_C(0x7475726e73)))
         c.flags_on |= POLICY_JOB_TURNS;
+    c.cancel_tasks = seed > 20000 && one_of(2, seed, UINT64_C(0x63616e63656c));
     if (c.long_stretch)
         c.flags_on |= POLICY_LONG_BY_WORK;
     if (c.pause_longest_us)

@@ -625,7 +625,7 @@ static void submit_all(struct run *run)
             cluster_cancel(c, j);
         if (rng_below(r, 12) == 0 && !may_split(run) && bus_runs(c->bus, c->central_ep))
             cluster_set_share(c, (uint32_t)rng_below(r, 6) * 150000);
-        cluster_hold_some(c);
+        cluster_ask_some(c);
         if (run->kinds && rng_below(r, fault_every) == 0)
             random_fault(run);
     }
@@ -684,7 +684,7 @@ void faults_run(const struct faults_options *o, struct faults_result *r)
     submit_all(&run);
     for (uint32_t i = 0; run.kinds && i < LATE_FAULTS; i++) {
         cluster_run(run.c, (int64_t)rng_below(&run.rng, 4 * S));
-        cluster_hold_some(run.c);
+        cluster_ask_some(run.c);
         random_fault(&run);
     }
     heal(&run);

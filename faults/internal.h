@@ -50,6 +50,8 @@ void cluster_dist_recovered(struct cluster *c, struct cluster_dist *d);
 /* after.c */
 /* Gives a job that is about to be submitted predecessors, perhaps. */
 void cluster_after_draw(struct cluster *c, struct cluster_job *j, uint32_t dist);
+/* Perhaps holds or releases a job. */
+void cluster_hold_some(struct cluster *c);
 /* A task of j starts: its predecessors must have ended as it asks. */
 void cluster_after_check(struct cluster *c, const struct cluster_job *j, uint32_t task);
 /* j's client is back at a dist: what that dist knows of holds may be old. */

@@ -47,6 +47,9 @@ const char *client_warning(const struct client *client);
 /* The caller owns replies: api_free(&api_..._type, reply). On an error they are empty. */
 HAWK_MUST_USE int client_submit(struct client *client, struct job_desc *job, struct api_submit_reply *reply);
 HAWK_MUST_USE int client_cancel(struct client *client, job_id_t job, bool *already_ended);
+/* Cancels tasks of a job: ranges, ascending, each task once. *already_ended: all of them had. */
+HAWK_MUST_USE int client_cancel_tasks(struct client *client, job_id_t job, struct api_task_range *tasks,
+                                      uint32_t n, bool *already_ended);
 /* Holds a job, or releases it. */
 HAWK_MUST_USE int client_hold(struct client *client, job_id_t job, bool release, bool *already_ended);
 /* Submits a job like one that has ended; failed: with the tasks that are done as they are. */

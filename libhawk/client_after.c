@@ -27,6 +27,17 @@ int client_submit_after(struct client *client, const struct api_submit_request *
     return err ? err : client_call(client, *at, API_SUBMIT, request, reply, &status);
 }
 
+int client_cancel_tasks(struct client *client, job_id_t job, struct api_task_range *tasks, uint32_t n,
+                        bool *already_ended)
+{
+    const struct api_cancel_tasks_request request = {.job = job, .tasks = tasks, .tasks_n = n};
+    struct api_cancel_reply reply = {0};
+    int err = client_call_job(client, job, API_CANCEL_TASKS, &request, &reply);
+
+    *already_ended = reply.already_ended;
+    return err;
+}
+
 int client_hold(struct client *client, job_id_t job, bool release, bool *already_ended)
 {
     const struct api_hold_request request = {.job = job, .release = release};

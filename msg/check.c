@@ -228,6 +228,9 @@ static bool rules_ok(const struct msg *m)
         return m->long_refused.epoch > 0 && m->long_refused.err < 0;
     case MSG_LONG_CANCEL:
         return m->long_cancel.epoch > 0 && flag_ok(m->long_cancel.abandoned) && user_ok(m->long_cancel.user);
+    case MSG_LONG_CANCEL_TASKS:
+        return m->long_cancel_tasks.epoch > 0 && m->long_cancel_tasks.tasks &&
+               user_ok(m->long_cancel_tasks.user);
     case MSG_LONG_WATCH:
         return m->long_watch.epoch > 0 && user_ok(m->long_watch.user);
     case MSG_LONG_WATCHED:

@@ -125,7 +125,9 @@
     /* worker -> central -> dist */                                                                          \
     X(ENDS, ends, 64)                                                                                        \
     /* on every link: for shells */                                                                          \
-    X(CERTIFICATE, certificate, 65)
+    X(CERTIFICATE, certificate, 65)                                                                          \
+    /* dist -> central */                                                                                    \
+    X(LONG_CANCEL_TASKS, long_cancel_tasks, 66)
 
 /* --- Who may send what to whom. Only this list says so (docs/protocol.md, section 0). Nobody may send a
  * message of WIRE_MESSAGES that is not listed here. --- */
@@ -211,7 +213,8 @@ enum route {
     X(SERVES, WORKER_CENTRAL)                                                                                \
     X(LONG_HOLD, DIST_CENTRAL)                                                                               \
     X(ENDS, WORKER_CENTRAL | CENTRAL_DIST)                                                                   \
-    X(CERTIFICATE, ANY_LINK)
+    X(CERTIFICATE, ANY_LINK)                                                                                 \
+    X(LONG_CANCEL_TASKS, DIST_CENTRAL)
 
 /* --- The calls that each role serves, who may make them where certificates say who calls (net/identity.h), and which
  * scope a user needs. Nobody may make a call that is not listed. --- */
@@ -221,6 +224,7 @@ enum route {
     X("/hawk.v1.Hawk/Watch", USER_DIST, SCOPE_READ)                                                          \
     X("/hawk.v1.Hawk/Session", USER_DIST, SCOPE_SUBMIT)                                                      \
     X("/hawk.v1.Hawk/Cancel", USER_DIST | USER_CENTRAL, SCOPE_SUBMIT)                                        \
+    X("/hawk.v1.Hawk/CancelTasks", USER_DIST, SCOPE_SUBMIT)                                                  \
     X("/hawk.v1.Hawk/Hold", USER_DIST | USER_CENTRAL, SCOPE_SUBMIT)                                          \
     X("/hawk.v1.Hawk/Rerun", USER_DIST, SCOPE_SUBMIT)                                                        \
     X("/hawk.v1.Hawk/ListJobs", USER_DIST | USER_CENTRAL, SCOPE_READ)                                        \
@@ -356,6 +360,8 @@ enum route {
 #define FIELDS_long_accepted(F) F(job, job) F(u16, epoch) F(i64, unreported_us)
 #define FIELDS_long_refused(F) F(job, job) F(i32, err) F(u16, epoch)
 #define FIELDS_long_cancel(F) F(job, job) F(u16, epoch) F(u16, owner) F(u8, abandoned) F(blob, user)
+/* These tasks alone are to end. */
+#define FIELDS_long_cancel_tasks(F) F(job, job) F(u16, epoch) F(u16, owner) F(tasks, tasks) F(blob, user)
 /* on: no task of the job that has not started starts; 0: they may again. */
 #define FIELDS_long_hold(F) F(job, job) F(u16, epoch) F(u16, owner) F(u8, on)
 #define FIELDS_long_watch(F) F(job, job) F(u16, epoch) F(u16, owner) F(blob, user)
@@ -441,7 +447,8 @@ enum route {
 /* watch: if the job is accepted, treat this message as a WATCH{on}, too. */
 #define FIELDS_submit(F) F(desc, desc) F(resubmit, resubmit) F(u64, key) F(u32, client) F(u8, watch)
 #define FIELDS_submitted(F) F(job, job) F(u32, client) F(i32, err) F(u8, class) F(u8, why)
-#define FIELDS_cancel(F) F(job, job) F(u32, client)
+/* tasks: those that are to end; NULL: all of the job. */
+#define FIELDS_cancel(F) F(job, job) F(u32, client) F(tasks, tasks)
 #define FIELDS_cancelled(F) F(job, job) F(u32, client) F(i32, err)
 /* on: the job's tasks that have not started do not start until it is released (on = 0). */
 #define FIELDS_hold(F) F(job, job) F(u32, client) F(u8, on)
@@ -545,10 +552,11 @@ enum route {
 #define FIELDS_journal_admitted(F)                                                                           \
     F(blob, name) F(u64, token) F(u64, invitation) F(u64, use) F(i64, ago_us) F(u8, role)
 /* A dist's: whether the job is held; which of its predecessors have ended as it asks, a bit each in the order of its
- * description; the predecessor because of which it was cancelled, or tasks of it. Central's: whether it is held;
- * whether a client held it there. */
+ * description; the predecessor because of which it was cancelled, or tasks of it; the tasks that its client cancelled
+ * and that have not ended. Central's: whether it is held; whether a client held it there. */
 #define FIELDS_journal_waits(F)                                                                              \
-    F(job, job) F(u64, token) F(job, cause) F(u32, met) F(u16, epoch) F(u8, held) F(u8, by_client)
+    F(job, job)                                                                                              \
+    F(u64, token) F(job, cause) F(u32, met) F(u16, epoch) F(u8, held) F(u8, by_client) F(tasks, unwanted)
 #define FIELDS_journal_done(F) F(u64, token) F(i32, err)
 #define FIELDS_history(F)                                                                                    \
     F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class) F(u32, user)

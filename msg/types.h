@@ -188,6 +188,11 @@ static inline bool state_in(uint32_t set, unsigned state) { return set >> (state
 static inline bool task_state_final(enum task_state s) { return state_in(TASK_STATES_FINAL, s); }
 static inline bool task_state_before(enum task_state s) { return state_in(TASK_STATES_BEFORE, s); }
 static inline bool job_state_final(enum job_state s) { return state_in(JOB_STATES_FINAL, s); }
+/* Whether a job that has ended so keeps its environment: somebody may want the rest of it. */
+static inline bool job_may_run_again(enum job_state s, bool cancelled_by_client)
+{
+    return s == JOB_FAILED || (s == JOB_CANCELLED && !cancelled_by_client);
+}
 
 /* ---- The cluster's policy: central owns it and pushes it to every dist and worker. ---- */
 

@@ -14,6 +14,7 @@ struct job_view {
     uint8_t class;
     uint8_t why;    /* enum class_why */
     bool abandoned; /* cancelled because its client was gone */
+    bool by_client; /* its client cancelled it */
     bool held;
     bool
         overstays; /* its tasks show the cutoff, and it was not promoted: it has lost the reserve (protocol 7) */

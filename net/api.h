@@ -52,7 +52,8 @@
     X(API_READ_OUTPUT, "ReadOutput", read_output_request, output_chunk, 1)                                   \
     X(API_SESSION, "Session", session_request, session_event, 1)                                             \
     X(API_HOLD, "Hold", hold_request, hold_reply, 0)                                                         \
-    X(API_RERUN, "Rerun", rerun_request, submit_reply, 0)
+    X(API_RERUN, "Rerun", rerun_request, submit_reply, 0)                                                    \
+    X(API_CANCEL_TASKS, "CancelTasks", cancel_tasks_request, cancel_reply, 0)
 
 enum api_method {
 #define X(constant, name, request, reply, streaming) constant,
@@ -129,7 +130,7 @@ struct api_job {
     uint32_t tasks, waiting, running, done, failed, cancelled, lost;
     int64_t age_us, response_us, first_start_us; /* -1: not yet */
     uint32_t probes_sent, probes_live, probes_cancelled, probes_unused, probes_lost, reservations_stolen;
-    bool abandoned, no_executor, attended;
+    bool abandoned, by_client, no_executor, attended;
     uint32_t paused, pauses;
     int64_t paused_us;
     job_id_t cause;
@@ -216,6 +217,15 @@ struct api_cancel_request {
 };
 struct api_cancel_reply {
     bool already_ended;
+};
+
+struct api_task_range {
+    uint32_t first, last;
+};
+struct api_cancel_tasks_request {
+    job_id_t job;
+    struct api_task_range *tasks;
+    uint32_t tasks_n;
 };
 
 struct api_hold_request {
@@ -416,7 +426,8 @@ struct api_join_reply {
     X(session_submit, SessionSubmit) X(session_cancel, SessionCancel) X(session_request, SessionRequest) \
     X(session_job, SessionJob) X(session_refused, SessionRefused) X(session_task, SessionTask) \
     X(session_end, SessionEnd) X(session_event, SessionEvent) \
-    X(join_request, JoinRequest) X(renew_request, RenewRequest) X(join_reply, JoinReply)
+    X(join_request, JoinRequest) X(renew_request, RenewRequest) X(join_reply, JoinReply) \
+    X(task_range, TaskRange) X(cancel_tasks_request, CancelTasksRequest)
 /* clang-format on */
 #define X(name, Message) extern const struct api_type api_##name##_type;
 API_MESSAGES(X)

@@ -47,6 +47,7 @@ void api_job_from_view(struct api_job *to, const struct job_view *v)
         .probes_lost = v->probes_lost,
         .reservations_stolen = v->reservations_stolen,
         .abandoned = v->abandoned,
+        .by_client = v->by_client,
         .no_executor = v->no_executor,
         .attended = !(v->desc->flags & JOB_DETACHED),
         .paused = v->paused,

@@ -60,6 +60,7 @@ static int count_ended(void *arg, const struct record_key *k, struct span value)
 static int forget_env(const struct place *p, const struct record_key *job,
                       const struct msg_journal_ended *end)
 {
+    const struct record_key cancel = part_of(job, PART_CANCEL);
     struct ended ended = {.place = p};
     struct codec_buf old = {0}, value = {0};
     struct msg m = {.type = MSG_NONE};
@@ -67,7 +68,11 @@ static int forget_env(const struct place *p, const struct record_key *job,
     int64_t ago_us;
     int err;
 
-    if (end->state == JOB_FAILED) /* it may run again */
+    err = p->ops->get(p->b, &cancel, &old);
+    codec_buf_free(&old);
+    if (err && err != HAWK_ENOT_FOUND)
+        return err;
+    if (job_may_run_again(end->state, !err))
         return 0;
     err = p->ops->get(p->b, job, &old);
     if (!err && record_decode(job, span_of(&old), &m, &ago_us) == 0)

@@ -246,10 +246,11 @@ static void test_what_was_not_sent_is_launched_again(void **state)
     says(t, "- JOURNAL_TASK id=3.1/0@1.3 token=4");
     HEAR(t, 0, CANCEL, cancel, .job = J(1), .client = 4);
     says(t, "101 NO_TASK job=3.1 request=2");
-    says(t, "- JOURNAL_TASK id=3.1/0@1.3 token=5 run_us=0 worker=101 code=0 state=6");
+    says(t, "- JOURNAL_CANCEL job=3.1 token=5");
+    says(t, "- JOURNAL_TASK id=3.1/0@1.3 token=6 run_us=0 worker=101 code=0 state=6");
     says(t, "- JOB_EVENT job=3.1 done=0 failed=0 state=5");
     says(t, "- JOURNAL_ENDED job=3.1");
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 6);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 7);
     says(t, "- CANCELLED job=3.1 client=4 err=0");
     talk_end(t);
 }

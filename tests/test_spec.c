@@ -47,7 +47,7 @@ static void test_arrays(void **state)
         struct array_range ranges[ARRAY_RANGES_MAX];
         uint32_t n = 0, tasks = 0;
         char why[200] = "";
-        assert_int_equal(array_parse(cases[i].text, ranges, &n, why, sizeof why), cases[i].err);
+        assert_int_equal(array_parse("--array", cases[i].text, ranges, &n, why, sizeof why), cases[i].err);
         for (uint32_t k = 0; k < n; k++)
             tasks += (ranges[k].last - ranges[k].first) / ranges[k].step + 1;
         if (cases[i].why)

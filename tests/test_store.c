@@ -320,8 +320,9 @@ static void test_a_job_that_ended_is_kept_until_it_is_forgotten(void **state)
     assert_int_equal(open_store(f), 0);
     write_job(f, 1, 5, 1, 2, NULL);
     write_task(f, 2, 5, 1, 1);
+    write_cancel(f, 3, 5, 1);
     m.journal_ended = (struct msg_journal_ended){.job = job(5),
-                                                 .token = 3,
+                                                 .token = 4,
                                                  .cutoff_us = 8,
                                                  .response_us = 9,
                                                  .left_out = 1,
@@ -329,20 +330,27 @@ static void test_a_job_that_ended_is_kept_until_it_is_forgotten(void **state)
                                                  .state = JOB_CANCELLED,
                                                  .promoted = 1};
     assert_int_equal(store_write(f->s, &m), 0);
-    write_job(f, 4, 6, 1, 2, NULL);
-    wait_token(f, 4);
+    write_job(f, 5, 6, 1, 2, NULL);
+    write_job(f, 6, 7, 1, 1, NULL); /* cancelled by other than its client: it may run again */
+    write_task(f, 7, 7, 1, 0);
+    m.journal_ended.job = job(7);
+    m.journal_ended.token = 8;
+    m.journal_ended.left_out = 0;
+    assert_int_equal(store_write(f->s, &m), 0);
+    wait_token(f, 8);
     close_it(f);
     set_at(f, OF_WHAT_IS_SAID, 3, unix_us() - HOUR_US);
     assert_int_equal(open_store(f), 0);
     t = recover(f);
-    assert_int_equal(t.count[MSG_JOURNAL_ENDED], 1);
+    assert_int_equal(t.count[MSG_JOURNAL_ENDED], 2);
     assert_non_null(strstr(t.text, "token=0 cutoff_us=8 response_us=9 ago_us=36"));
     assert_non_null(strstr(t.text, "left_out=1 epoch=1 state=5 promoted=1"));
     assert_true(strstr(t.text, "JOURNAL_TASK") < strstr(t.text, "JOURNAL_ENDED"));
-    assert_int_equal(t.with_env, 1); /* the other one's */
+    assert_int_equal(t.with_env, 2); /* the others' */
     free(t.text);
-    write_end(f, 5, 5, 1);
-    wait_token(f, 5);
+    write_end(f, 9, 5, 1);
+    write_end(f, 10, 7, 1);
+    wait_token(f, 10);
     reopen(f);
     t = recover(f);
     assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);

@@ -141,9 +141,13 @@ class Job:
             if event.HasField("job") and STATES[event.job.state] in FINAL:
                 self._ended = STATES[event.job.state]
 
-    def cancel(self):
-        """Ends what runs, and starts nothing more. False: it had ended."""
-        return self._cancel(TIMEOUT)
+    def cancel(self, tasks=None):
+        """Ends what runs, and starts nothing more. tasks: only these, by their numbers; the others go on. False: it had
+        ended, or they had."""
+        if tasks is None:
+            return self._cancel(TIMEOUT)
+        request = pb.CancelTasksRequest(job=self.id, tasks=[pb.TaskRange(first=i, last=i) for i in sorted(set(tasks))])
+        return not self._cluster.call_owner(self.id, "CancelTasks", request, pb.CancelReply, TIMEOUT).already_ended
 
     def _cancel(self, timeout):
         request = pb.CancelRequest(job=self.id)

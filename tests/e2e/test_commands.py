@@ -42,6 +42,8 @@ def test_jobs_says_that_there_are_more():
                                    (("--name", "odd", "--limit", "10"), 10, True)):
             listed = json_of(hawk, "jobs", *flags)
             assert (len(listed["jobs"]), listed["more"]) == (shown, more), (flags, listed["more"])
+        assert len(hawk("jobs", "-q").stdout.split()) == 23 and len(hawk("jobs", "-q", "--limit", "5").stdout.split()) == 5
+        assert "no ended jobs of that name" in hawk("history", "--name", "other").stdout
 
 
 def test_wait_gives_up():

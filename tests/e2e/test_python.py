@@ -533,6 +533,10 @@ def test_run_and_submit():
             pass
         assert long.tasks()[0].returncode is None
         assert long.cancel() and long.wait(BOUND) == "cancelled" and not long.cancel()
+        some = hawk.submit(["true"], inputs=list("abcd"), hold=True)
+        assert some.cancel(tasks=[3, 1]) and not some.cancel(tasks=[1])
+        assert [task.state for task in some.tasks()] == ["waiting", "cancelled"] * 2, some.tasks()
+        some.cancel()
         assert long.tasks()[0].returncode is None
         over = hawk.run(["sleep", "60"], time_limit=0.1, check=False).tasks()[0]
         assert (over.returncode, over.text) == (-15, "killed, time limit over"), (over.returncode, over.text)

@@ -38,6 +38,7 @@ def test_a_script_says_how_it_is_submitted():
         # One that is not here is no program of that name, unless it says so.
         assert "a script is read from a file" in c.hawk("submit", "-", check=2).stderr
         assert "there is no script nosuch.sh here" in c.hawk("submit", "nosuch.sh", check=2).stderr
+        assert f"{c.dir} is a directory: name a command or a script" in c.hawk("submit", c.dir, check=2).stderr
         c.hawk("submit", "--", "nosuch.sh")
         os.mkdir(f"{d}/dir.sh")
         open(f"{d}/empty.sh", "w").close()

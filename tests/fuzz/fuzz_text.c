@@ -73,7 +73,7 @@ static void array(const char *text)
     uint32_t n;
     char why[300] = "";
 
-    if (array_parse(text, ranges, &n, why, sizeof why)) {
+    if (array_parse("--array", text, ranges, &n, why, sizeof why)) {
         CHECK(why[0]);
         return;
     }

@@ -232,6 +232,10 @@ static void mend(struct rng *r, struct msg *m)
         else
             task_set_drop(m->long_submit.tasks), m->long_submit.tasks = NULL;
         break;
+    case MSG_LONG_CANCEL_TASKS:
+        if (!m->long_cancel_tasks.tasks)
+            m->long_cancel_tasks.tasks = task_set_new(1);
+        break;
     case MSG_LONG_TASK:
         m->long_task.state = (uint8_t)rng_below(r, TASK_STATE_COUNT);
         m->long_task.id.attempt = (uint16_t)rng_below(r, 3);
