@@ -549,6 +549,20 @@ static int read_once(struct reading *r, node_id_t worker, const struct api_read_
 /* Whether the worker, or whoever knows it, could not be asked. */
 static bool is_out_of_reach(int err) { return err == HAWK_EUNAVAILABLE || err == HAWK_ETIMEOUT; }
 
+/* 0: the worker answers. */
+static int call_worker(struct client *client, node_id_t worker)
+{
+    const struct api_get_stats_request none = {0};
+    struct api_get_stats_reply reply = {0};
+    struct channel *ch;
+    grpc_status_code status;
+    int err = client_node_channel(client, ROLE_WORKER, worker, &ch);
+    if (!err)
+        err = client_call(client, ch, API_GET_STATS, &none, &reply, &status);
+    api_free(&api_get_stats_reply_type, &reply);
+    return err;
+}
+
 static void wait_until(struct loop *loop, int64_t until)
 {
     while (loop_now(loop) < until)
@@ -569,8 +583,11 @@ int client_read_output(struct client *client, node_id_t worker, const struct api
         wait_until(client->loop, loop_now(client->loop) + FOLLOW_PAUSE_US);
         err = client_refresh_nodes(client, client->timeout_us); /* it may be back elsewhere */
         if (!err)
-            err = read_once(&r, worker, &rest);
-        if (request->offset + r.bytes > rest.offset)
+            err = call_worker(client, worker);
+        if (err)
+            continue;
+        err = read_once(&r, worker, &rest);
+        if (is_out_of_reach(err)) /* until now it was there, though the task may have written nothing */
             until = loop_now(client->loop) + FOLLOW_AGAIN_US;
     }
     return err;

@@ -235,7 +235,7 @@ uint16_t steal_queue_served(struct steal_queue *q, struct steal_entry *e)
 
 void steal_queue_go_behind(struct steal_queue *q, struct steal_entry *e)
 {
-    if (e->is_long || q->n_long > 0)
+    if (q->n_long > 0)
         return;
     steal_queue_remove(q, e);
     steal_queue_push(q, e);

@@ -206,6 +206,10 @@ static void a_hold_is_shown(void **state)
     assert_non_null(strstr(why, "it is held"));
     tell(&c.t, HOLD, hold, 0, .job = JOB(c.d, 1), .client = 7, .on = false);
     assert_false(view_of(&c, 1).held);
+    tell(&c.t, HOLD, hold, 0, .job = JOB(c.d, 1), .client = 7, .on = true);
+    tell(&c.t, CANCEL, cancel, 0, .job = JOB(c.d, 1), .client = 7);
+    assert_int_equal(view_of(&c, 1).state, JOB_CANCELLED);
+    assert_false(view_of(&c, 1).held);
     end(&c);
 }
 

@@ -379,6 +379,27 @@ static void a_list_goes_on_behind_any_job(void **state)
     end(&c);
 }
 
+/* d2 left long ago: no client can have moved a newer job there. */
+static void a_dist_that_left_long_ago_claims_nothing(void **state)
+{
+    struct cluster c = {0};
+    struct job_desc *d = desc_of("", 1);
+    struct blob *d2 = blob_str("d2");
+
+    talk_config(&c.t);
+    talk_start(&c.t);
+    tell(&c.t, JOURNAL_NODE, journal_node, 0, .name = d2, .node = {2}, .role = ROLE_DIST);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    blob_drop(d2);
+    c.d = join(&c.t, (struct join){.name = "d1", .role = ROLE_DIST});
+    pass(&c.t, 61 * S);
+    tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(c.d, 1), .desc = d, .estimate_us = S, .epoch = 1);
+    job_desc_drop(d);
+    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(c.d, 1), .epoch = 1, .owner = 1, .abandoned = 1);
+    expect(&c.t, JOURNAL_CANCEL, journal_cancel, 0);
+    end(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -398,6 +419,7 @@ int main(void)
         cmocka_unit_test(after_a_restart_another_dist_may_yet_say_that_it_has_the_job),
         cmocka_unit_test(a_job_that_came_again_after_a_restart_may_have_been_moved_before),
         cmocka_unit_test(who_lost_the_job_takes_no_place_from_who_has_it),
+        cmocka_unit_test(a_dist_that_left_long_ago_claims_nothing),
         cmocka_unit_test(an_operator_cancels_what_only_central_has),
         cmocka_unit_test(a_list_goes_on_behind_any_job),
     };

@@ -547,6 +547,28 @@ static void a_moved_job_that_ends_after_a_restart_is_kept_for_its_dist(void **st
     end(&c);
 }
 
+static void too_many_failures_stop_a_job_after_a_restart(void **state)
+{
+    struct cluster c;
+    struct job_desc *d = desc_of("", 3);
+
+    talk_config(&c.t);
+    talk_start(&c.t);
+    d->max_fails = 1;
+    tell(&c.t, JOURNAL_JOB, journal_job, 0, .job = JOB(9, 1), .desc = d, .epoch = 1);
+    tell(&c.t, JOURNAL_TASK, journal_task, 0, .id = try_of(9, 1, 0, 1), .state = TASK_FAILED,
+         .outcome = OUTCOME_EXITED, .code = 3, .run_us = S);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    c.w[0] = join(&c.t, (struct join){.name = "w0", .slots = 1, .role = ROLE_WORKER});
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    pass(&c.t, 61 * S);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    c.d = 9;
+    assert_int_equal(view_of(&c, 1).cancelled, 2);
+    job_desc_drop(d);
+    end(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -572,6 +594,7 @@ int main(void)
         cmocka_unit_test(a_worker_that_lost_what_it_had_may_end_the_job),
         cmocka_unit_test(a_task_in_doubt_is_lost_and_never_run_again),
         cmocka_unit_test(after_a_restart_only_recorded_launches_are_in_doubt),
+        cmocka_unit_test(too_many_failures_stop_a_job_after_a_restart),
         cmocka_unit_test(a_cancelled_job_stays_cancelled_after_a_restart),
     };
 

@@ -418,6 +418,9 @@ static void the_share_follows_the_demand(void **state)
     history_follow_demand(&h, 200, 10 * PERCENT);
     history_compute(&h);
     assert_in_range(history_share_ppm(&h), 78000, 81000);
+    history_follow_demand(&h, 200, 12 * PERCENT);
+    history_compute(&h);
+    assert_in_range(history_share_ppm(&h), 55000, 62000);
     /* That is enough: none is reserved, although the least is 2 %. */
     h.cfg.share_min_ppm = 2 * PERCENT;
     history_follow_demand(&h, 200, 18 * PERCENT);

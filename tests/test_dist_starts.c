@@ -287,6 +287,107 @@ static void what_ran_before_a_restart_can_be_started(void **state)
     talk_end(t);
 }
 
+/* Three workers that cannot start it are enough only while nothing of the job has started. */
+static void what_has_begun_can_be_started(void **state)
+{
+    struct talk *t = talk_joined("hawk", 6);
+    struct try_id id;
+
+    submit(t, desc_new(3, ""));
+    ignore(t);
+    request(t, 101, 1, 1);
+    id = launched_at(t, 101);
+    ignore(t);
+    started(t, 101, id);
+    ignore(t);
+    finished(t, 101, id, 0, 1000);
+    for (uint32_t w = 102; w <= 105; w++) {
+        ignore(t);
+        request(t, w, 1, 1);
+        id = launched_at(t, w);
+        ignore(t);
+        cannot_start(t, w, id);
+        assert_int_equal(task_of(t, id.task).state, w == 104 ? TASK_FAILED : TASK_WAITING);
+    }
+    ignore(t);
+    talk_end(t);
+}
+
+/* Task 0 ended so before a restart of the dist. `ran`: that shows that the job can be started. */
+static void expect_after_restart(enum outcome outcome, bool ran)
+{
+    struct talk *t = talk_again();
+    struct try_id id;
+
+    journal_job(t, 1, desc_new(3, ""), 1, 0, NULL);
+    HEAR(t, 0, JOURNAL_TASK, journal_task, .id = try_of(1, 0, 1, 1), .worker = {101}, .code = 9,
+         .outcome = outcome, .state = TASK_FAILED, .run_us = ran ? 1000 : 0);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    ignore(t);
+    central_joins(t);
+    ignore(t);
+    for (uint32_t w = 101; w <= 106; w++) {
+        worker_up(t, w, 1, true);
+        ignore(t);
+        held_end(t, w);
+        ignore(t);
+    }
+    wait_timer(t, 50000);
+    for (uint32_t w = 101; w <= 104; w++) {
+        ignore(t);
+        request(t, w, 1, 1);
+        id = launched_at(t, w);
+        ignore(t);
+        cannot_start(t, w, id);
+        assert_int_equal(task_of(t, id.task).state,
+                         w == 103 || (w == 104 && !ran) ? TASK_FAILED : TASK_WAITING);
+    }
+    ignore(t);
+    talk_end(t);
+}
+
+static void which_ends_show_that_it_can_be_started(void **state)
+{
+    expect_after_restart(OUTCOME_EXITED, true);
+    expect_after_restart(OUTCOME_SIGNALED, true);
+    expect_after_restart(OUTCOME_TIME_LIMIT, true);
+    expect_after_restart(OUTCOME_OUT_OF_MEMORY, true);
+    expect_after_restart(OUTCOME_NOT_STARTED, false);
+}
+
+/* A job that its client moves here, of which a task has run elsewhere. */
+static void what_has_begun_elsewhere_can_be_started(void **state)
+{
+    struct talk *t = talk_joined("hawk", 6);
+    struct job_desc *desc = tagged(3);
+    struct resubmit *r = resubmit_new(1);
+    job_id_t job = job_id_make((node_id_t){ME + 1}, 5);
+
+    r->job = job;
+    r->epoch = 3;
+    r->class = CLASS_SHORT;
+    r->why = WHY_TAG;
+    r->v[0] = (struct resubmit_task){
+        .state = TASK_FAILED, .outcome = OUTCOME_EXITED, .code = 2, .attempt = 1, .worker = 101};
+    HEAR(t, 0, SUBMIT, submit, .desc = desc, .resubmit = r, .key = 99, .client = 9);
+    ignore(t);
+    for (uint32_t w = 101; w <= 104; w++) {
+        struct job_view v;
+        struct try_id id;
+
+        HEAR(t, w, TASK_REQUEST, task_request, .job = job, .request = 1);
+        id = launched_at(t, w);
+        ignore(t);
+        cannot_start(t, w, id);
+        ignore(t);
+        dist_job_view(&t->d, dist_find(&t->d, job), t->now, &v);
+        assert_int_equal(v.failed, w < 103 ? 1 : 2);
+    }
+    job_desc_drop(desc);
+    resubmit_drop(r);
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +400,9 @@ int main(void)
         cmocka_unit_test(it_costs_nothing_after_a_reconnection),
         cmocka_unit_test(a_thief_that_is_avoided_is_not_fed),
         cmocka_unit_test(what_ran_before_a_restart_can_be_started),
+        cmocka_unit_test(what_has_begun_can_be_started),
+        cmocka_unit_test(what_has_begun_elsewhere_can_be_started),
+        cmocka_unit_test(which_ends_show_that_it_can_be_started),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,6 +41,26 @@ static bool answer(struct movable_job *a, job_id_t job)
     return taken;
 }
 
+/* Before its dist has said anything of it. */
+static void test_held_from_the_start(void **state)
+{
+    for (uint32_t held = 0; held < 2; held++) {
+        struct job_desc *desc = job_desc_new();
+        struct api_submit_request r;
+        struct movable_job *a;
+
+        desc->tasks = 1;
+        desc->flags |= held ? JOB_SUBMIT_HELD : 0;
+        a = movable_job_new(desc, 0);
+        job_desc_drop(desc);
+        movable_job_submitted(a, &(struct api_submit_reply){.job = job_id_make((node_id_t){3}, 17)});
+        assert_int_equal(movable_job_move(a, 10, &r), 0);
+        assert_int_equal(r.resubmit.held, held);
+        free(r.resubmit.ended);
+        movable_job_free(a);
+    }
+}
+
 static uint32_t watch(struct movable_job *a)
 {
     struct api_watch_request r = {0};
@@ -132,6 +152,7 @@ static void test_waits_for_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_held_from_the_start),
         cmocka_unit_test(test_stays),
         cmocka_unit_test(test_is_taken),
         cmocka_unit_test(test_an_epoch_of_centrals_is_no_later_than_the_dists),

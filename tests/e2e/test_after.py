@@ -214,6 +214,11 @@ def test_failed_tasks_run_again():
         whole = c.hawk("resubmit", job).stdout.strip()
         c.hawk("wait", whole)
         assert len(lines(f"{c.dir}/ran")) == 7
+        first = c.submit("--", "false")
+        c.hawk("wait", first, check=1)
+        second = c.hawk("resubmit", first).stdout.strip()
+        c.hawk("wait", second, check=1)
+        assert c.job(c.hawk("resubmit", second).stdout.strip())["again_of"] == second
         r = c.hawk("resubmit", again, check=None)
         assert r.returncode and "all its tasks are done" in r.stderr, r.stderr
 

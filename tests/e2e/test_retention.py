@@ -68,6 +68,19 @@ def test_prune_by_size_takes_the_oldest():
         assert "No such file" in prune("--older", "1d", f"{d}/nowhere", check=1)
 
 
+def test_a_rule_that_is_given_counts_alone():
+    """Not the configuration's beside it: less would stay than the user asked for."""
+    with tempfile.TemporaryDirectory() as d:
+        fill(f"{d}/out", [1, 3])
+        with open(f"{d}/hawk.yaml", "w", encoding="utf-8") as f:
+            f.write(f"worker:\n  output_dir: {d}/out\n  output_keep: 1h\n  output_max: 100kB\n")
+        for rule in (("--max-size", "10M"), ("--older", "30d")):
+            prune("--config", f"{d}/hawk.yaml", *rule, "--yes")
+            assert jobs_in(f"{d}/out") == ["1.1", "1.2"], rule
+        prune("--config", f"{d}/hawk.yaml", "--yes")
+        assert jobs_in(f"{d}/out") == []
+
+
 def test_what_a_task_writes_to_stays():
     with tempfile.TemporaryDirectory() as d:
         env = user_environment(d)

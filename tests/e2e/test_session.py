@@ -205,6 +205,24 @@ def test_the_same_key_and_a_job_that_moves():
         assert second.close() == grpc.StatusCode.OK
 
 
+def test_whether_a_job_is_held_is_said():
+    with Cluster(workers=1) as c:
+        s = Session(c.dist_addrs[0])
+        s.submit([timer(10 ** 6, submit_held=True), timer(10 ** 6)])
+        s.until("both accepted", lambda: len(s.jobs) == 2)
+        assert [s.jobs[tag].held for tag in (0, 1)] == [True, False]
+        for held in (False, True):
+            c.hawk("hold" if held else "release", s.jobs[0].job)
+            s.until("that", lambda held=held: s.jobs[0].held == held)
+        events = s.events
+        c.hawk("hold", s.jobs[0].job)  # said again: nothing new
+        c.hawk("cancel", s.jobs[1].job)
+        s.until("an end", lambda: 1 in s.ends)
+        assert s.events - events <= 2, s.events - events
+        c.hawk("cancel", s.jobs[0].job)
+        s.close()
+
+
 def test_a_job_that_ended_is_watched_no_more():
     """Who heard its end does not keep it alive when it is brought again, and its client goes."""
     with Cluster(workers=1, slots=2, dist=["--client-grace", "500ms"]) as c:

@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 from hawktest import BOUND, HAWK, Cluster, alive, run_tests, wait_for
 
@@ -113,10 +114,11 @@ def test_who_follows_output_hears_the_rest_from_the_next_agent():
                                     stderr=subprocess.PIPE, text=True, env=env)
                    for words in (("exec", "--", *command), ("cat", "--follow", c.submit("--", *command)))]
         assert [p.stdout.readline() for p in readers] == ["first\n"] * 2
-        for leave in (signal.SIGUSR2, signal.SIGKILL):
+        for leave, after in ((signal.SIGUSR2, 11), (signal.SIGKILL, 0)):  # longer than a follower waits for a worker
             c.workers[0].p.send_signal(leave)
             c.workers[0].wait()
             restart(c)
+            time.sleep(after)
         go(c)
         ends = [p.communicate(timeout=BOUND) for p in readers]
         assert ends == [("last\n", "")] * 2, ends
