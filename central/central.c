@@ -163,7 +163,8 @@ static const struct {
     [MSG_TASK_PAUSED] = {central_on_task_paused, WORKER},
 };
 
-static bool may_come(struct central *c, const struct msg *m)
+/* Notes whose message it is. False: it is not one that the sender may send now. */
+static bool note_sender(struct central *c, const struct msg *m)
 {
     enum sender from = handlers[m->type].from;
 
@@ -216,7 +217,7 @@ void central_step(struct central *c, const struct event *e, struct out *out)
     c->now_us = e->now_us;
     c->out = out;
     central_orphans_step(c, before_us);
-    if (handlers[e->m.type].handle && may_come(c, &e->m))
+    if (handlers[e->m.type].handle && note_sender(c, &e->m))
         handlers[e->m.type].handle(c, &e->m);
     run_timers(c);
     finish_step(c);

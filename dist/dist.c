@@ -367,7 +367,8 @@ static const struct {
     [MSG_TASK_PAUSED] = {dist_on_task_paused, EITHER},
 };
 
-static bool may_come(struct dist *d, const struct msg *m)
+/* Notes whose message it is. False: it is not one that the sender may send now. */
+static bool note_sender(struct dist *d, const struct msg *m)
 {
     bool central = m->peer == NODE_CENTRAL.v;
     enum sender from = handlers[m->type].from;
@@ -389,7 +390,7 @@ void dist_step(struct dist *d, const struct event *e, struct out *out)
     d->now_us = e->now_us;
     d->out = out;
     dist_count(d, COUNTER_messages_in, msg_is_counted(&e->m));
-    if (handlers[e->m.type].handle && may_come(d, &e->m))
+    if (handlers[e->m.type].handle && note_sender(d, &e->m))
         handlers[e->m.type].handle(d, &e->m);
     if (!list_empty(&d->touched))
         dist_jobs_settle(d);

@@ -58,6 +58,8 @@ void dist_users_free(struct dist *d);
 /* ---- jobs.c: the life of a job ---- */
 struct dist_job *dist_job_find(const struct dist *d, job_id_t id);
 struct dist_job *dist_job_new(struct dist *d, struct job_desc *desc, job_id_t id, uint64_t key);
+/* From here on the job is scheduled by the policy that is in force now. */
+void dist_job_take_policy(const struct dist *d, struct dist_job *job);
 /* The job is settled at the end of this step. Functions that move tasks, take reservations or move the
  * hand-over touch it themselves. Whatever else changes what dist_jobs_settle() looks at must do so, too: a
  * timer, a refusal, the end of settling. */
@@ -351,7 +353,10 @@ void dist_probe_first(struct dist *d, struct dist_job *job);
 void dist_probe_refill(struct dist *d, struct dist_job *job, struct dist_node *n);
 /* Cancels or sends probes if there are too many or too few. */
 void dist_probe_settle(struct dist *d, struct dist_job *job);
-/* Tells n to drop all that it has of the job `id`; job: NULL if it is not known. */
+/* n drops all reservations of the job (NULL: it is not known), and messages about them may cross. Returns how many were
+ * live. */
+uint32_t dist_probe_drop(struct dist *d, struct dist_job *job, const struct dist_node *n);
+/* Tells n to do so with those of the job `id`; job: NULL if it is not known. */
 void dist_probe_take_back(struct dist *d, struct dist_job *job, const struct dist_node *n, job_id_t id);
 /* Takes back every live reservation of the job. */
 void dist_probe_cancel_all(struct dist *d, struct dist_job *job);
@@ -516,6 +521,13 @@ void dist_on_long_watched(struct dist *d, const struct msg *m);
  * short, or has max_running, loses the reserve instead. */
 void dist_handover_promote(struct dist *d, struct dist_job *job);
 /* It counts as long from now on: central has a part of it, or nothing is left to hand over. */
+static inline void dist_job_set_promoted(struct dist_job *job)
+{
+    job->promoted = true;
+    job->class = CLASS_LONG;
+    job->why = WHY_PROMOTED;
+}
+/* The same, when that happens: it is counted. */
 void dist_job_mark_promoted(struct dist *d, struct dist_job *job);
 void dist_on_task_overrun(struct dist *d, const struct msg *m);
 

@@ -22,6 +22,14 @@ struct dist_job *dist_job_find(const struct dist *d, job_id_t id)
     return job;
 }
 
+void dist_job_take_policy(const struct dist *d, struct dist_job *job)
+{
+    job->cutoff_us = d->policy.cutoff_us;
+    job->policy_flags = d->policy.flags & POLICY_JOB_FLAGS;
+    job->ratio_milli = d->policy.probe_ratio_milli;
+    job->min_probes = d->policy.min_probes;
+}
+
 struct dist_job *dist_job_new(struct dist *d, struct job_desc *desc, job_id_t id, uint64_t key)
 {
     /* Zeros are waiting tasks: the pages of a large job stay untouched until they are needed. */
@@ -42,10 +50,7 @@ struct dist_job *dist_job_new(struct dist *d, struct job_desc *desc, job_id_t id
     list_init(&job->places);
     job->submit_us = job->progress_us = job->sure_us = d->now_us;
     job->first_wait_us = -1;
-    job->cutoff_us = d->policy.cutoff_us;
-    job->policy_flags = d->policy.flags & POLICY_JOB_FLAGS;
-    job->ratio_milli = d->policy.probe_ratio_milli;
-    job->min_probes = d->policy.min_probes;
+    dist_job_take_policy(d, job);
     job->life = d->cfg.life;
     job->user = job_desc_user(desc);
     job->returned = job->delayed = job->blocked = TASK_NIL;

@@ -138,8 +138,8 @@ enum loss {
     LOSS_ALL,          /* all its tasks run again elsewhere, or end as lost */
 };
 
-/* Whether task i, which is at a worker, is given up; if not, it may be in doubt from here on. */
-static bool is_lost(struct dist_job *job, uint32_t i, enum loss loss)
+/* Whether task i, which is at a worker, is given up. If not, LOSS_STREAM puts it in doubt. */
+static bool lose_or_doubt(struct dist_job *job, uint32_t i, enum loss loss)
 {
     struct dist_task *t = &job->tasks[i];
 
@@ -171,7 +171,7 @@ static void lose_place(struct dist *d, struct dist_place *p, enum loss loss)
     while (i != TASK_NIL) {
         uint32_t next = job->tasks[i].next;
 
-        if (is_lost(job, i, loss))
+        if (lose_or_doubt(job, i, loss))
             dist_task_return(d, job, i);
         i = next;
     }

@@ -485,16 +485,20 @@ void dist_probe_audit(struct dist *d)
 
 /* ---- Workers' messages about reservations ---- */
 
-/* The worker is to run no task of the job now (job NULL: it is forgotten): tells it to drop all that it has of it. */
-void dist_probe_take_back(struct dist *d, struct dist_job *job, const struct dist_node *n, job_id_t id)
+uint32_t dist_probe_drop(struct dist *d, struct dist_job *job, const struct dist_node *n)
 {
     struct dist_place *p = job ? dist_place_find(d, job, n) : NULL;
 
-    put_probe_cancel(d, id, n->m.node.v);
-    if (p)
-        dist_place_take_live(d, p, p->live);
     if (job)
         job->crossed = true;
+    return p ? dist_place_take_live(d, p, p->live) : 0;
+}
+
+/* The worker is to run no task of the job now (job NULL: it is forgotten): tells it to drop all that it has of it. */
+void dist_probe_take_back(struct dist *d, struct dist_job *job, const struct dist_node *n, job_id_t id)
+{
+    put_probe_cancel(d, id, n->m.node.v);
+    (void)dist_probe_drop(d, job, n);
 }
 
 /* docs/protocol.md 3.5 */

@@ -5,9 +5,7 @@
 void dist_job_mark_promoted(struct dist *d, struct dist_job *job)
 {
     dist_count(d, COUNTER_jobs_promoted, 1);
-    job->promoted = true;
-    job->class = CLASS_LONG;
-    job->why = WHY_PROMOTED;
+    dist_job_set_promoted(job);
 }
 
 /* The epoch under which central gets the promoted part of the job in this ownership. */

@@ -106,11 +106,8 @@ static void ended(struct dist *d, struct dist_job *job, const struct msg_journal
         }
     dist_probe_wait(job, WAIT_NOT, NULL);
     dist_handover_recover_ended(d, job);
-    if (m->promoted) {
-        job->promoted = true;
-        job->class = CLASS_LONG;
-        job->why = WHY_PROMOTED;
-    }
+    if (m->promoted)
+        dist_job_set_promoted(job);
     job->cutoff_us = m->cutoff_us;
     job->submit_us = d->now_us - m->ago_us - m->response_us;
     dist_job_close(d, job, d->now_us - m->ago_us);
@@ -182,13 +179,8 @@ static bool all_reported(const struct dist *d)
 /* The job has settled: from here on it is like a new one. */
 static void settled(struct dist *d, struct dist_job *job)
 {
-    const struct policy *p = &d->policy;
-
     dist_probe_wait(job, WAIT_NOT, NULL);
-    job->cutoff_us = p->cutoff_us;
-    job->policy_flags = p->flags & POLICY_JOB_FLAGS;
-    job->ratio_milli = p->probe_ratio_milli;
-    job->min_probes = p->min_probes;
+    dist_job_take_policy(d, job);
     dist_job_begun_before(job);
     dist_job_touch(d, job);
     dist_tasks_doubt(d, job); /* this comes first: otherwise central would run them */

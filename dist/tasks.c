@@ -355,14 +355,12 @@ static void put_no_task(struct dist *d, struct dist_job *job, struct dist_node *
                         uint32_t request)
 {
     struct msg_no_task *m = &out_add(d->out, MSG_NO_TASK, n->m.node.v)->no_task;
-    struct dist_place *p = job ? dist_place_find(d, job, n) : NULL;
+    uint32_t unused = dist_probe_drop(d, job, n);
 
     m->job = id;
     m->request = request;
     if (job)
-        job->crossed = true;
-    if (p)
-        job->probes_unused += dist_place_take_live(d, p, p->live);
+        job->probes_unused += unused;
 }
 
 /* The launch was not sent: its worker, if it is there, gets NO_TASK. */
