@@ -27,9 +27,10 @@ const struct flag submit_flags[] = {
     SPEC_APP_FLAGS(struct submit_options, spec),
     FLAG(BOOL, struct submit_options, spec.no_pause, "no-pause", 0, NULL,
          "never pause a task of a long job for a short one"),
-    FLAG(LIST, struct submit_options, after, "after", 0, "ID[:ok|any|failed]",
-         "start when that job (last: your newest) has ended so: ok (the default), all its tasks are done; "
-         "any, it has ended; failed, a task of it failed. Give it once per job"),
+    FLAG(LIST, struct submit_options, after, "after", 0, "ID,...[:ok|any|failed]",
+         "start when these jobs (3.17-20, last: your newest) have ended so: ok (the default), all their "
+         "tasks are "
+         "done; any, they have ended; failed, a task failed. For different ends give it again"),
     FLAG(BOOL, struct submit_options, after_whole, "after-whole", 0, NULL,
          "with --after: wait for whole jobs; else task by task where both have as many tasks"),
     FLAG(BOOL, struct submit_options, hold, "hold", 'H', NULL,
@@ -124,69 +125,61 @@ static int read_flags(int *argc, char ***argv, struct script *script, struct sub
     return script->first;
 }
 
-/* An empty list has ended well. */
-static bool after_nothing(const char *text)
+/* What --after names: jobs, and how all of them must have ended. An exit code after a message. */
+static int read_after(const char *command, const char *text, struct selection *jobs, const char **when)
 {
-    return strcmp(text, SELECT_NONE) == 0 || strcmp(text, SELECT_NONE ":ok") == 0 ||
-           strcmp(text, SELECT_NONE ":any") == 0;
-}
-
-static bool after_newest(const char *text)
-{
-    size_t len = strlen(SELECT_LAST);
-    return strncmp(text, SELECT_LAST, len) == 0 && (text[len] == '\0' || text[len] == ':');
-}
-
-/* Reads what --after says, with `newest` in the place of `last`, and adds it to d unless that is NULL. */
-static bool read_after(const char *text, job_id_t newest, struct job_desc *d)
-{
-    char with_id[AFTER_TEXT + JOB_ID_TEXT];
+    char list[2048], why[256];
     struct after a;
-    if (after_newest(text)) {
-        int len = snprintf(with_id, sizeof with_id, "%s%s", JOB_TEXT(newest), text + strlen(SELECT_LAST));
-        if (len >= (int)sizeof with_id)
-            return false;
-        text = with_id;
-    }
-    if (!after_parse(text, strlen(text), &a))
-        return false;
-    if (d)
-        after_add(&d->after, text, strlen(text));
-    return true;
+    *when = strrchr(text, ':') ? strrchr(text, ':') : ":ok";
+    int len = snprintf(list, sizeof list, "3.1%s", *when);
+    bool fine = len < (int)sizeof list && after_parse(list, (size_t)len, &a) &&
+                strchr(text, ':') == strrchr(text, ':');
+    if (fine)
+        len = snprintf(list, sizeof list, "%.*s", (int)strcspn(text, ":"), text);
+    if (!fine || len >= (int)sizeof list || selection_parse(jobs, 1, &(char *){list}, why, sizeof why) ||
+        jobs->all ||
+        (jobs->n == 0 && !jobs->last && a.when == AFTER_FAILED)) /* an empty list has ended well */
+        return usage_error(
+            "%s: --after takes jobs' ids, as 3.17, 3.17-20, last or 3.17,last, or these with :ok, :any "
+            "or :failed, not '%s'",
+            command, text);
+    return 0;
 }
 
 static int check_after(const char *command, const struct submit_options *o)
 {
+    uint64_t n = 0;
     if (o->after_whole && o->after.n == 0)
         return usage_error("%s: --after-whole goes with --after", command);
-    if (o->after.n > LIMIT_AFTER)
-        return usage_error("%s: a job runs after %u jobs at most", command, LIMIT_AFTER);
     for (uint32_t i = 0; i < o->after.n; i++) {
-        const char *text = o->after.v[i];
-        if (!after_nothing(text) && !read_after(text, job_id_make((node_id_t){1}, 1), NULL))
-            return usage_error(
-                "%s: --after takes a job's id, as 3.17 or last, or 3.17:ok, 3.17:any, 3.17:failed, not '%s'",
-                command, text);
+        struct selection jobs = {0};
+        const char *when;
+        int exit_code = read_after(command, o->after.v[i], &jobs, &when);
+        n += jobs.n + jobs.last;
+        selection_free(&jobs);
+        if (exit_code)
+            return exit_code;
     }
-    return 0;
+    return n > LIMIT_AFTER ? usage_error("%s: a job runs after %u jobs at most", command, LIMIT_AFTER) : 0;
 }
 
 /* What check_after() has checked: `last` needs a session. */
 static int use_after(struct session *s, const struct submit_options *o, struct job_desc *d)
 {
-    struct selection newest = {.last = true};
     int err = 0;
     for (uint32_t i = 0; !err && i < o->after.n; i++) {
-        const char *text = o->after.v[i];
-        if (after_nothing(text))
-            continue;
-        if (after_newest(text) && newest.n == 0)
-            err = selection_resolve(&newest, s->client, user_name());
-        if (!err)
-            CHECK(read_after(text, newest.n > 0 ? newest.jobs[0] : JOB_NONE, d));
+        struct selection jobs = {0};
+        const char *when;
+        CHECK(read_after(s->command, o->after.v[i], &jobs, &when) == 0);
+        err = selection_resolve(&jobs, s->client, user_name());
+        for (uint32_t k = 0; !err && k < jobs.n; k++) {
+            char text[JOB_ID_TEXT + AFTER_TEXT];
+            int len = snprintf(text, sizeof text, "%s%s", JOB_TEXT(jobs.jobs[k]), when);
+            after_add(&d->after, text, (size_t)len);
+        }
+        selection_free(&jobs);
     }
     d->flags |= o->after_whole ? JOB_AFTER_WHOLE : 0;
-    selection_free(&newest);
     return err ? session_failed(s) : HAWK_EXIT_OK;
 }
 
