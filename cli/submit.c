@@ -139,10 +139,10 @@ static int read_after(const char *command, const char *text, struct selection *j
     if (!fine || len >= (int)sizeof list || selection_parse(jobs, 1, &(char *){list}, why, sizeof why) ||
         jobs->all ||
         (jobs->n == 0 && !jobs->last && a.when == AFTER_FAILED)) /* an empty list has ended well */
-        return usage_error(
-            "%s: --after takes jobs' ids, as 3.17, 3.17-20, last or 3.17,last, or these with :ok, :any "
-            "or :failed, not '%s'",
-            command, text);
+        return usage_error("%s: --after takes ids of jobs, as 3.17, 3.17-20, last or 3.17,last, and how they "
+                           "must have ended, as "
+                           "3.17:any or 3.17:failed, not '%s'",
+                           command, text);
     return 0;
 }
 
