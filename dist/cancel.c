@@ -76,6 +76,7 @@ void dist_unwanted_add(struct dist_job *job, const struct task_set *tasks)
     }
     task_set_drop(job->unwanted);
     job->unwanted = s;
+    job->unwanted_back = true;
 }
 
 /* Ends a task that nobody runs. */
@@ -95,26 +96,33 @@ void dist_unwanted_settle(struct dist *d, struct dist_job *job)
     struct task_set *old = job->unwanted, *left;
     uint32_t n = 0;
 
-    if (!old)
+    if (!job->unwanted_back || !old)
         return;
+    job->unwanted_back = false;
+    left = task_set_new(old->n); /* the old one may be in a record that is on its way */
     for (uint32_t i = 0; i < old->n; i++) {
-        if (!task_state_final(job->tasks[old->v[i]].state))
+        const struct dist_task *t = &job->tasks[old->v[i]];
+
+        if (!task_state_final(t->state))
             end_waiting(d, job, old->v[i]);
-        n += !task_state_final(job->tasks[old->v[i]].state);
-    }
-    if (n == old->n)
-        return;
-    left = n > 0 ? task_set_new(n) : NULL; /* the old one may be in a record that is on its way */
-    n = 0;
-    for (uint32_t i = 0; left && i < old->n; i++)
-        if (!task_state_final(job->tasks[old->v[i]].state))
+        if (!task_state_final(t->state) || t->attempt == 0)
             left->v[n++] = old->v[i];
-    task_set_drop(old);
+    }
+    left->n = n;
     job->unwanted = left;
+    task_set_drop(old);
+    if (n == 0)
+        dist_unwanted_drop(job);
+}
+
+void dist_unwanted_drop(struct dist_job *job)
+{
+    task_set_drop(job->unwanted);
+    job->unwanted = NULL;
 }
 
 /* Tells the workers that run them, and central. */
-static void stop_tasks(struct dist *d, struct dist_job *job, const struct task_set *tasks)
+static void stop_tasks(struct dist *d, struct dist_job *job, struct task_set *tasks)
 {
     for (uint32_t i = 0; i < tasks->n; i++) {
         const struct dist_task *t = &job->tasks[tasks->v[i]];
@@ -126,7 +134,7 @@ static void stop_tasks(struct dist *d, struct dist_job *job, const struct task_s
         else if (!dist_task_stop(d, job, tasks->v[i]))
             dist_task_end_unrun(d, job, tasks->v[i], OUTCOME_CANCELLED, 0);
     }
-    dist_handover_tell_unwanted(d, job);
+    dist_handover_cancel_tasks(d, job, tasks);
 }
 
 static void cancel_tasks(struct dist *d, struct dist_job *job, const struct msg_cancel *m)

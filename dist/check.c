@@ -51,8 +51,8 @@ static void check_tasks(const struct dist_job *job)
         in[t->state]++;
         centrals_delayed += t->central && dist_task_delayed(t);
         CHECK(!t->unsent || (t->state == TASK_LAUNCHED && job->journalled));
-        CHECK(!t->asked ||
-              (t->central && (job->cancelling || job->hand == HAND_ASKED || job->hand == HAND_ACCEPTED)));
+        CHECK(!t->asked || (t->central && (dist_task_unwanted(job, i) || job->hand == HAND_ASKED ||
+                                           job->hand == HAND_ACCEPTED)));
         if (t->central)
             central += !task_state_final(t->state);
         else if (t->state == TASK_WAITING)
@@ -162,8 +162,8 @@ static void check_unwanted(const struct dist_job *job)
         const struct dist_task *t = &job->tasks[s->v[i]];
 
         CHECK(i == 0 || s->v[i] > s->v[i - 1]);
-        CHECK(t->central ? !dist_handover_is_here(job) : t->state != TASK_WAITING);
-        CHECK(!task_state_final(t->state));
+        CHECK(task_state_final(t->state) ||
+              (t->central ? !dist_handover_is_here(job) : t->state != TASK_WAITING));
     }
 }
 
@@ -180,7 +180,8 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
                               job->hand != HAND_ASKED && job->hand != HAND_ACCEPTED));
     CHECK(job->hand != HAND_RECORDING || job->journalled);
     CHECK(job->hand != HAND_HELD_BACK || ((job->desc->flags & JOB_AT_MOST_ONCE) && job->journalled));
-    CHECK(!job->asking || job->hand == HAND_ASKED || job->hand == HAND_ACCEPTED || job->cancelling);
+    CHECK(!job->asking || job->hand == HAND_ASKED || job->hand == HAND_ACCEPTED || job->cancelling ||
+          job->unwanted);
     CHECK(!job->handed_part || job->offers > 0);
     CHECK(job->handed_part ||
           (job->hand != HAND_OFFERED && job->hand != HAND_UNSURE && job->hand != HAND_ACCEPTED) ||

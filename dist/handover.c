@@ -45,6 +45,7 @@ static void hand_move(struct dist *d, struct dist_job *job, enum hand_over to)
         list_remove(&job->in_central);
     job->hand = (uint8_t)to;
     job->asking = false;
+    job->unwanted_back = true; /* perhaps central has nothing of them any more */
     dist_job_touch(d, job);
 }
 
@@ -256,8 +257,7 @@ static void take_back_asked(struct dist *d, struct dist_job *job)
     for (uint32_t i = job->desc->tasks; i-- > 0;) {
         if (!job->tasks[i].asked)
             continue;
-        if (job->cancelling) {
-            job->tasks[i].asked = 0;
+        if (dist_task_unwanted(job, i)) {
             dist_task_end_unrun(d, job, i, OUTCOME_CANCELLED, 0);
             continue;
         }
@@ -273,22 +273,25 @@ static void finish_central_tasks(struct dist *d, struct dist_job *job, enum outc
 {
     for (uint32_t i = 0; i < job->desc->tasks && job->central_n > 0; i++)
         if (job->tasks[i].central && !task_state_final(job->tasks[i].state))
-            dist_task_end_unrun(d, job, i, outcome, code);
+            dist_task_end_unrun(d, job, i, dist_task_unwanted(job, i) ? OUTCOME_CANCELLED : outcome, code);
 }
 
 /* The dist does not know whether central has these tasks until central names them. If an answer is on its way
  * already, that one counts. A job that is being cancelled may have moved to another dist, from which central got
- * less. */
+ * less. Of tasks that are to end no record may say that they had ended before central got the rest. */
 static void mark_asked(struct dist_job *job)
 {
-    bool told = job->hand == HAND_ASKED || job->cancelling ||
-                (job->hand == HAND_ACCEPTED && !(job->desc->flags & JOB_DETACHED));
+    bool all = job->hand == HAND_ASKED || job->cancelling ||
+               (job->hand == HAND_ACCEPTED && !(job->desc->flags & JOB_DETACHED));
 
-    if (!told || job->asking)
+    if ((!all && !job->unwanted) || job->asking)
         return;
     job->asking = true;
-    for (uint32_t i = 0; i < job->desc->tasks; i++)
-        job->tasks[i].asked = job->tasks[i].central && !task_state_final(job->tasks[i].state);
+    for (uint32_t i = 0; i < job->desc->tasks; i++) {
+        struct dist_task *t = &job->tasks[i];
+
+        t->asked = t->central && !task_state_final(t->state) && (all || dist_task_unwanted(job, i));
+    }
 }
 
 void dist_handover_tell_hold(struct dist *d, struct dist_job *job)
@@ -370,19 +373,28 @@ void dist_handover_cancel(struct dist *d, struct dist_job *job)
         put_cancel_and_watch(d, job);
 }
 
-void dist_handover_tell_unwanted(struct dist *d, struct dist_job *job)
+void dist_handover_cancel_tasks(struct dist *d, struct dist_job *job, struct task_set *tasks)
 {
     struct msg_long_cancel_tasks *m;
 
-    if (!job->unwanted || job->cancelling || job->hand != HAND_ACCEPTED || !d->joined ||
-        d->central_version < 3 || !dist_handover_may_have(job))
+    if (job->cancelling || job->hand != HAND_ACCEPTED || !d->joined || d->central_version < 3 ||
+        !dist_handover_may_have(job))
         return;
     m = &out_add(d->out, MSG_LONG_CANCEL_TASKS, NODE_CENTRAL.v)->long_cancel_tasks;
     m->job = job->id;
     m->epoch = job->epoch;
     m->owner = owner(job);
-    m->tasks = task_set_ref(job->unwanted);
+    m->tasks = task_set_ref(tasks);
     m->user = blob_ref(job->desc->user);
+}
+
+/* Central may not have heard which of its tasks are to end. */
+static void tell_unwanted(struct dist *d, struct dist_job *job)
+{
+    job->unwanted_back = true; /* it hears nothing of those that have ended since */
+    dist_unwanted_settle(d, job);
+    if (job->unwanted)
+        dist_handover_cancel_tasks(d, job, job->unwanted);
 }
 
 /* ---- Central comes and goes ---- */
@@ -500,7 +512,7 @@ void dist_on_long_accepted(struct dist *d, const struct msg *m)
         job->offers = 1;
         put_watch(d, job);
     }
-    dist_handover_tell_unwanted(d, job);
+    tell_unwanted(d, job);
 }
 
 /* Central has nothing of the job after all: the dist offers it anew. */
@@ -646,15 +658,21 @@ static void answered(struct dist *d, struct dist_job *job, int err)
     } else {
         take_back_asked(d, job);
         hand_move(d, job, HAND_ACCEPTED);
+        tell_unwanted(d, job);
         if (!err)
             has_part(d, job);
     }
     dist_tasks_doubt(d, job);
 }
 
-/* Central has said all that it knows of the job. */
-static void heard_all(struct dist *d, struct dist_job *job, const struct msg_long_watched *m)
+/* The answer to LONG_WATCH: central has said all that it knows of the job. */
+void dist_on_long_watched(struct dist *d, const struct msg *in)
 {
+    const struct msg_long_watched *m = &in->long_watched;
+    struct dist_job *job = handed_job(d, m->job, m->epoch);
+
+    if (!job)
+        return;
     job->unreported_us = d->now_us + m->unreported_us;
     job->asking = false;
     if (job->hand == HAND_ASKED) {
@@ -662,16 +680,15 @@ static void heard_all(struct dist *d, struct dist_job *job, const struct msg_lon
     } else if (m->err == 0) {
         accepted(d, job);
         take_back_asked(d, job);
+        tell_unwanted(d, job);
         if (job->unlaunched > 0)
             job->probe_long = job->class == CLASS_LONG && !job->promoted;
         dist_tasks_doubt(d, job);
         dist_job_touch(d, job);
     } else if (job->cancelling) {
         finish_central_tasks(d, job, OUTCOME_CANCELLED, 0);
-    } else if (m->err != HAWK_ENOT_FOUND || job->central_n == 0) {
-        return;
-    } else if (job->hand == HAND_OFFERED) {
-        return; /* this answers a watch from before the offer; the offer's answer is yet to come */
+    } else if (m->err != HAWK_ENOT_FOUND || job->central_n == 0 || job->hand == HAND_OFFERED) {
+        return; /* offered: this answers a watch from before that; the offer's answer is yet to come */
     } else if ((job->hand == HAND_ACCEPTED || job->hand == HAND_UNSURE) &&
                job->desc->flags & JOB_AT_MOST_ONCE) {
         finish_central_tasks(d, job, OUTCOME_LOST, 0); /* central had the tasks, and may have run them */
@@ -679,15 +696,4 @@ static void heard_all(struct dist *d, struct dist_job *job, const struct msg_lon
         unaccepted(d, job);
         dist_handover_offer(d, job);
     }
-}
-
-/* The answer to LONG_WATCH. */
-void dist_on_long_watched(struct dist *d, const struct msg *m)
-{
-    struct dist_job *job = handed_job(d, m->long_watched.job, m->long_watched.epoch);
-
-    if (!job)
-        return;
-    heard_all(d, job, &m->long_watched);
-    dist_handover_tell_unwanted(d, job);
 }

@@ -103,8 +103,16 @@ void dist_on_cancel(struct dist *d, const struct msg *m);
 bool dist_task_unwanted(const struct dist_job *job, uint32_t i);
 /* Adds these tasks to job->unwanted. */
 void dist_unwanted_add(struct dist_job *job, const struct task_set *tasks);
-/* Ends those of job->unwanted that nobody runs, and forgets those that have ended. */
+/* Whether the task was cancelled, by its client or with its job, before it was ever launched: no record has its end. */
+static inline bool dist_task_left_out(const struct dist_job *job, uint32_t i)
+{
+    const struct dist_task *t = &job->tasks[i];
+
+    return t->state == TASK_CANCELLED && t->attempt == 0 && dist_task_unwanted(job, i);
+}
+/* If some may have come back: ends those of job->unwanted that nobody runs, and drops those whose end has a record. */
 void dist_unwanted_settle(struct dist *d, struct dist_job *job);
+void dist_unwanted_drop(struct dist_job *job);
 /* Tells the task's worker to end it. False: that worker has no stream; it is told when it names the task. */
 bool dist_task_stop(struct dist *d, const struct dist_job *job, uint32_t i);
 
@@ -502,8 +510,8 @@ static inline bool dist_handover_has_timer(const struct dist_job *job)
 /* Whether the table has this move. */
 bool dist_handover_may_move(enum hand_over from, enum hand_over to);
 void dist_handover_cancel(struct dist *d, struct dist_job *job);
-/* Tells central which of its tasks are to end. */
-void dist_handover_tell_unwanted(struct dist *d, struct dist_job *job);
+/* Tells central, if it has the job, that these tasks are to end. */
+void dist_handover_cancel_tasks(struct dist *d, struct dist_job *job, struct task_set *tasks);
 void dist_handover_joined(struct dist *d);
 void dist_handover_central_lost(struct dist *d);
 /* The dist is about to leave: records what central was to get and did not get. */

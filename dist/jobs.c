@@ -88,7 +88,7 @@ void dist_job_free(struct dist *d, struct dist_job *job)
     list_remove(&job->in_central);
     list_remove(&job->in_unattended);
     dist_after_free(job);
-    task_set_drop(job->unwanted);
+    dist_unwanted_drop(job);
     owner_messages_free(&job->messages);
     owner_pauses_free(&job->pauses);
     dist_job_leave_app(d, job);
@@ -580,8 +580,7 @@ void dist_job_close(struct dist *d, struct dist_job *job, int64_t end_us)
     list_remove(&job->in_central);
     list_remove(&job->in_unattended);
     dist_after_close(job);
-    task_set_drop(job->unwanted);
-    job->unwanted = NULL;
+    dist_unwanted_drop(job);
     count_out(d, job);
     if (!job_may_run_again(owner_job_end_state(job->in, job->by_client), job->by_client))
         job_desc_forget_env(&job->desc);

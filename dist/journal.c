@@ -214,14 +214,12 @@ void dist_journal_cancel(struct dist *d, const struct dist_job *job)
         in_order(d, of_job(RECORD_CANCEL, job));
 }
 
-/* Cancelled tasks that never ran have no record: the job's cancellation cancels them again. */
+/* Cancelled tasks that never ran have no record: the job's cancellation, or its JOURNAL_WAITS, cancels them again. */
 void dist_journal_task(struct dist *d, struct dist_job *job, uint32_t i)
 {
-    const struct dist_task *t = &job->tasks[i];
-
     if (!job->journalled)
         return;
-    if (t->state == TASK_CANCELLED && job->cancelling && t->attempt == 0)
+    if (dist_task_left_out(job, i))
         job->left_out++;
     else
         in_order(d, of_task(RECORD_TASK, job, i));

@@ -143,6 +143,7 @@ void dist_on_recovered(struct dist *d, const struct msg *m)
         struct dist_job *job = container_of(node, struct dist_job, in_wait);
 
         dist_after_link(d, job);
+        job->unwanted_back = true;
         if (job->by_client)
             dist_job_cancel_rest(d, job);
         dist_job_touch(d, job);

@@ -31,7 +31,7 @@ struct dist_delay {
  * used.
  *
  *   unsent => state = LAUNCHED, and its job is journalled
- *   asked  => central, and the job's hand = ASKED or ACCEPTED, or the job is being cancelled
+ *   asked  => central, and the job's hand = ASKED or ACCEPTED, or the task is to end
  *   from the job's cursor on: state = WAITING, not central, attempt = 0 */
 struct dist_task {
     union {
@@ -204,7 +204,7 @@ struct dist_after {
  *   ages_n, ages_us = number and sum of wait_us of the tasks that run and are not central's
  * and until it is final:
  *   cancelling => unlaunched = 0, delayed_n = 0, blocked_n = 0
- *   a task of `unwanted` is at a worker, or central has it or may, or the job is touched
+ *   a task of `unwanted` has ended, or is at a worker, or central has it or may, or unwanted_back
  *   gates, eaches = number of its `after` that are in a list, by `each`;  blocked_n > 0 => eaches > 0, or it is touched
  *   held or gates > 0 => wait in {SETTLING, KEPT}, or it is being cancelled
  *   dist.delayed = the `delay` of the tasks in its and other jobs' `delayed`
@@ -213,7 +213,7 @@ struct dist_after {
  *   wait in {SETTLING, KEPT} => live = 0
  *   hand = NONE <=> it is not in dist.handed;  central_n > 0 => hand is not NONE
  *   hand in {ASKED, OFFERED, UNSURE, ACCEPTED} => offers > 0
- *   asking => hand in {ASKED, ACCEPTED}, or the job is being cancelled;  `asked` of a task: see above
+ *   asking => hand in {ASKED, ACCEPTED}, or tasks of it are to end;  `asked` of a task: see above
  *   handed_part => offers > 0;  hand in {OFFERED, UNSURE, ACCEPTED} => handed_part, or every task is central's or final
  *   hand = RECORDING => journalled;  hand = HELD_BACK => journalled, and at most once
  * and when it is: no place, no list but dist.finished and dist.accepted, no timer. */
@@ -273,14 +273,15 @@ struct dist_job {
     uint32_t delayed_n;
     uint32_t blocked; /* first of the tasks that wait for theirs of predecessors: see after.c */
     uint32_t blocked_n;
-    struct task_set *unwanted; /* cancelled one by one, and not ended; NULL: none */
-    uint32_t after_met;        /* a bit for each of desc->after that has ended as the job asks */
-    uint8_t gates, eaches;     /* predecessors that it still waits for: as a whole, task by task */
-    uint8_t *failures;         /* by task: how often it failed and was to run again; NULL: none has */
-    uint32_t unlaunched;       /* waiting tasks that this dist must launch */
-    uint32_t live;             /* sum over its places */
-    uint32_t sure;             /* live reservations that were sent after the last loss of a worker */
-    uint32_t central_n;        /* central's tasks that are not final */
+    struct task_set
+        *unwanted;         /* cancelled one by one, and their end is in no record of their own; NULL: none */
+    uint32_t after_met;    /* a bit for each of desc->after that has ended as the job asks */
+    uint8_t gates, eaches; /* predecessors that it still waits for: as a whole, task by task */
+    uint8_t *failures;     /* by task: how often it failed and was to run again; NULL: none has */
+    uint32_t unlaunched;   /* waiting tasks that this dist must launch */
+    uint32_t live;         /* sum over its places */
+    uint32_t sure;         /* live reservations that were sent after the last loss of a worker */
+    uint32_t central_n;    /* central's tasks that are not final */
     /* Those of central's that wait for their time: run_us > 0. */
     uint32_t central_delayed;
     int64_t unreported_us; /* until then central may not place tasks that no worker has reported */
@@ -325,10 +326,11 @@ struct dist_job {
     /* Central may be told of `held`: the hold is on record, or the job has no records; or a client released the job in
      * this life. */
     bool hold_known : 1;
-    bool doomed : 1;      /* a predecessor ended otherwise than it asks: it is to be cancelled */
-    bool waits_news : 1;  /* its JOURNAL_WAITS is to be written */
-    bool refused : 1;     /* a worker refused its probes since it was last probed for or launched */
-    bool handed_part : 1; /* central was offered, or has, less than the whole job */
+    bool doomed : 1;        /* a predecessor ended otherwise than it asks: it is to be cancelled */
+    bool unwanted_back : 1; /* nobody may run a task of `unwanted` any more */
+    bool waits_news : 1;    /* its JOURNAL_WAITS is to be written */
+    bool refused : 1;       /* a worker refused its probes since it was last probed for or launched */
+    bool handed_part : 1;   /* central was offered, or has, less than the whole job */
     /* Messages about its reservations may have crossed: reservations that move do not count. */
     bool crossed : 1;
     struct dist_task tasks[]; /* desc->tasks elements */

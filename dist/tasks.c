@@ -168,6 +168,7 @@ void dist_task_set_state(struct dist *d, struct dist_job *job, uint32_t i, enum 
         dist_job_touch(d, job);
         leave_list(d, job, i);
         if (to == TASK_WAITING) {
+            job->unwanted_back |= dist_task_unwanted(job, i);
             link_task(job, &job->returned, i);
             job->unlaunched++;
         } else if (place) {
@@ -177,6 +178,7 @@ void dist_task_set_state(struct dist *d, struct dist_job *job, uint32_t i, enum 
     }
     if (t->central && task_state_final(to)) {
         job->central_n--;
+        t->asked = 0;
         dist_job_touch(d, job);
     }
     if (from == TASK_RUNNING) {
@@ -279,6 +281,7 @@ void dist_task_give_back(struct dist_job *job, uint32_t i)
     CHECK(job->tasks[i].state == TASK_WAITING);
     CHECK(job->tasks[i].central);
     job->tasks[i].central = job->tasks[i].asked = 0;
+    job->unwanted_back = true;
     link_task(job, &job->returned, i);
     job->unlaunched++;
 }

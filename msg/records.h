@@ -155,7 +155,7 @@ _Static_assert((int)PART_TASK_END <= (int)PART_FIRST,
     V(u8, held, p->held, 1)                                                                                  \
     V(varint, cause, p->cause.v, UINT64_MAX)                                                                 \
     V(u8, by_client, p->by_client, 1)                                                                        \
-    V(tasks, unwanted, p->unwanted, -)
+    V(runs, unwanted, p->unwanted, -)
 #define VALUES_journal_released(V) V(u32, upto, p->upto, LIMIT_TASKS_PER_JOB)
 
 /* Records are read back in the order of these members. */

@@ -48,6 +48,53 @@ static bool get_tasks(struct wire *s, pb_wire_type_t wire, struct task_set **v)
     return len % sizeof task == 0;
 }
 
+/* Runs of tasks: how many are left out before each, and how many more than one it has. */
+static void put_runs(struct codec_buf *b, uint32_t tag, const struct task_set *v)
+{
+    uint32_t next = 0;
+
+    if (!v)
+        return;
+    size_t start = wire_begin(b, tag);
+    for (uint32_t i = 0, k; i < v->n; i = k) {
+        for (k = i + 1; k < v->n && v->v[k] == v->v[k - 1] + 1; k++)
+            ;
+        wire_put_varint(b, v->v[i] - next);
+        wire_put_varint(b, k - i - 1);
+        next = v->v[k - 1] + 1;
+    }
+    wire_end(b, start);
+}
+
+static bool get_run(struct wire *s, struct task_set *v, uint64_t *next)
+{
+    uint64_t gap, more;
+
+    if (!wire_read_varint(s, &gap) || !wire_read_varint(s, &more) || gap >= LIMIT_TASKS_PER_JOB ||
+        more >= LIMIT_TASKS_PER_JOB || *next + gap + more >= LIMIT_TASKS_PER_JOB)
+        return false;
+    *next += gap;
+    for (uint64_t end = *next + more + 1; *next < end; (*next)++)
+        v->v[v->n++] = (uint32_t)*next;
+    return true;
+}
+
+static bool get_runs(struct wire *s, pb_wire_type_t wire, struct task_set **v)
+{
+    uint64_t next = 0;
+    struct wire part;
+
+    if (wire != PB_WT_STRING || !wire_read_part(s, &part))
+        return false;
+    task_set_drop(*v);
+    *v = task_set_new(LIMIT_TASKS_PER_JOB);
+    (*v)->n = 0;
+    while (wire_left(&part))
+        if (!get_run(&part, *v, &next))
+            return false;
+    return true;
+}
+
 static void put_desc(struct codec_buf *b, uint32_t tag, const struct job_desc *v)
 {
     if (!v)
@@ -130,6 +177,7 @@ static bool name_ok(struct blob **v, uint32_t max)
 #define OK_int32(v, max) true
 #define OK_int64(v, max) true
 #define OK_tasks(v, max) true
+#define OK_runs(v, max) true
 #define OK_preset(v, max) true
 #define OK_at(v, max) true
 #define OK_figure(v, max) true

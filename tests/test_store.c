@@ -359,6 +359,36 @@ static void test_a_job_that_ended_is_kept_until_it_is_forgotten(void **state)
     assert_int_equal(records_in(f->path), 1); /* nothing is left that would grow for ever */
 }
 
+static void keep_unwanted(void *arg, const struct msg *m)
+{
+    struct task_set **kept = arg;
+
+    if (m->type == MSG_JOURNAL_WAITS)
+        *kept = task_set_ref(m->journal_waits.unwanted);
+}
+
+static void test_tasks_that_are_to_end_are_read_back(void **state)
+{
+    static const uint32_t tasks[] = {0, 1, 2, 7, 9, 10, 498, LIMIT_TASKS_PER_JOB - 1};
+    struct fixture *f = *state;
+    struct msg m = {.type = MSG_JOURNAL_WAITS};
+    struct task_set *s = task_set_new(sizeof tasks / sizeof *tasks), *kept = NULL;
+
+    memcpy(s->v, tasks, sizeof tasks);
+    assert_int_equal(open_store(f), 0);
+    write_job(f, 1, 5, 1, 500, NULL);
+    m.journal_waits = (struct msg_journal_waits){.job = job(5), .token = 2, .epoch = 1, .unwanted = s};
+    assert_int_equal(store_write(f->s, &m), 0);
+    wait_token(f, 2);
+    reopen(f);
+    assert_int_equal(store_recover(f->s, keep_unwanted, &kept), 0);
+    assert_non_null(kept);
+    assert_int_equal(kept->n, s->n);
+    assert_memory_equal(kept->v, tasks, sizeof tasks);
+    task_set_drop(kept);
+    task_set_drop(s);
+}
+
 static void test_ended_jobs_leave_room_for_others(void **state)
 {
     struct fixture *f = *state;
@@ -566,6 +596,7 @@ int main(void)
         TEST(test_files_of_schema_5_are_brought_up_to_date),
         TEST(test_a_job_is_read_back_with_its_age),
         TEST(test_a_job_that_ended_is_kept_until_it_is_forgotten),
+        TEST(test_tasks_that_are_to_end_are_read_back),
         TEST(test_ended_jobs_leave_room_for_others),
         TEST(test_the_file_is_private),
         TEST(test_foreign_files_are_refused),
