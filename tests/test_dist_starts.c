@@ -256,37 +256,6 @@ static void a_thief_that_is_avoided_is_not_fed(void **state)
     talk_end(t);
 }
 
-/* A job that has run a task can be started: the first worker that cannot start another one is to blame. */
-static void what_ran_before_a_restart_can_be_started(void **state)
-{
-    struct talk *t = talk_again();
-    struct try_id id;
-
-    journal_job(t, 1, desc_new(3, ""), 1, 0, NULL);
-    journal_task(t, 1, 0, TASK_FAILED);
-    HEAR(t, 0, RECOVERED, recovered, 0);
-    ignore(t);
-    central_joins(t);
-    ignore(t);
-    for (uint32_t w = 101; w <= 106; w++) {
-        worker_up(t, w, 1, true);
-        ignore(t);
-        held_end(t, w);
-        ignore(t);
-    }
-    wait_timer(t, 50000);
-    for (uint32_t w = 101; w <= 104; w++) {
-        ignore(t);
-        request(t, w, 1, 1);
-        id = launched_at(t, w);
-        ignore(t);
-        cannot_start(t, w, id);
-        assert_int_equal(task_of(t, id.task).state, w == 103 ? TASK_FAILED : TASK_WAITING);
-    }
-    ignore(t);
-    talk_end(t);
-}
-
 /* Three workers that cannot start it are enough only while nothing of the job has started. */
 static void what_has_begun_can_be_started(void **state)
 {
@@ -399,7 +368,6 @@ int main(void)
         cmocka_unit_test(who_starts_one_is_avoided_no_more),
         cmocka_unit_test(it_costs_nothing_after_a_reconnection),
         cmocka_unit_test(a_thief_that_is_avoided_is_not_fed),
-        cmocka_unit_test(what_ran_before_a_restart_can_be_started),
         cmocka_unit_test(what_has_begun_can_be_started),
         cmocka_unit_test(what_has_begun_elsewhere_can_be_started),
         cmocka_unit_test(which_ends_show_that_it_can_be_started),
