@@ -38,6 +38,18 @@ static struct try_id launched_at(struct talk *t, uint32_t worker)
     abort(); /* not reached */
 }
 
+/* The worker asks for a task of job 1, and cannot start the one that it gets. */
+static struct try_id starts_in_vain(struct talk *t, uint32_t worker)
+{
+    struct try_id id;
+
+    request(t, worker, 1, 1);
+    id = launched_at(t, worker);
+    ignore(t);
+    cannot_start(t, worker, id);
+    return id;
+}
+
 static struct task_view task_of(struct talk *t, uint32_t task)
 {
     struct task_view v;
@@ -272,10 +284,7 @@ static void what_has_begun_can_be_started(void **state)
     finished(t, 101, id, 0, 1000);
     for (uint32_t w = 102; w <= 105; w++) {
         ignore(t);
-        request(t, w, 1, 1);
-        id = launched_at(t, w);
-        ignore(t);
-        cannot_start(t, w, id);
+        id = starts_in_vain(t, w);
         assert_int_equal(task_of(t, id.task).state, w == 104 ? TASK_FAILED : TASK_WAITING);
     }
     ignore(t);
@@ -304,10 +313,7 @@ static void expect_after_restart(enum outcome outcome, bool ran)
     wait_timer(t, 50000);
     for (uint32_t w = 101; w <= 104; w++) {
         ignore(t);
-        request(t, w, 1, 1);
-        id = launched_at(t, w);
-        ignore(t);
-        cannot_start(t, w, id);
+        id = starts_in_vain(t, w);
         assert_int_equal(task_of(t, id.task).state,
                          w == 103 || (w == 104 && !ran) ? TASK_FAILED : TASK_WAITING);
     }

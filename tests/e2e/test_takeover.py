@@ -3,7 +3,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 from hawktest import BOUND, HAWK, Cluster, alive, run_tests, wait_for
 
@@ -107,18 +106,19 @@ def test_what_ends_while_the_agent_is_away_is_reported():
 
 
 def test_who_follows_output_hears_the_rest_from_the_next_agent():
-    with Cluster(workers=1, slots=2, central=CENTRAL, worker=("--agent-grace", "30s")) as c:
+    with Cluster(workers=1, slots=3, central=CENTRAL, worker=("--agent-grace", "30s")) as c:
         command = ("sh", "-c", f"echo first; while ! test -e {c.dir}/go; do sleep 0.1; done; echo last; exit 6")
         env = {**os.environ, "HAWK_DIST": c.dist_addrs[0]}
         readers = [subprocess.Popen([HAWK, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE, text=True, env=env)
                    for words in (("exec", "--", *command), ("cat", "--follow", c.submit("--", *command)))]
         assert [p.stdout.readline() for p in readers] == ["first\n"] * 2
-        for leave, after in ((signal.SIGUSR2, 11), (signal.SIGKILL, 0)):  # longer than a follower waits for a worker
+        for leave in (signal.SIGUSR2, signal.SIGKILL):
             c.workers[0].p.send_signal(leave)
             c.workers[0].wait()
             restart(c)
-            time.sleep(after)
+            # Between the two, another job takes longer than a follower waits for a worker.
+            c.hawk("submit", "--wait", "--", "sleep", "11" if leave == signal.SIGUSR2 else "0")
         go(c)
         ends = [p.communicate(timeout=BOUND) for p in readers]
         assert ends == [("last\n", "")] * 2, ends
