@@ -398,7 +398,8 @@ static int cancel_read_tasks(const char *command, const char *text, struct cance
             c->tasks[c->n++] = (struct api_task_range){(uint32_t)v, (uint32_t)v + length};
         }
     }
-    qsort(c->tasks, c->n, sizeof *c->tasks, by_first);
+    if (c->n)
+        qsort(c->tasks, c->n, sizeof *c->tasks, by_first);
     for (uint32_t i = 0; i < c->n; i++) {
         struct api_task_range *last = kept > 0 ? &c->tasks[kept - 1] : NULL;
         if (!last || c->tasks[i].first > last->last)

@@ -2,6 +2,7 @@
 #include "cli/lines.h"
 
 #include "base/mem.h"
+#include "cli/document.h"
 #include "template/template.h"
 
 #include <errno.h>
@@ -179,6 +180,16 @@ static int check_record(struct lines *l, size_t line, const char *fields, size_t
     return 0;
 }
 
+/* A list that was written on Windows: no file has the names that it holds. */
+static void warn_return(const struct lines *l, const char *fields, size_t len)
+{
+    if (!l->columns && l->end == '\n' && len > 0 && fields[len - 1] == '\r')
+        say_warning(l->command,
+                    "%s: its lines end in CR and LF, and the CR is part of each input: `tr -d '\\r'` "
+                    "removes it",
+                    l->path);
+}
+
 static bool take_record(void *arg, size_t line, const char *fields, size_t len, uint32_t n)
 {
     struct taking *t = arg;
@@ -187,6 +198,7 @@ static bool take_record(void *arg, size_t line, const char *fields, size_t len, 
     t->exit_code = check_record(l, line, fields, len, n);
     if (t->exit_code)
         return false;
+    warn_return(l, fields, len);
     l->columns = n;
     if (l->header) {
         take_names(l, fields, len, n);

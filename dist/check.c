@@ -51,8 +51,7 @@ static void check_tasks(const struct dist_job *job)
         in[t->state]++;
         centrals_delayed += t->central && dist_task_delayed(t);
         CHECK(!t->unsent || (t->state == TASK_LAUNCHED && job->journalled));
-        CHECK(!t->asked || (t->central && (dist_task_unwanted(job, i) || job->hand == HAND_ASKED ||
-                                           job->hand == HAND_ACCEPTED)));
+        CHECK(!t->asked || t->central);
         if (t->central)
             central += !task_state_final(t->state);
         else if (t->state == TASK_WAITING)
@@ -180,8 +179,7 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
                               job->hand != HAND_ASKED && job->hand != HAND_ACCEPTED));
     CHECK(job->hand != HAND_RECORDING || job->journalled);
     CHECK(job->hand != HAND_HELD_BACK || ((job->desc->flags & JOB_AT_MOST_ONCE) && job->journalled));
-    CHECK(!job->asking || job->hand == HAND_ASKED || job->hand == HAND_ACCEPTED || job->cancelling ||
-          job->unwanted);
+    CHECK(!job->asking || job->hand != HAND_NONE);
     CHECK(!job->handed_part || job->offers > 0);
     CHECK(job->handed_part ||
           (job->hand != HAND_OFFERED && job->hand != HAND_UNSURE && job->hand != HAND_ACCEPTED) ||

@@ -44,7 +44,8 @@ static void hand_move(struct dist *d, struct dist_job *job, enum hand_over to)
     if (to == HAND_NONE)
         list_remove(&job->in_central);
     job->hand = (uint8_t)to;
-    job->asking = false;
+    if (to != HAND_ACCEPTED) /* else the answer that is on its way counts */
+        job->asking = false;
     job->unwanted_back = true; /* perhaps central has nothing of them any more */
     dist_job_touch(d, job);
 }
@@ -276,22 +277,16 @@ static void finish_central_tasks(struct dist *d, struct dist_job *job, enum outc
             dist_task_end_unrun(d, job, i, dist_task_unwanted(job, i) ? OUTCOME_CANCELLED : outcome, code);
 }
 
-/* The dist does not know whether central has these tasks until central names them. If an answer is on its way
- * already, that one counts. A job that is being cancelled may have moved to another dist, from which central got
- * less. Of tasks that are to end no record may say that they had ended before central got the rest. */
+/* The dist does not know whether central has these tasks until central names them. Another dist may have given it
+ * less of the job. Or some tasks had ended before central got the rest, and a restarted dist has no record of
+ * that. If an answer is on its way already, that one counts. */
 static void mark_asked(struct dist_job *job)
 {
-    bool all = job->hand == HAND_ASKED || job->cancelling ||
-               (job->hand == HAND_ACCEPTED && !(job->desc->flags & JOB_DETACHED));
-
-    if ((!all && !job->unwanted) || job->asking)
+    if (job->asking)
         return;
     job->asking = true;
-    for (uint32_t i = 0; i < job->desc->tasks; i++) {
-        struct dist_task *t = &job->tasks[i];
-
-        t->asked = t->central && !task_state_final(t->state) && (all || dist_task_unwanted(job, i));
-    }
+    for (uint32_t i = 0; i < job->desc->tasks; i++)
+        job->tasks[i].asked = job->tasks[i].central && !task_state_final(job->tasks[i].state);
 }
 
 void dist_handover_tell_hold(struct dist *d, struct dist_job *job)

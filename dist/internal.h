@@ -521,7 +521,7 @@ void dist_on_long_refused(struct dist *d, const struct msg *m);
 void dist_on_long_task(struct dist *d, const struct msg *m);
 void dist_on_long_message(struct dist *d, const struct msg *m);
 void dist_on_long_result(struct dist *d, const struct msg *m);
-void dist_on_long_watched(struct dist *d, const struct msg *m);
+void dist_on_long_watched(struct dist *d, const struct msg *in);
 
 /* ---- promote.c: jobs whose tasks outlive the cutoff ---- */
 /* If the job's tasks show at least the cutoff: promotes it, so that it is long, and central gets the tasks that were

@@ -31,7 +31,7 @@ struct dist_delay {
  * used.
  *
  *   unsent => state = LAUNCHED, and its job is journalled
- *   asked  => central, and the job's hand = ASKED or ACCEPTED, or the task is to end
+ *   asked  => central
  *   from the job's cursor on: state = WAITING, not central, attempt = 0 */
 struct dist_task {
     union {
@@ -213,7 +213,7 @@ struct dist_after {
  *   wait in {SETTLING, KEPT} => live = 0
  *   hand = NONE <=> it is not in dist.handed;  central_n > 0 => hand is not NONE
  *   hand in {ASKED, OFFERED, UNSURE, ACCEPTED} => offers > 0
- *   asking => hand in {ASKED, ACCEPTED}, or tasks of it are to end;  `asked` of a task: see above
+ *   asking => hand is not NONE
  *   handed_part => offers > 0;  hand in {OFFERED, UNSURE, ACCEPTED} => handed_part, or every task is central's or final
  *   hand = RECORDING => journalled;  hand = HELD_BACK => journalled, and at most once
  * and when it is: no place, no list but dist.finished and dist.accepted, no timer. */

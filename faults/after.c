@@ -127,7 +127,7 @@ void cluster_hold_again(struct cluster *c, struct cluster_job *j)
 }
 
 /* Jobs that were submitted held, and whose clients never had an answer: someone finds them. */
-static void release_nobodys(struct cluster *c, const struct cluster_dist *d)
+void cluster_release_nobodys(struct cluster *c, const struct cluster_dist *d)
 {
     for (const struct dist_job *job = dist_newest(&d->d); job; job = dist_older(&d->d, job)) {
         uint32_t client = (uint32_t)job->desc->shell;
@@ -140,6 +140,7 @@ static void release_nobodys(struct cluster *c, const struct cluster_dist *d)
 
 void cluster_release_all(struct cluster *c)
 {
+    c->released = true;
     for (uint32_t i = 0; c->config.after && i < c->jobs_n; i++)
         if (c->jobs[i]->submitted && !c->jobs[i]->err)
             send_hold(c, c->jobs[i], false);
@@ -147,7 +148,7 @@ void cluster_release_all(struct cluster *c)
             c->jobs[i]->wants_hold = false;
     for (uint32_t i = 0; c->config.after && i < c->dists_n; i++)
         if (c->dists[i]->alive)
-            release_nobodys(c, c->dists[i]);
+            cluster_release_nobodys(c, c->dists[i]);
     /* A dist that goes on with an old copy of its journal knows nothing of a job that it held at central. */
     for (uint32_t i = 0; c->config.after && i < c->jobs_n; i++)
         if (c->jobs[i]->id.v)

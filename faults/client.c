@@ -382,12 +382,14 @@ static void cluster_read_ends(struct cluster *c, uint32_t ep, struct cluster_job
     if (found || !job_state_final(j->state))
         return;
     /* The dist keeps one job that has ended, and more end as it comes back: it forgets the first of them at once. Its
-     * journal has the ends. Tasks that could never start, since their predecessors are gone, have no record. */
+     * journal has the ends. Tasks that were cancelled and never started, or that could never start since their
+     * predecessors are gone, have no record. */
     for (uint32_t t = 0; t < j->desc->tasks; t++) {
         if (j->tasks[t].finals > 0)
             continue;
         j->tasks[t].state = cluster_store_task(&cluster_dist_of(c, ep)->store, j->id, t);
-        if (j->desc->after.n > 0 && !task_state_final(j->tasks[t].state))
+        if (!task_state_final(j->tasks[t].state) &&
+            (j->desc->after.n > 0 || j->cancelled || j->tasks[t].cancel_ask))
             j->tasks[t].state = TASK_CANCELLED;
         j->tasks[t].finals = task_state_final(j->tasks[t].state);
     }
@@ -440,6 +442,8 @@ void cluster_dist_recovered(struct cluster *c, struct cluster_dist *d)
                          job_id_format((char[JOB_ID_TEXT]){0}, j->id));
         }
     }
+    if (c->released)
+        cluster_release_nobodys(c, d);
 }
 
 void cluster_on_cancelled(struct cluster *c, uint32_t ep, const struct msg_cancelled *m)

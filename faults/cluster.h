@@ -299,6 +299,7 @@ struct cluster {
     bool recovered;       /* central has read its journal */
     uint32_t startless_n; /* how often a worker became unable to start tasks */
     bool emptied;         /* central has lost its state once */
+    bool released;        /* cluster_release_all() was called */
     struct cluster_dist **dists;
     uint32_t dists_n, dists_cap;
     struct cluster_worker **workers;

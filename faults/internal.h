@@ -58,6 +58,7 @@ void cluster_after_check(struct cluster *c, const struct cluster_job *j, uint32_
 void cluster_after_home(struct cluster *c, struct cluster_job *j);
 /* j's dist is back, and knows j: its client asks once more for what nobody has confirmed. */
 void cluster_hold_again(struct cluster *c, struct cluster_job *j);
+void cluster_release_nobodys(struct cluster *c, const struct cluster_dist *d);
 void cluster_on_hold_set(struct cluster *c, uint32_t ep, const struct msg_hold_set *m);
 /* d has read its journal: whoever was told that j is held relies on it. */
 void cluster_expect_held(struct cluster *c, const struct cluster_dist *d, const struct cluster_job *j,

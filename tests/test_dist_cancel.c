@@ -209,6 +209,30 @@ static void test_what_central_never_had_ends_after_a_restart(void **state)
     talk_end(t);
 }
 
+/* The same, and the dist was killed before it could write that they were to end: no client was told so. */
+static void test_what_central_never_had_and_no_record_names(void **state)
+{
+    struct talk *t = talk_again();
+    struct job_desc *desc = desc_new(3, "big");
+
+    desc->tag = TAG_LONG;
+    journal_job(t, 1, desc, 1, 1, NULL);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    says(t, "central LONG_WATCH job=3.1");
+    ignore(t);
+    worker_up(t, 101, 1, true);
+    held_end(t, 101);
+    wait_timer(t, 50000);
+    ignore(t);
+    for (uint32_t i = 1; i < 3; i++)
+        HEAR(t, CENTRAL, LONG_TASK, long_task, .id = try_of(1, i, 1, 0), .state = TASK_WAITING), ignore(t);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(1), .epoch = 1);
+    says(t, "101 PROBE job=3.1"); /* that task goes on from here */
+    ignore(t);
+    talk_end(t);
+}
+
 static void test_central_refuses_them(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
@@ -354,6 +378,7 @@ int main(void)
         cmocka_unit_test(test_central_is_told_when_it_has_them),
         cmocka_unit_test(test_their_ends_cost_nothing_more),
         cmocka_unit_test(test_what_central_never_had_ends_after_a_restart),
+        cmocka_unit_test(test_what_central_never_had_and_no_record_names),
         cmocka_unit_test(test_central_refuses_them),
         cmocka_unit_test(test_a_held_job_is_handed_over_without_them),
         cmocka_unit_test(test_an_old_central),

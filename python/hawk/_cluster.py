@@ -198,6 +198,10 @@ class Cluster:
         if self.signer and specs:
             self.signer.sign(specs)
 
+    def sign_again(self, signature):
+        """The signature of a job that runs again what the job of this one ran; none, where that has none."""
+        return self.signer.renew(signature) if self.signer and signature else b""
+
     def channel(self, address, role=ROLE_SCHEDULER):
         global is_used
         check_not_forked()

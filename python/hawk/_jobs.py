@@ -153,6 +153,25 @@ class Job:
         request = pb.CancelRequest(job=self.id)
         return not self._cluster.call_owner(self.id, "Cancel", request, pb.CancelReply, timeout).already_ended
 
+    def hold(self):
+        """Starts nothing more of it until release(); what runs goes on. False: it had ended."""
+        return self._hold(False)
+
+    def release(self):
+        """Starts what hold() held, or submit(hold=True). False: it had ended."""
+        return self._hold(True)
+
+    def _hold(self, release):
+        request = pb.HoldRequest(job=self.id, release=release)
+        return not self._cluster.call_owner(self.id, "Hold", request, pb.HoldReply).already_ended
+
+    def resubmit(self, failed=False):
+        """The Job that runs again what this one ran, which has ended. failed: only tasks that are not done; the others
+        count as done in the new job as well."""
+        signature = self._get(signature=True).signature
+        request = pb.RerunRequest(job=self.id, failed=failed, signature=self._cluster.sign_again(signature))
+        return Job(self._cluster, self._cluster.call_owner(self.id, "Rerun", request, pb.SubmitReply).job)
+
     def check(self):
         """Waits; JobFailed unless every task has succeeded. Returns the job."""
         if self.wait() != "done":

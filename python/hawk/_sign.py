@@ -17,6 +17,7 @@ except ImportError:
 
 LIFE_S = 7 * 24 * 3600
 NO_UID = 0xffffffff
+HEAD, NAMED = b"hawk signed 1\n", ">I16sq"  # a submission's beginning; the user's id, the nonce and the end of its time
 USER, UID = ".user.hawk", "hawk:uid:"
 BEGIN, END = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
 
@@ -76,17 +77,32 @@ class Signer:
 
     def sign(self, specs):
         """Sets the signature of each of these whole JobSpecs, at least one, with one signature for all."""
-        until = int(time.time()) + LIFE_S
-        submissions = [self._submission(spec, until) for spec in specs]
+        for spec, signature in zip(specs, self._seal([self._submission(spec) for spec in specs])):
+            spec.signature = signature
+
+    def renew(self, signature):
+        """That of a job which is to run again: of the same submission, with another nonce."""
+        old = pb.Signed.FromString(signature).submission
+        at = len(HEAD)
+        for _ in ("cluster", "user"):
+            at += 1 + old[at]
+        return self._seal([self._head() + old[at + struct.calcsize(NAMED):]])[0]
+
+    def _seal(self, submissions):
+        """Their messages Signed, with one signature for all."""
         levels = tree_levels([leaf(submission) for submission in submissions])
-        batch = b"hawk batch 1\n" + struct.pack(">I", len(specs)) + levels[-1][0]
+        batch = b"hawk batch 1\n" + struct.pack(">I", len(submissions)) + levels[-1][0]
         signature = self.key.sign(batch, ec.ECDSA(hashes.SHA256()))
         credential = self.certificate.public_bytes(serialization.Encoding.DER)
-        for i, (spec, submission) in enumerate(zip(specs, submissions)):
-            spec.signature = pb.Signed(submission=submission, credential=credential, signature=signature, index=i,
-                                       leaves=len(specs), hashes=proof(levels, i)).SerializeToString()
+        return [pb.Signed(submission=submission, credential=credential, signature=signature, index=i,
+                          leaves=len(submissions), hashes=proof(levels, i)).SerializeToString()
+                for i, submission in enumerate(submissions)]
 
-    def _submission(self, spec, until):
+    def _head(self):
+        return HEAD + with_length(self.cluster) + with_length(self.user) + \
+            struct.pack(NAMED, self.uid, os.urandom(16), int(time.time()) + LIFE_S)
+
+    def _submission(self, spec):
         args = list(spec.task_args)
         bare = pb.JobSpec()
         bare.CopyFrom(spec)
@@ -94,9 +110,7 @@ class Signer:
             bare.ClearField(field)
         text = bare.SerializeToString()
         root = tree_levels([leaf(a) for a in args])[-1][0] if args else bytes(32)
-        return b"hawk signed 1\n" + with_length(self.cluster) + with_length(self.user) + \
-            struct.pack(">I16sqI", self.uid, os.urandom(16), until, spec.tasks) + root + \
-            struct.pack(">I", len(text)) + text
+        return self._head() + struct.pack(">I", spec.tasks) + root + struct.pack(">I", len(text)) + text
 
 
 def signer(roots, key, certificate):

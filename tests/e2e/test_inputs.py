@@ -153,6 +153,14 @@ def test_csv():
     assert b"line 2: 1 columns" in r.stderr, r
 
 
+def test_a_list_from_windows_is_named_once():
+    for how in ("-l", "--each-line"):
+        r = run("-k", how, "-", "--", "printf", "%s|", lines=[b"a", b"b"], end=b"\r\n")
+        assert (r.stdout, r.stderr.count(b"the CR is part of each input")) == (b"a\r|b\r|", 1), r
+        assert run("-k", how, "-", "--csv", "--", "printf", "%s|", lines=[b"a,b"], end=b"\r\n").stderr == b""
+        assert run("-k", how, "-", "--", "printf", "%s|", lines=[b"a", b"b\r"]).stderr == b""
+
+
 def test_separators_of_gnu_parallel_are_named():
     for words, said in (([":::", "a", "b"], "':::' and what stands behind it go to the command as they are: give inputs by --input"),
                         (["::::", "list"], "'::::' and what stands behind it go to the command as they are: name a file of inputs by -l")):

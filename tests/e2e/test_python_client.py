@@ -15,7 +15,7 @@ import time
 import grpc
 
 import pythontest as p
-from hawktest import BOUND, HAWK, Daemon, dropped, run_tests
+from hawktest import BOUND, HAWK, Daemon, dropped, run_tests, wait_for
 from userstest import ANN, BOB, KnownCluster, address_as, others_exist
 
 import hawk
@@ -81,6 +81,26 @@ print(hawk.Executor()._core._cluster.contacts[0] == _cluster.own_dist_address())
 _cluster.own_dist_address, _cluster.SYSTEM_SOCKET = _cluster.up_address, sys.argv[1]
 print(hawk.run(["true"]).state, hawk.Executor()._core._cluster.contacts[0] == sys.argv[1])
 """
+
+
+def test_a_job_is_held_released_and_resubmitted():
+    with p.cluster(workers=1) as c:
+        mended = c.dir + "/mended"
+        job = hawk.submit(["sh", "-c", f"test {{}} = one || test -e {mended}"], inputs=["one", "two"], hold=True)
+        assert job.state == "held" and job.release() and job.wait(BOUND) == "failed"
+        assert not job.hold() and not job.release()
+        open(mended, "w", encoding="ascii").close()
+        again = job.resubmit(failed=True)
+        assert again.id != job.id and again.wait(BOUND) == "done"
+        assert [task.state for task in again.tasks()] == ["done"] * 2
+        assert c.job(again.id)["again_of"] == job.id, c.job(again.id)
+        first = hawk.submit(["sh", "-c", f"while ! test -e {c.dir}/go; do sleep 0.1; done"], max_running=1, count=2)
+        wait_for("the first task", lambda: first.state == "running")
+        assert first.hold() and c.job(first.id)["held"]
+        open(c.dir + "/go", "w", encoding="ascii").close()
+        wait_for("one task, and no more", lambda: [task.state for task in first.tasks()] == ["done", "waiting"])
+        assert first.release() and first.wait(BOUND) == "done"
+        assert "has not ended" in refused(hawk.submit(["true"], hold=True).resubmit)
 
 
 def test_the_socket_of_a_dist_on_this_machine_is_found():

@@ -61,6 +61,10 @@ def test_python_signs():
         assert hawk.run(["echo", "hi"]).tasks()[0].output() == b"hi\n"
         outputs = [task.output() for task in hawk.run(["echo"], inputs=["a", "b", "c"]).tasks()]
         assert outputs == [b"a\n", b"b\n", b"c\n"], outputs
+        failed = hawk.run(["sh", "-c", f"test {{}} = a || test -e {c.path('mended')}"], inputs=["a", "b"], check=False)
+        open(c.path("mended"), "w", encoding="ascii").close()
+        assert (failed.state, failed.resubmit(failed=True).wait(BOUND)) == ("failed", "done")
+        assert failed.resubmit().wait(BOUND) == "done"
         with hawk.Executor() as ex:
             assert list(ex.map(p.square, range(20))) == [x * x for x in range(20)]
 
