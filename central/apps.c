@@ -3,7 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "central/pairing.h"
-#include "central/state.h"
+#include "central/tasks.h"
 
 #include <stdlib.h>
 

@@ -8,6 +8,7 @@
 #include "central/admission.h"
 #include "central/hold.h"
 #include "central/pairing.h"
+#include "central/tasks.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #include "central/pairing.h"
 
 #include "base/ring.h"
-#include "central/state.h"
+#include "central/tasks.h"
 
 static void check_node(const struct central *c, const struct node *n)
 {
@@ -83,7 +83,8 @@ static void check_task(const struct central *c, const struct long_task *t)
 
 static void check_job(const struct central *c, const struct long_job *j, uint64_t *tasks_in, uint32_t *places)
 {
-    uint32_t final = 0, durable = 0, running = 0;
+    uint32_t final = 0, durable = 0, running = 0, ageing = 0;
+    __int128 ages_us = 0;
 
     for (uint32_t i = 0; i < j->n; i++) {
         const struct long_task *t = &j->tasks[i];
@@ -94,12 +95,16 @@ static void check_job(const struct central *c, const struct long_job *j, uint64_
         durable += t->durable;
         places[t->place]++;
         running += t->w.running;
+        ageing += t->w.running && !t->w.stands;
+        ages_us += t->w.running ? waiting_age(&t->w, 0) : 0;
         if (!task_state_final(t->state) && j->state != LONG_JOURNALLING)
             tasks_in[t->state]++;
     }
     CHECK(central_jobs_find(c, (job_id_t){j->key.job}, (uint32_t)j->key.epoch) == j);
     CHECK(final == j->final);
     CHECK(running == j->running);
+    CHECK(ageing == j->ageing);
+    CHECK(ages_us == j->ages_us);
     CHECK(list_empty(&j->orphan) ==
           (j->state != LONG_ACTIVE || j->cancel || !c->recovered || central_job_claimed(c, j)));
     owner_messages_check(&j->messages, j->n);

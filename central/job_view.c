@@ -1,7 +1,7 @@
 /* Views of long jobs. Only central can show jobs that no dist which is up has. */
 #include "central/central.h"
 
-#include "central/state.h"
+#include "central/tasks.h"
 #include "owner/jobs.h"
 
 #include <stdio.h>

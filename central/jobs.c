@@ -3,7 +3,7 @@
 #include "owner/jobs.h"
 #include "central/hold.h"
 #include "central/journal.h"
-#include "central/state.h"
+#include "central/tasks.h"
 
 /* ---- Watchers: dists that mirror the job ---- */
 

@@ -2,6 +2,7 @@
 #include "central/journal.h"
 #include "central/admission.h"
 #include "central/hold.h"
+#include "central/tasks.h"
 
 #include "base/ring.h"
 

@@ -1,5 +1,5 @@
 /* Users take turns; of each a heap of jobs whose tasks wait, by their keys. */
-#include "central/state.h"
+#include "central/tasks.h"
 
 #include "base/check.h"
 #include "base/mem.h"
@@ -136,10 +136,9 @@ void kept_check_unfinished(const struct central *c)
 
 /* ---- Keys ---- */
 
-/* A task that stands still ages as well. */
 static struct owner_shown shown(const struct central *c, const struct long_job *j)
 {
-    return owner_shown(j->run_us, j->ended[TASK_DONE], (__int128)j->running * c->now_us - j->started_us,
+    return owner_shown(j->run_us, j->ended[TASK_DONE], (__int128)j->ageing * c->now_us + j->ages_us,
                        j->running);
 }
 

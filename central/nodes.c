@@ -1,6 +1,7 @@
 /* Nodes: their states, streams, and joining (protocol 1). */
 #include "central/journal.h"
 #include "central/pairing.h"
+#include "central/tasks.h"
 
 #include "base/check.h"
 #include "base/err.h"

@@ -1,5 +1,5 @@
 /* The short partition (Hawk 3.4, protocol 2): which workers are reserved for short tasks. */
-#include "central/state.h"
+#include "central/tasks.h"
 
 #include "base/check.h"
 

@@ -1,5 +1,5 @@
 /* Pauses of long tasks (protocol 4.5): their workers tell, dists that watch are told, and waiting times stand still. */
-#include "central/state.h"
+#include "central/tasks.h"
 
 static void send_pause(struct central *c, const struct long_task *t, const struct node *dist, int64_t run_us)
 {
@@ -30,7 +30,7 @@ void central_on_task_paused(struct central *c, const struct msg *in)
         return;
     j = t->job;
     owner_pause_note(&j->pauses, central_task_index(t), m, c->now_us);
-    waiting_ran(&c->waiting, &t->w, m->run_us, m->stood_ms > 0, c->now_us);
+    central_task_ran(c, t, m->run_us, m->stood_ms > 0);
     for (uint32_t i = 0; i < j->n_watchers; i++) {
         const struct node *dist = central_node_by_id(c, j->watchers[i].dist);
 

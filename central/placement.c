@@ -1,5 +1,5 @@
 /* Which waiting task goes to which worker (Hawk 3.7, protocol 4.3). */
-#include "central/state.h"
+#include "central/tasks.h"
 
 static bool may_send(struct central *c, const struct long_task *t)
 {

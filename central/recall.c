@@ -7,7 +7,7 @@
  * that, a cluster whose workers had all been cut off had not ended its long jobs 150 s after all workers were
  * back: all tasks queued at the worker that was heard first (make soak SEED=757202701;
  * tests/test_central_recall.c). */
-#include "central/state.h"
+#include "central/tasks.h"
 
 #include "base/mem.h"
 

@@ -1,6 +1,6 @@
 /* Long tasks that their workers could not start (protocol 3.13). Nothing ran, so it costs no retry. The job
  * avoids such a worker as long as there are others. The worker hears of it if the failure was its own. */
-#include "central/state.h"
+#include "central/tasks.h"
 
 /* Hides the workers that the job avoids from placement for a moment, or shows them again. O(failures of the
  * job * log of the workers). */

@@ -145,7 +145,9 @@ enum task_place {
  *   place = DELAYED => not unsure, not cancelled, outcome is not NONE
  *   its job is being journalled => place = NONE, state = WAITING */
 struct long_task {
-    struct waiting_task w; /* in the list or heap of `place`; LIMBO: due_us is when it is placed again */
+    /* In the list or heap of `place`. LIMBO: at due_us its try counts as lost. If it turns out before that no worker
+     * has it, it is placed again, and not before not_before_us. */
+    struct waiting_task w;
     struct long_job *job;
     int64_t wait_us, run_us;
     node_id_t worker; /* the worker that has it, or had it last */
@@ -237,8 +239,9 @@ struct long_job {
     struct list apart; /* in central.end_times.apart: then it is in no heap */
     struct heap_node turn;
     int64_t size_us;            /* the size that `turn` goes by (central/kept.h) */
-    uint32_t running;           /* its tasks that run at workers */
-    __int128 started_us;        /* the sum of the times at which these started */
+    uint32_t running;           /* its tasks that run at workers; those that stand still count */
+    uint32_t ageing;            /* of these, those that do not stand still */
+    __int128 ages_us;           /* how long the running ones have run together, less ageing x now */
     struct list orphan;         /* in central.orphans: nobody waits for it */
     int64_t orphan_us;          /* then: when it is cancelled, by the orphans' clock */
     int64_t ended_us;           /* from LONG_ENDED on: when that was; after a restart, when central read it */
@@ -610,45 +613,6 @@ void central_orphans_step(struct central *c, int64_t before_us); /* before_us: t
 int64_t central_orphan_left_us(const struct central *c, const struct long_job *j);
 int64_t central_orphans_due_us(const struct central *c);
 void central_orphans_run(struct central *c);
-
-/* ---- tasks.c: long tasks: placed, started, finished, lost ---- */
-/* The task's place in long_job.tasks. */
-static inline uint32_t central_task_index(const struct long_task *t) { return (uint32_t)(t - t->job->tasks); }
-void central_task_set_state(struct central *c, struct long_task *t, enum task_state state);
-struct try_id central_task_try(const struct long_task *t);
-struct usage central_task_used(const struct long_task *t); /* not known until it has ended */
-/* Removes t from its place. */
-void central_task_forget(struct central *c, struct long_task *t);
-/* Moves t to the queue of tasks that wait for a worker. */
-void central_task_queue(struct central *c, struct long_task *t);
-/* Moves t to limbo: at due_us its try counts as lost, and it is placed again or ends, unless a worker turns out to
- * have it. */
-void central_task_limbo(struct central *c, struct long_task *t, int64_t due_us);
-/* Cancels t: at once, or when its worker has answered. */
-void central_task_cancel(struct central *c, struct long_task *t);
-/* Sends the task's state to a dist. */
-void central_task_send(struct central *c, const struct long_task *t, const struct node *dist);
-void central_ack_journalled_completion(struct central *c, struct long_task *t);
-/* The task whose launch under this id waits for its record; NULL: it does not wait any more. */
-struct long_task *central_task_unsent(const struct central *c, const struct try_id *id);
-/* The launch of an at-most-once task is recorded: it may be sent now. */
-void central_task_launch_journalled(struct central *c, const struct try_id *id);
-void central_on_task_started(struct central *c, const struct msg *in);
-void central_on_task_finished(struct central *c, const struct msg *in);
-void central_on_task_returned(struct central *c, const struct msg *in);
-void central_on_task_held(struct central *c, const struct msg *in);
-void central_on_held_end(struct central *c, const struct msg *in);
-/* The worker is gone: its tasks are lost. central_tasks_worker_replaced(): another process took its name, and
- * its tasks are lost at due_us. */
-void central_tasks_worker_gone(struct central *c, struct node *n);
-void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t due_us);
-void central_task_place(struct central *c, struct long_task *t, struct node *n); /* t waits */
-/* Whether the journal is read, and every worker that is known and may hold something is up and has said what. */
-bool central_workers_all_back(const struct central *c);
-/* Ends cancelled tasks that no worker has, when all workers that can be reached have reported. */
-void central_tasks_end_unwanted(struct central *c);
-int64_t central_tasks_due_us(const struct central *c);
-void central_tasks_run(struct central *c);
 
 /* ---- placement.c ---- */
 /* Places waiting tasks as long as there is a worker. */

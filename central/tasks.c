@@ -1,7 +1,7 @@
 /* Long tasks: placed by waiting time, started, finished, returned, held, lost (protocol 4, 6; Hawk 3.7). */
+#include "central/tasks.h"
 #include "central/hold.h"
 #include "central/journal.h"
-#include "central/state.h"
 
 #include "base/check.h"
 #include "owner/jobs.h"
@@ -63,12 +63,26 @@ static void take_back_unsent(struct central *c, const struct long_task *t, struc
 /* t is at a worker. */
 static void count_running(struct long_task *t, bool in)
 {
-    int64_t started_us = t->w.finish_us - t->w.estimate_us;
+    uint32_t one = in ? 1u : -1u;
 
     if (!t->w.running)
         return;
-    t->job->running += in ? 1u : -1u;
-    t->job->started_us += in ? started_us : -started_us;
+    t->job->running += one;
+    t->job->ageing += t->w.stands ? 0 : one;
+    t->job->ages_us += in ? waiting_age(&t->w, 0) : -waiting_age(&t->w, 0);
+}
+
+/* What a worker says that t has run. A central that has another one's jobs does not know since when they are there. */
+static int64_t credible(const struct central *c, const struct long_task *t, int64_t run_us)
+{
+    return t->job->inherited ? run_us : run_us_credible(run_us, c->now_us - t->job->since_us);
+}
+
+void central_task_ran(struct central *c, struct long_task *t, int64_t run_us, bool stands)
+{
+    count_running(t, false);
+    waiting_ran(&c->waiting, &t->w, credible(c, t, run_us), stands, c->now_us);
+    count_running(t, true);
 }
 
 void central_task_forget(struct central *c, struct long_task *t)
@@ -95,8 +109,7 @@ static struct node *node_of(const struct long_task *t)
     return t->place == PLACE_WORKER ? container_of(t->w.worker, struct node, waiting) : NULL;
 }
 
-/* Sends the task's state to all watchers. */
-static void central_task_tell(struct central *c, const struct long_task *t)
+void central_task_tell(struct central *c, const struct long_task *t)
 {
     for (uint32_t i = 0; i < t->job->n_watchers; i++) {
         const struct node *dist = central_node_by_id(c, t->job->watchers[i].dist);
@@ -131,13 +144,13 @@ void central_task_limbo(struct central *c, struct long_task *t, int64_t due_us)
     central_task_forget(c, t);
     t->place = PLACE_LIMBO;
     t->w.due_us = due_us;
+    t->w.not_before_us = 0;
     while (at->prev != &c->limbo && container_of(at->prev, struct waiting_task, link)->due_us > due_us)
         at = at->prev;
     list_insert_before(at, &t->w.link);
 }
 
-/* t, which no worker has, waits for its time. */
-static void delay_task(struct central *c, struct long_task *t, int64_t until_us)
+void central_task_delay(struct central *c, struct long_task *t, int64_t until_us)
 {
     central_task_forget(c, t);
     t->place = PLACE_DELAYED;
@@ -219,7 +232,7 @@ static void end_task(struct central *c, struct long_task *t, struct usage used)
         list_push_tail(&c->touched, &j->touched);
 }
 
-static void end_unreported(struct central *c, struct long_task *t, enum outcome outcome, int32_t code)
+void central_task_end_unreported(struct central *c, struct long_task *t, enum outcome outcome, int32_t code)
 {
     t->outcome = (uint8_t)outcome;
     t->code = code;
@@ -245,27 +258,23 @@ static bool at_most_once(const struct long_task *t) { return t->job->desc->flags
 static void lose_task(struct central *c, struct long_task *t, bool started)
 {
     if (t->cancelled) {
-        end_unreported(c, t, OUTCOME_CANCELLED, 0);
+        central_task_end_unreported(c, t, OUTCOME_CANCELLED, 0);
     } else if (!owner_may_retry(t->job->desc, !t->unsent, started, t->losses + 1u)) {
-        end_unreported(c, t, OUTCOME_LOST, 0);
+        central_task_end_unreported(c, t, OUTCOME_LOST, 0);
     } else {
         t->losses = (uint16_t)(t->losses + started);
         central_task_queue(c, t);
     }
 }
 
-/* The worker that had t lost it: t is tried again, or ends. */
-static void task_lost(struct central *c, struct long_task *t) { lose_task(c, t, t->state == TASK_RUNNING); }
+void central_task_lost(struct central *c, struct long_task *t) { lose_task(c, t, t->state == TASK_RUNNING); }
 
-/* Whether a worker that can be reached may still report a task in limbo. */
-static bool reports_due(const struct central *c)
+bool central_reports_due(const struct central *c)
 {
     return central_partition_settles(c) || c->n_reporting > 0;
 }
 
-/* Whether t is in limbo and nothing shows that it ever started. If a worker that is cut off has it, that
- * worker ends it at the end of its lease, or is told to when it is back. */
-static bool is_nowhere(const struct long_task *t)
+bool central_task_nowhere(const struct long_task *t)
 {
     return t->place == PLACE_LIMBO && t->state == TASK_WAITING;
 }
@@ -277,12 +286,12 @@ void central_task_cancel(struct central *c, struct long_task *t)
     if (task_state_final(t->state) || t->cancelled)
         return;
     if (t->place == PLACE_QUEUE || t->place == PLACE_DELAYED || t->unsent ||
-        (is_nowhere(t) && !reports_due(c))) {
-        end_unreported(c, t, OUTCOME_CANCELLED, 0);
+        (central_task_nowhere(t) && !central_reports_due(c))) {
+        central_task_end_unreported(c, t, OUTCOME_CANCELLED, 0);
         return;
     }
     t->cancelled = true;
-    c->unwanted = c->unwanted || is_nowhere(t);
+    c->unwanted = c->unwanted || central_task_nowhere(t);
     if (t->place == PLACE_WORKER)
         send_cancel(c, node_of(t), &id);
 }
@@ -357,7 +366,7 @@ void central_task_place(struct central *c, struct long_task *t, struct node *n)
         place_at(c, t, n);
         return;
     }
-    end_unreported(c, t, OUTCOME_LOST, 0);
+    central_task_end_unreported(c, t, OUTCOME_LOST, 0);
     central_jobs_settle(c);
 }
 
@@ -392,7 +401,7 @@ static void start_task(struct central *c, struct long_task *t, int64_t run_us)
 {
     if (t->state == TASK_RUNNING)
         return;
-    waiting_start(&c->waiting, &t->w, c->now_us - run_us, c->now_us);
+    waiting_start(&c->waiting, &t->w, c->now_us - credible(c, t, run_us), c->now_us);
     count_running(t, true);
     central_task_set_state(c, t, TASK_RUNNING);
     central_starts_began(c, t, node_of(t));
@@ -432,7 +441,7 @@ static void wait_for_reports(struct central *c, struct long_task *t)
 static bool retry(struct central *c, struct long_task *t, const struct msg_task_finished *m)
 {
     const struct job_desc *desc = t->job->desc;
-    int64_t delay_us;
+    int64_t delay_us, due_us;
     bool news;
 
     if (!owner_retry_on(desc, m->outcome, m->code))
@@ -449,12 +458,15 @@ static bool retry(struct central *c, struct long_task *t, const struct msg_task_
     t->failures++;
     c->counters[COUNTER_tasks_failed_again]++;
     delay_us = owner_retry_delay_us(desc, t->failures);
+    due_us = c->now_us + delay_us;
     news = put_in_queue(c, t);
     wait_for_reports(c, t);
     if (delay_us > 0 && t->place == PLACE_QUEUE)
-        delay_task(c, t, c->now_us + delay_us);
+        central_task_delay(c, t, due_us);
     else if (delay_us > c->cfg.long_lease_us)
-        central_task_limbo(c, t, c->now_us + delay_us);
+        central_task_limbo(c, t, due_us);
+    if (t->place == PLACE_LIMBO)
+        t->w.not_before_us = due_us;
     t->outcome = m->outcome;
     if (news || t->place == PLACE_DELAYED)
         central_task_tell(c, t);
@@ -475,7 +487,7 @@ static void record_completion(struct central *c, struct node *n, struct long_tas
     t->worker = n->id;
     t->outcome = m->outcome;
     t->code = m->code;
-    t->run_us = t->job->inherited ? m->run_us : run_us_credible(m->run_us, c->now_us - t->job->since_us);
+    t->run_us = credible(c, t, m->run_us);
     t->reported = true;
     if (owner_message_of_end(&t->job->messages, central_task_index(t), t->job->app != NULL, m) &&
         !central_result_keep(c, t, m->result))
@@ -495,7 +507,7 @@ static void not_started(struct central *c, struct node *n, struct long_task *t,
         return;
     }
     owner_message_keep(&t->job->messages, central_task_index(t), m->result);
-    end_unreported(c, t, OUTCOME_NOT_STARTED, CODE_CANNOT_START);
+    central_task_end_unreported(c, t, OUTCOME_NOT_STARTED, CODE_CANNOT_START);
 }
 
 void central_on_task_finished(struct central *c, const struct msg *in)
@@ -548,7 +560,7 @@ void central_on_task_returned(struct central *c, const struct msg *in)
     if (!t)
         return;
     if (t->cancelled) {
-        end_unreported(c, t, OUTCOME_CANCELLED, 0);
+        central_task_end_unreported(c, t, OUTCOME_CANCELLED, 0);
     } else {
         central_task_queue(c, t);
         wait_for_reports(c, t);
@@ -588,11 +600,9 @@ static void lose_unseen(struct central *c, struct node *n, struct list *tasks)
         struct long_task *t = container_of(entry, struct long_task, w.link);
 
         if (t->seen != n->joins)
-            task_lost(c, t);
+            central_task_lost(c, t);
     }
 }
-
-static void place_unreported(struct central *c);
 
 void central_on_held_end(struct central *c, const struct msg *in)
 {
@@ -601,90 +611,5 @@ void central_on_held_end(struct central *c, const struct msg *in)
     central_node_set_reporting(c, n, false);
     lose_unseen(c, n, &n->waiting.running);
     lose_unseen(c, n, &n->waiting.queued);
-    place_unreported(c);
-}
-
-/* ---- Workers that are gone ---- */
-
-void central_tasks_worker_gone(struct central *c, struct node *n)
-{
-    while (!list_empty(&n->waiting.running))
-        task_lost(c, container_of(n->waiting.running.next, struct long_task, w.link));
-    while (!list_empty(&n->waiting.queued))
-        task_lost(c, container_of(n->waiting.queued.next, struct long_task, w.link));
-}
-
-void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t due_us)
-{
-    while (!list_empty(&n->waiting.running))
-        central_task_limbo(c, container_of(n->waiting.running.next, struct long_task, w.link), due_us);
-    while (!list_empty(&n->waiting.queued))
-        central_task_limbo(c, container_of(n->waiting.queued.next, struct long_task, w.link), due_us);
-}
-
-/* When the first task in limbo is due. Never while a worker that was let in has not reported: it has a new
- * lease, and may hold the task. */
-static int64_t limbo_due_us(const struct central *c)
-{
-    return list_empty(&c->limbo) || c->n_reporting > 0
-               ? TIME_NEVER
-               : container_of(c->limbo.next, struct waiting_task, link)->due_us;
-}
-
-static int64_t delayed_due_us(const struct central *c)
-{
-    const struct heap_node *first = heap_min(&c->delayed);
-
-    return first ? first->key : TIME_NEVER;
-}
-
-int64_t central_tasks_due_us(const struct central *c) { return earlier(limbo_due_us(c), delayed_due_us(c)); }
-
-void central_tasks_end_unwanted(struct central *c)
-{
-    if (!c->unwanted || reports_due(c))
-        return;
-    c->unwanted = false;
-    list_foreach(&c->limbo, entry, next) {
-        struct long_task *t = container_of(entry, struct long_task, w.link);
-
-        if (t->cancelled && is_nowhere(t))
-            end_unreported(c, t, OUTCOME_CANCELLED, 0);
-    }
-}
-
-bool central_workers_all_back(const struct central *c)
-{
-    /* Of an earlier central's tasks, a worker that has been away for a lease runs none. */
-    bool away =
-        c->now_us < c->recovered_us + c->cfg.long_lease_us && central_any_node(c, ROLE_WORKER, NODE_AWAY);
-
-    return c->recovered && c->n_reporting == 0 && !central_is_young(c) && !away &&
-           !central_any_node(c, ROLE_WORKER, NODE_JOINING) && !central_any_node(c, ROLE_WORKER, NODE_SUSPECT);
-}
-
-/* A worker has reported what it holds. If it was the last of all workers that central knows by name, tasks
- * that nobody reported are nowhere, and are placed again. O(nodes, tasks in limbo). */
-static void place_unreported(struct central *c)
-{
-    if (list_empty(&c->limbo) || !central_workers_all_back(c))
-        return;
-    list_foreach(&c->limbo, entry, next) {
-        struct long_task *t = container_of(entry, struct long_task, w.link);
-
-        if (is_nowhere(t) && t->unsure && !t->cancelled)
-            central_task_queue(c, t);
-    }
-}
-
-void central_tasks_run(struct central *c)
-{
-    while (limbo_due_us(c) <= c->now_us)
-        task_lost(c, container_of(c->limbo.next, struct long_task, w.link));
-    while (delayed_due_us(c) <= c->now_us) {
-        struct long_task *t = container_of(heap_min(&c->delayed), struct long_task, w.timer);
-
-        central_task_queue(c, t);
-        central_task_tell(c, t);
-    }
+    central_tasks_place_unreported(c);
 }

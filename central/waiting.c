@@ -121,8 +121,8 @@ static __int128 slots_from_running(struct waiting_worker *w, int64_t now_us)
         if (amounts + moments == w->n_slots) {
             beyond += t->estimate_us;
         } else if (t->stands) {
-            slots_of(w)[amounts++] =
-                (struct waiting_slot){.level_us = t->left_us, .overrun = t->left_us == 0};
+            slots_of(w)[amounts++] = (struct waiting_slot){.level_us = t->left_us > 0 ? t->left_us : 0,
+                                                           .overrun = t->left_us <= 0};
         } else if (t->finish_us > now_us) {
             slots_of(w)[w->n_slots - ++moments] = (struct waiting_slot){.level_us = t->finish_us};
             w->expires_us = t->finish_us < w->expires_us ? t->finish_us : w->expires_us;
@@ -362,7 +362,7 @@ void waiting_start(struct waiting *q, struct waiting_task *t, int64_t started_us
 
 void waiting_ran(struct waiting *q, struct waiting_task *t, int64_t run_us, bool stands, int64_t now_us)
 {
-    int64_t left_us = t->estimate_us > run_us ? t->estimate_us - run_us : 0;
+    int64_t left_us = t->estimate_us - run_us;
 
     CHECK(t->running);
     t->stands = stands;
@@ -371,6 +371,12 @@ void waiting_ran(struct waiting *q, struct waiting_task *t, int64_t run_us, bool
     else
         t->finish_us = level_add(now_us, left_us);
     rebuild(q, t->worker, now_us);
+}
+
+int64_t waiting_age(const struct waiting_task *t, int64_t now_us)
+{
+    CHECK(t->running);
+    return t->estimate_us - (t->stands ? t->left_us : t->finish_us - now_us);
 }
 
 void waiting_end(struct waiting *q, struct waiting_task *t, int64_t now_us)

@@ -28,16 +28,19 @@ struct waiting_worker;
 struct waiting_task {
     union {
         struct {
-            struct list link;    /* at a worker: in its queued or running; else for the owner's use */
-            int64_t estimate_us; /* at a worker: 0 or more */
+            struct list link; /* at a worker: in its queued or running; else for the owner's use */
+            union {
+                int64_t estimate_us;   /* at a worker: 0 or more */
+                int64_t not_before_us; /* at no worker: for the owner's use */
+            };
         };
         struct heap_node timer; /* at no worker: for the owner's use, in place of `link` */
     };
     struct waiting_worker *worker; /* NULL: at no worker */
     union {
         int64_t finish_us; /* at a worker, once started: when it ends by its estimate */
-        int64_t left_us;   /* while it stands still: what is left of its estimate */
-        int64_t due_us;    /* at no worker: for the owner's use */
+        int64_t left_us; /* while it stands still: what is left of its estimate; negative: it outlived that */
+        int64_t due_us;  /* at no worker: for the owner's use */
     };
     bool running;
     bool stands; /* running, and it stands still */
@@ -99,6 +102,8 @@ void waiting_start(struct waiting *q, struct waiting_task *t, int64_t started_us
 /* A running task has run for run_us so far. From now on it stands still, or it runs. While it stands still, its
  * slot holds an amount. */
 void waiting_ran(struct waiting *q, struct waiting_task *t, int64_t run_us, bool stands, int64_t now_us);
+/* How long a running task has run so far. */
+int64_t waiting_age(const struct waiting_task *t, int64_t now_us);
 /* A queued or running task ended, or leaves its worker for another reason. */
 void waiting_end(struct waiting *q, struct waiting_task *t, int64_t now_us);
 /* The wait of a long task placed there now. Changes nothing. */

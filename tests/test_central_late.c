@@ -310,6 +310,56 @@ static void what_runs_shows_as_much_as_it_has_run(void **state)
     end(&c);
 }
 
+/* While a task stands still it shows no more than it has run. */
+static void what_stands_still_shows_what_it_has_run(void **state)
+{
+    struct cluster c = {0};
+    uint32_t got = 0;
+    struct try_id slow, quick;
+
+    begin_turns(&c, 2, 1);
+    submit(&c.t, c.d, 1, 4, 10 * S);
+    assert_int_equal(next_job(&c, &got, &slow), 1);
+    assert_int_equal(next_job(&c, &got, &quick), 1);
+    started(&c.t, c.w[0], slow);
+    started(&c.t, c.w[0], quick);
+    pass(&c.t, 22 * S);
+    tell(&c.t, TASK_PAUSED, task_paused, c.w[0], .id = slow, .run_us = 22 * S, .stood_ms = 1, .times = 1);
+    pass(&c.t, 18 * S);
+    finished(&c.t, c.w[0], quick, OUTCOME_EXITED, 0, 2 * S);
+    submit(&c.t, c.d, 2, 2, 1 * S);
+    assert_int_equal(next_job(&c, &got, NULL), 1); /* (22 + 2) / 2 = 12 s a task: 24 s; 40 s + 1 s */
+    /* It goes on, and what it has shown when it ends is its run time. */
+    tell(&c.t, TASK_PAUSED, task_paused, c.w[0], .id = slow, .run_us = 22 * S, .paused_ms = 18000,
+         .times = 1);
+    pass(&c.t, 1 * S);
+    finished(&c.t, c.w[0], slow, OUTCOME_EXITED, 0, 23 * S);
+    assert_int_equal(next_job(&c, &got, NULL), 1); /* 25 s; 41 s */
+    assert_int_equal(next_job(&c, &got, NULL), 2);
+    end(&c);
+}
+
+/* A worker cannot put a job behind all others of its user by what it says that a task has run. */
+static void nobody_has_run_longer_than_its_job_is_there(void **state)
+{
+    struct cluster c = {0};
+    uint32_t got = 0;
+    struct try_id held, quick;
+
+    begin_turns(&c, 2, 1);
+    submit(&c.t, c.d, 1, 4, 10 * S);
+    assert_int_equal(next_job(&c, &got, &held), 1);
+    assert_int_equal(next_job(&c, &got, &quick), 1);
+    started(&c.t, c.w[0], quick);
+    tell(&c.t, TASK_HELD, task_held, c.w[0], .id = held, .state = TASK_RUNNING, .run_us = 1000 * S);
+    tell(&c.t, TASK_PAUSED, task_paused, c.w[0], .id = held, .run_us = 1000 * S, .times = 1);
+    pass(&c.t, 2 * S);
+    finished(&c.t, c.w[0], quick, OUTCOME_EXITED, 0, 2 * S);
+    submit(&c.t, c.d, 2, 1, 60 * S);
+    assert_int_equal(next_job(&c, &got, NULL), 1); /* 20 s; 2 s + 30 s */
+    end(&c);
+}
+
 /* A size is so long as the job would fill the cluster, as large as that is. */
 static void sizes_follow_the_cluster(void **state)
 {
@@ -427,6 +477,8 @@ int main(void)
         cmocka_unit_test(a_smaller_job_goes_first_unless_it_came_too_late),
         cmocka_unit_test(what_tasks_show_makes_a_job_larger_but_never_smaller),
         cmocka_unit_test(what_runs_shows_as_much_as_it_has_run),
+        cmocka_unit_test(what_stands_still_shows_what_it_has_run),
+        cmocka_unit_test(nobody_has_run_longer_than_its_job_is_there),
         cmocka_unit_test(sizes_follow_the_cluster),
         cmocka_unit_test(what_comes_back_keeps_its_jobs_turn),
         cmocka_unit_test(another_order_is_in_force_at_once),

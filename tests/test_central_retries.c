@@ -202,6 +202,26 @@ static void a_later_try_that_fails_elsewhere_makes_no_copy(void **state)
     end(&c);
 }
 
+/* The last worker that may have a later try comes back before the time is over. */
+static void it_waits_for_its_time_although_all_are_back(void **state)
+{
+    struct cluster c;
+
+    recover(&c, 30 * S, (struct msg_journal_task){0});
+    c.w[0] = come_back(&c, "w0");
+    finished(&c.t, c.w[0], try_of(1, 1, 0, 1), OUTCOME_EXITED, 3, 1 * S);
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    pass(&c.t, 1 * S);
+    c.w[1] = come_back(&c, "w1");
+    tell(&c.t, HELD_END, held_end, c.w[1], 0);
+    assert_int_equal(expect_task(&c, 0, TASK_WAITING)->outcome, OUTCOME_EXITED);
+    pass(&c.t, 29 * S - 1);
+    expect_none(&c.t, LONG_TASK, c.d);
+    pass(&c.t, 1);
+    assert_int_equal(expect_task(&c, 0, TASK_WAITING)->outcome, OUTCOME_NONE);
+    end(&c);
+}
+
 /* Its worker did not hear that central has the failure on record. */
 static void a_failure_on_record_counts_once(void **state)
 {
@@ -250,6 +270,7 @@ int main(void)
         cmocka_unit_test(who_fails_elsewhere_does_not_count),
         cmocka_unit_test(a_later_try_that_fails_counts_too),
         cmocka_unit_test(a_later_try_that_fails_elsewhere_makes_no_copy),
+        cmocka_unit_test(it_waits_for_its_time_although_all_are_back),
         cmocka_unit_test(a_failure_on_record_counts_once),
         cmocka_unit_test(a_try_that_has_failed_is_not_taken_up_again),
     };
