@@ -60,8 +60,8 @@ static bool looking(const struct thief_env *env)
  * to 10 seconds of processor time instead of 1.3 to 2.0. Response times with and without retries differ about
  * as much as those of two seeds. With retries, idle thieves send messages as long as any long task runs.
  * Without retries nothing is lost: "stuck" and "parked" travel on streams, which lose messages only with
- * PEER_LOST, and then the worker tells both again. A worker that central does not hear is suspect, and no
- * thief asks it. */
+ * PEER_LOST, and then the worker tells both again. A worker that central does not hear is suspect, and central
+ * forgets both. When central hears it, the worker gets PARTITION, and tells both again. */
 static bool retries(const struct thief_env *env)
 {
     return policy_has(env->policy, POLICY_STEAL_RETRY) &&

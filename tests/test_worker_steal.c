@@ -484,6 +484,30 @@ static void a_central_that_is_back_is_told_who_is_parked(void **state)
     talk_end(&t);
 }
 
+/* A central that stood still heard nobody meanwhile, and forgot who is parked. */
+static void a_central_that_hears_again_is_told_who_is_parked(void **state)
+{
+    struct talk t;
+    uint32_t victim = thief_begin(&t);
+
+    fail_the_round(&t, victim);
+    expect(&t, PARKED, parked, CENTRAL, m->parked);
+    t.now_us += 50 * MS;
+    tell(&t, PARTITION, partition, CENTRAL, .general = true, .epoch = 9);
+    expect(&t, PARTITION_ACK, partition_ack, CENTRAL, m->epoch == 9);
+    expect(&t, PARKED, parked, CENTRAL, m->parked);
+    pass(&t, 50 * MS);
+    nothing(&t); /* once */
+    probe(&t, 2, 1);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
+    expect(&t, PARKED, parked, CENTRAL, !m->parked);
+    t.now_us += 50 * MS;
+    tell(&t, PARTITION, partition, CENTRAL, .general = true, .epoch = 10);
+    expect(&t, PARTITION_ACK, partition_ack, CENTRAL, whatever);
+    nothing(&t); /* what is not parked needs not to be told */
+    talk_end(&t);
+}
+
 /* A central that hangs pairs nobody: three heartbeats without an answer, and a parked thief asks by itself. */
 static void a_silent_central_is_no_help(void **state)
 {
@@ -663,6 +687,7 @@ int main(void)
         cmocka_unit_test(work_ends_the_round),
         cmocka_unit_test(a_failed_round_parks),
         cmocka_unit_test(a_central_that_is_back_is_told_who_is_parked),
+        cmocka_unit_test(a_central_that_hears_again_is_told_who_is_parked),
         cmocka_unit_test(a_silent_central_is_no_help),
         cmocka_unit_test(a_hint_is_followed),
         cmocka_unit_test(edges_are_rate_limited),

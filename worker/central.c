@@ -125,9 +125,10 @@ void worker_on_joined(struct worker *w, const struct msg *in)
     lease_renewed(w, w->join_sent_us);
     if (w->stopping)
         out_add(w->out, MSG_DRAINING, NODE_CENTRAL.v);
-    w->parked.long_asked = w->parked.long_got = 0;
+    w->long_asked = w->long_got = 0;
     w->long_ask_at = w->now_us;
     w->parked.told = w->stuck.told = false; /* this central may be another process */
+    w->parked.again = w->stuck.again = false;
     w->parked.next_at = w->stuck.next_at = w->now_us;
     for (uint32_t c = 0; c < COUNTER_COUNT; c++)
         w->counters_changed |= w->counters[c] ? 1u << c : 0;
@@ -284,6 +285,9 @@ void worker_on_partition(struct worker *w, const struct msg *in)
     w->general = in->partition.general;
     for (uint32_t i = 0; i < w->n_lanes && !w->general; i++)
         return_bound(w, &w->lanes[i]);
+    /* Perhaps central did not hear this worker for a while, and forgot what it had said. */
+    w->parked.again = w->parked.told;
+    w->stuck.again = w->stuck.told;
     out_add(w->out, MSG_PARTITION_ACK, NODE_CENTRAL.v)->partition_ack.epoch = in->partition.epoch;
 }
 
@@ -310,16 +314,21 @@ static bool edge_due(const struct worker *w, const struct worker_edge *e, bool c
     return w->joined && changed && w->now_us >= e->next_at;
 }
 
-static bool parked_changed(const struct worker *w) { return w->parked.is != w->parked.told; }
+static bool parked_changed(const struct worker *w)
+{
+    return w->parked.is != w->parked.told || w->parked.again;
+}
 
 static bool stuck_changed(const struct worker *w)
 {
-    return w->stuck.is != w->stuck.told || (w->stuck.is && worker_apps_needed(w) != w->told_apps);
+    return w->stuck.is != w->stuck.told || w->stuck.again ||
+           (w->stuck.is && worker_apps_needed(w) != w->told_apps);
 }
 
 static void edge_tell(struct worker *w, struct worker_edge *e)
 {
     e->told = e->is;
+    e->again = false;
     e->next_at = time_after(w->now_us, WORKER_EDGE_US);
 }
 
@@ -355,7 +364,7 @@ static uint16_t long_wanted(const struct worker *w)
         return 0;
     if (w->thief.state == THIEF_PARKED || w->thief.state == THIEF_OFF)
         return w->n_free;
-    return w->n_free < w->parked.long_asked ? w->n_free : w->parked.long_asked;
+    return w->n_free < w->long_asked ? w->n_free : w->long_asked;
 }
 
 void worker_ask_long(struct worker *w)
@@ -363,11 +372,11 @@ void worker_ask_long(struct worker *w)
     uint16_t wanted = long_wanted(w);
     struct msg_long_request *m;
 
-    if (!w->joined || wanted == w->parked.long_asked || w->now_us < w->long_ask_at)
+    if (!w->joined || wanted == w->long_asked || w->now_us < w->long_ask_at)
         return;
     m = &out_add(w->out, MSG_LONG_REQUEST, NODE_CENTRAL.v)->long_request;
-    m->slots = w->parked.long_asked = wanted;
-    m->got = w->parked.long_got;
+    m->slots = w->long_asked = wanted;
+    m->got = w->long_got;
     w->long_ask_at = time_after(w->now_us, wanted > 0 ? US_PER_MS : WORKER_EDGE_US);
 }
 
@@ -375,7 +384,7 @@ int64_t worker_edges_next(const struct worker *w)
 {
     int64_t next = TIME_NEVER;
 
-    if (w->joined && long_wanted(w) != w->parked.long_asked)
+    if (w->joined && long_wanted(w) != w->long_asked)
         next = w->long_ask_at;
 
     if (w->joined && parked_changed(w) && w->parked.next_at < next)

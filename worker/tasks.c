@@ -270,8 +270,8 @@ void worker_on_task_enqueue(struct worker *w, const struct msg *in)
     struct job *j;
     struct task *t;
 
-    w->parked.long_got++;
-    w->parked.long_asked -= w->parked.long_asked > 0;
+    w->long_got++;
+    w->long_asked -= w->long_asked > 0;
     if (!o || o->state != OWNER_UP || worker_task_find(w, o, &m->id))
         return;
     if ((policy_has(worker_policy(w), POLICY_LATE_LONG) && w->n_free == 0) || !w->general || !m->desc ||

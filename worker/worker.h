@@ -112,12 +112,11 @@ struct worker {
     struct worker_edge {
         int64_t next_at; /* earliest time of the next change */
         bool is, told;
-        /* In what would be padding of `parked` (POLICY_LATE_LONG): for how many slots a long task was
-         * requested, as central sees it after the last message; and how many long tasks central has sent. */
-        uint16_t long_asked;
-        uint32_t long_got;
+        bool again; /* told, and central may have forgotten it */
     } parked, stuck;
     int64_t long_ask_at; /* earliest time of the next LONG_REQUEST */
+    uint32_t long_got;   /* how many long tasks central has sent */
+    uint16_t long_asked; /* for how many slots one was requested, as central sees it after the last message */
     int64_t pause_at;    /* when to look at lanes again; TIME_NEVER: when something changes */
     struct thief thief;
 
