@@ -19,7 +19,8 @@ void central_on_long_hold(struct central *c, const struct msg *in)
     const struct msg_long_hold *m = &in->long_hold;
     struct long_job *j = central_jobs_find(c, m->job, m->epoch);
 
-    if (!j || (j->state != LONG_JOURNALLING && j->state != LONG_ACTIVE) || m->owner < j->owner)
+    if (!j || (j->state != LONG_JOURNALLING && j->state != LONG_ACTIVE) || m->owner < j->owner ||
+        central_job_is_others(j, m->user))
         return;
     j->hold_owner = m->owner;
     if (j->held == (m->on != 0))

@@ -50,6 +50,16 @@ static void send_refused(struct central *c, const struct node *dist, job_id_t jo
     m->long_refused.err = err;
 }
 
+/* The job has an owner of that number. The first one needs no record: the job's own record implies it. */
+static void note_owner(struct central *c, struct long_job *j, uint16_t owner)
+{
+    if (owner <= j->owner)
+        return;
+    j->owner = owner;
+    if (owner > 1 && (j->state == LONG_JOURNALLING || j->state == LONG_ACTIVE))
+        central_journal_owner(c, j);
+}
+
 /* From now on the dist hears of the job. It owns the job if `owner`, the number of its ownership, is the
  * highest so far. */
 static void watch_job(struct central *c, struct long_job *j, const struct node *dist, uint16_t owner)
@@ -60,13 +70,7 @@ static void watch_job(struct central *c, struct long_job *j, const struct node *
         return;
     w->process = dist->processes;
     central_hold_moved(c, j, owner);
-    /* The first owner needs no record: the job's own record implies it. */
-    if (owner > j->owner && owner > 1 && (j->state == LONG_JOURNALLING || j->state == LONG_ACTIVE)) {
-        j->owner = owner;
-        central_journal_owner(c, j);
-    } else if (owner > j->owner) {
-        j->owner = owner;
-    }
+    note_owner(c, j, owner);
     central_orphans_look(c, j);
 }
 
@@ -86,9 +90,7 @@ static void tell_tasks(struct central *c, struct long_job *j, const struct node 
         central_job_set_state(c, j, LONG_ENDED); /* keeps the job for another while */
 }
 
-/* Whether the dist speaks for a user whose job this is not: a client there has taken the id of another's job. A dist of
- * an older version names no user. */
-static bool is_others(const struct long_job *j, const struct blob *user)
+bool central_job_is_others(const struct long_job *j, const struct blob *user)
 {
     return user && user->len > 0 && !blob_eq(j->desc->user, user);
 }
@@ -100,7 +102,7 @@ void central_on_long_watch(struct central *c, const struct msg *in)
     struct long_job *j = central_jobs_find(c, m->job, m->epoch);
     struct msg *reply;
 
-    if (j && is_others(j, m->user))
+    if (j && central_job_is_others(j, m->user))
         j = NULL;
     if (j) {
         watch_job(c, j, dist, m->owner);
@@ -232,7 +234,7 @@ void central_on_long_submit(struct central *c, const struct msg *in)
 
     if (c->stopping)
         return; /* the dist asks the next central */
-    if (j && is_others(j, m->desc->user)) {
+    if (j && central_job_is_others(j, m->desc->user)) {
         send_refused(c, dist, m->job, m->epoch, HAWK_EDENIED);
         return;
     }
@@ -338,13 +340,13 @@ void central_on_long_cancel(struct central *c, const struct msg *in)
 
     /* A dist that was only slow, and lost the job to another dist (protocol 9), may not cancel it. */
     if (!j || (j->state != LONG_JOURNALLING && j->state != LONG_ACTIVE) || m->owner < j->owner ||
-        is_others(j, m->user))
+        central_job_is_others(j, m->user))
         return;
     if (j->cancel)
         return;
     /* The sender gives up an orphan by the LONG_WATCH that follows. */
     if (m->abandoned && may_be_claimed(c, j)) {
-        j->owner = m->owner;
+        note_owner(c, j, m->owner);
         central_orphans_look(c, j);
         return;
     }
@@ -357,7 +359,7 @@ void central_on_long_cancel_tasks(struct central *c, const struct msg *in)
     const struct msg_long_cancel_tasks *m = &in->long_cancel_tasks;
     const struct long_job *j = central_jobs_find(c, m->job, m->epoch);
 
-    if (!j || j->state != LONG_ACTIVE || m->owner < j->owner || is_others(j, m->user))
+    if (!j || j->state != LONG_ACTIVE || m->owner < j->owner || central_job_is_others(j, m->user))
         return;
     for (uint32_t i = 0; i < m->tasks->n; i++) {
         struct long_task *t = central_jobs_find_task(

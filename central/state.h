@@ -590,6 +590,9 @@ void central_jobs_free(struct central *c);
 
 /* Cancels j, durably. A client other than 0 gets the answer then. */
 void central_job_cancel(struct central *c, struct long_job *j, uint32_t client);
+/* Whether the dist speaks for a user whose job this is not: a client there has taken the id of another's job. A dist of
+ * an older version names no user. */
+bool central_job_is_others(const struct long_job *j, const struct blob *user);
 /* An operator cancels all that central has of a job. */
 void central_on_cancel(struct central *c, const struct msg *in);
 /* client 0: nobody asked. */

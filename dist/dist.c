@@ -234,6 +234,14 @@ static void dist_on_drain(struct dist *d, const struct msg *m)
     tell_drained(d);
 }
 
+/* Whether the dist may leave the cluster now. In good order it also waits until all ends are durable: workers and
+ * clients hear of these first. */
+static bool may_leave(const struct dist *d)
+{
+    return d->leaving ? !dist_jobs_journalling(d) && !dist_journal_awaited(d)
+                      : d->stopping && d->jobs_unfinished == 0 && !dist_journal_is_behind(d);
+}
+
 static void leave_cluster(struct dist *d)
 {
     dist_numbers_leave(d);
@@ -399,8 +407,7 @@ void dist_step(struct dist *d, const struct event *e, struct out *out)
         d->beat_at = d->now_us + BEATS_LOOK_US;
     if (d->drained && d->joined && d->told_empty != (d->jobs_unfinished == 0))
         tell_drained(d);
-    if (!d->stopped && (d->leaving ? !dist_jobs_journalling(d) && !dist_journal_awaited(d)
-                                   : d->stopping && d->jobs_unfinished == 0))
+    if (!d->stopped && may_leave(d))
         leave_cluster(d);
     for (uint32_t i = before; i < out->n; i++)
         d->counters[COUNTER_messages_out] += msg_is_counted(&out->v[i]);

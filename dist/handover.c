@@ -300,6 +300,7 @@ void dist_handover_tell_hold(struct dist *d, struct dist_job *job)
     m->epoch = job->epoch;
     m->owner = owner(job);
     m->on = job->held;
+    m->user = blob_ref(job->desc->user);
 }
 
 static void put_watch(struct dist *d, struct dist_job *job)

@@ -152,6 +152,8 @@ void dist_journal_refused(struct dist *d, const struct dist_job *job, int err);
 void dist_journal_hold_set(struct dist *d, const struct dist_job *job, uint32_t client);
 /* Whether a client waits until the journal has its job. */
 bool dist_jobs_journalling(const struct dist *d);
+/* Whether something that was put out is not durable, or must be put out again. */
+bool dist_journal_is_behind(const struct dist *d);
 /* Whether such a client waits, or a launch: without being sent, a recorded launch would be a lost task. */
 bool dist_journal_awaited(const struct dist *d);
 void dist_journal_rewrite(struct dist *d); /* puts failed records out again, when it is time */

@@ -259,8 +259,7 @@ void dist_journal_job_end(struct dist *d, const struct dist_job *job)
 
 void dist_journal_numbers(struct dist *d) { in_order(d, (struct dist_record){.kind = RECORD_NUMBERS}); }
 
-/* Whether something that was put out is not durable, or must be put out again. */
-static bool must_wait(const struct dist *d) { return d->token > d->durable || d->failed.n > 0; }
+bool dist_journal_is_behind(const struct dist *d) { return d->token > d->durable || d->failed.n > 0; }
 
 /* ---- What waits ---- */
 
@@ -275,7 +274,7 @@ void dist_finish_ack(struct dist *d, uint32_t worker, const struct try_id *id)
 
 void dist_journal_finish_ack(struct dist *d, uint32_t worker, const struct try_id *id)
 {
-    if (must_wait(d))
+    if (dist_journal_is_behind(d))
         in_order(d, (struct dist_record){.kind = RECORD_ACK,
                                          .job = id->job,
                                          .task = id->task,
@@ -297,7 +296,7 @@ void dist_cancel_answer(struct dist *d, job_id_t job, uint32_t client, int err)
 
 void dist_journal_cancelled(struct dist *d, const struct dist_job *job, uint32_t client)
 {
-    if (must_wait(d))
+    if (dist_journal_is_behind(d))
         in_order(d, (struct dist_record){.kind = RECORD_CANCELLED, .job = job->id, .client = client});
     else
         dist_cancel_answer(d, job->id, client, 0);
@@ -311,7 +310,7 @@ void dist_journal_refused(struct dist *d, const struct dist_job *job, int err)
 
 void dist_journal_hold_set(struct dist *d, const struct dist_job *job, uint32_t client)
 {
-    if (job->journalled && must_wait(d))
+    if (job->journalled && dist_journal_is_behind(d))
         in_order(d, (struct dist_record){.kind = RECORD_HOLD_SET, .job = job->id, .client = client});
     else
         dist_hold_answer(d, job->id, client, 0);

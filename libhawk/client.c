@@ -204,7 +204,7 @@ int client_call_failed(struct client *client, const struct channel *ch, grpc_sta
     const char *reason = status == GRPC_STATUS_UNAVAILABLE ? rpc_connect_reason(text) : NULL;
     client->cut = reason ? rpc_hung_up(reason) : is_broken(status, text);
     client->untouched = reason || status == GRPC_STATUS_CANCELLED ||
-                        (status == GRPC_STATUS_UNAVAILABLE && has_one_of(text, refusals));
+                        ((err == HAWK_EUNAVAILABLE || err == HAWK_EIO) && has_one_of(text, refusals));
     if (reason)
         return client_fail(client, err, "cannot reach %s: %s; %s", addr, reason,
                            remedy(client, addr, reason, buf, sizeof buf));
@@ -531,7 +531,8 @@ static int submit_somewhere(struct client *client, const struct api_submit_reque
             return HAWK_EINVALID;
         err = call_for(client, *at, API_SUBMIT, request, reply, hurry ? SUBMIT_TRY_US : client->timeout_us,
                        &status);
-        if (!is_away(err) || !other || !(again || client->untouched))
+        bool elsewhere = is_away(err) ? again || client->untouched : err == HAWK_EIO && client->untouched;
+        if (!elsewhere || !other)
             break;
         *at = other;
     }

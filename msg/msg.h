@@ -363,7 +363,7 @@ enum route {
 /* These tasks alone are to end. */
 #define FIELDS_long_cancel_tasks(F) F(job, job) F(u16, epoch) F(u16, owner) F(tasks, tasks) F(blob, user)
 /* on: no task of the job that has not started starts; 0: they may again. */
-#define FIELDS_long_hold(F) F(job, job) F(u16, epoch) F(u16, owner) F(u8, on)
+#define FIELDS_long_hold(F) F(job, job) F(u16, epoch) F(u16, owner) F(u8, on) F(blob, user)
 #define FIELDS_long_watch(F) F(job, job) F(u16, epoch) F(u16, owner) F(blob, user)
 #define FIELDS_long_task(F)                                                                                  \
     F(try, id)                                                                                               \

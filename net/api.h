@@ -20,8 +20,8 @@
 /* Limits of pages. Those of the spec are in msg/types.h. */
 #define API_PAGE_MAX 10000u    /* tasks, reservations or jobs in one reply */
 #define API_JOBS_DEFAULT 1000u /* ListJobsRequest.limit = 0 */
-/* In every refusal as UNAVAILABLE that is certain: the server did nothing, and the client may ask another
- * node. */
+/* In every refusal as UNAVAILABLE, or for want of a journal as INTERNAL, that is certain: the server did nothing, and
+ * the client may ask another node. */
 #define API_NOT_ACCEPTED_TEXT "was not accepted"
 /* The text of dists of earlier versions that an operator had drained. */
 #define API_DRAINING_TEXT "is draining: it takes no new jobs"

@@ -266,10 +266,15 @@ void thief_hint(struct thief *t, const struct thief_env *env, node_id_t victim)
         enter_round(t, true, 0);
 }
 
+bool thief_asked(const struct thief *t, node_id_t from, uint32_t request)
+{
+    return t->state == THIEF_ASKED && node_eq(t->victim, from) && t->request == request;
+}
+
 enum thief_answer thief_answer(struct thief *t, node_id_t from, uint32_t request, uint16_t index,
                                uint16_t items)
 {
-    if (t->state != THIEF_ASKED || !node_eq(t->victim, from) || t->request != request)
+    if (!thief_asked(t, from, request))
         return ANSWER_UNKNOWN;
     if (items == 0 && t->index == 0) {
         t->state = THIEF_ROUND;

@@ -82,6 +82,9 @@ node_id_t thief_step(struct thief *t, const struct thief_env *env);
 /* Central's hint: the next thief_step() asks that victim, even when parked. */
 void thief_hint(struct thief *t, const struct thief_env *env, node_id_t victim);
 
+/* Whether the thief waits for what `from` says to this request. */
+bool thief_asked(const struct thief *t, node_id_t from, uint32_t request);
+
 enum thief_answer {
     /* Not the answer that the thief waits for: from before a reconnection, repeated, or invented. */
     ANSWER_UNKNOWN,

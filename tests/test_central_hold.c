@@ -72,6 +72,30 @@ static void a_new_owner_ends_the_hold(void **state)
     end(&c);
 }
 
+/* A dist of which a client has taken the id of another user's job holds nothing of it. */
+static void nobody_holds_another_users_job(void **state)
+{
+    struct cluster c;
+    struct job_desc *d = desc_of("", 1);
+    struct blob *ann = blob_str("ann"), *mallory = blob_str("mallory");
+
+    begin(&c, 0);
+    blob_drop(d->user);
+    d->user = blob_ref(ann);
+    tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(c.d, 1), .desc = d, .estimate_us = 9 * S,
+         .epoch = 1);
+    expect(&c.t, JOURNAL_JOB, journal_job, 0);
+    tell(&c.t, LONG_HOLD, long_hold, c.d, .job = JOB(c.d, 1), .epoch = 1, .owner = 5, .on = 1,
+         .user = mallory);
+    expect_none(&c.t, JOURNAL_WAITS, 0);
+    tell(&c.t, LONG_HOLD, long_hold, c.d, .job = JOB(c.d, 1), .epoch = 1, .owner = 1, .on = 1, .user = ann);
+    assert_true(held_on_record(&c));
+    job_desc_drop(d);
+    blob_drop(ann);
+    blob_drop(mallory);
+    end(&c);
+}
+
 static void a_new_owner_that_holds_it_too(void **state)
 {
     struct cluster c;
@@ -219,6 +243,7 @@ int main(void)
         cmocka_unit_test(what_waits_at_a_worker_is_called_back),
         cmocka_unit_test(another_job_is_placed_meanwhile),
         cmocka_unit_test(a_new_owner_ends_the_hold),
+        cmocka_unit_test(nobody_holds_another_users_job),
         cmocka_unit_test(a_new_owner_that_holds_it_too),
         cmocka_unit_test(clients_hold_what_no_dist_owns),
         cmocka_unit_test(what_a_client_holds_here_outlives_its_dist),

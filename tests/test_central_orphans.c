@@ -134,6 +134,18 @@ static void a_job_without_a_client_here_may_have_one_elsewhere(void **state)
     end(&c);
 }
 
+/* It had the job, although it gives it up: an earlier owner says no more of it, also after central's restart. */
+static void an_owner_that_gives_up_is_on_record(void **state)
+{
+    struct cluster c;
+    uint32_t other = begin_running(&c);
+
+    tell(&c.t, PEER_LOST, peer_lost, other, 0);
+    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(1, 1), .epoch = 1, .owner = 4, .abandoned = 1);
+    assert_int_equal(expect(&c.t, JOURNAL_OWNER, journal_owner, 0)->owner, 4);
+    end(&c);
+}
+
 static void a_job_without_any_client_ends_a_lease_later(void **state)
 {
     struct cluster c;
@@ -410,6 +422,7 @@ int main(void)
         cmocka_unit_test(who_lost_the_job_to_another_dist_does_not_claim_it),
         cmocka_unit_test(a_job_without_a_client_ends_at_once),
         cmocka_unit_test(a_job_without_a_client_here_may_have_one_elsewhere),
+        cmocka_unit_test(an_owner_that_gives_up_is_on_record),
         cmocka_unit_test(a_job_without_any_client_ends_a_lease_later),
         cmocka_unit_test(without_any_dist_central_may_be_the_one_who_is_cut_off),
         cmocka_unit_test(the_clock_goes_on_where_it_stood),

@@ -212,6 +212,8 @@ static void a_dist_that_restarts_reports_a_job_of_which_central_has_a_part(void 
     ignore(t);
     central_joins(t);
     ignore(t);
+    for (uint32_t task = 1; task <= 2; task++)
+        HEAR(t, CENTRAL, LONG_TASK, long_task, .id = try_of(1, task, 1, 0), .state = TASK_WAITING), ignore(t);
     HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(1), .epoch = 1);
     for (uint32_t task = 1; task <= 2; task++) {
         ignore(t);

@@ -59,6 +59,40 @@ static void test_stop_in_good_order(void **state)
     talk_end(t);
 }
 
+/* Whoever waits for the record of an end hears of it first. */
+static void test_stop_in_good_order_waits_for_the_journal(void **state)
+{
+    for (int cancelled = 0; cancelled < 2; cancelled++) {
+        struct talk *t = talk_joined("hawk", 1);
+        struct job_desc *desc = desc_new(1, "");
+
+        desc->flags = JOB_DETACHED;
+        submit(t, desc);
+        ignore(t);
+        HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+        ignore(t);
+        if (!cancelled)
+            request(t, 101, 1, 1);
+        ignore(t);
+        HEAR(t, 0, STOP, stop, .now = 0);
+        if (cancelled)
+            HEAR(t, 0, CANCEL, cancel, .job = J(1), .client = 4);
+        else
+            finished(t, 101, try_of(1, 0, 1, 1), 0, 1);
+        for (uint32_t i = 0; i < t->out.n; i++)
+            assert_int_not_equal(t->out.v[i].type, MSG_STOPPED);
+        ignore(t);
+        HEAR(t, 0, JOURNAL_DONE, journal_done, .token = t->d.token);
+        if (cancelled)
+            says(t, "- CANCELLED job=3.1 client=4 err=0");
+        else
+            says(t, "101 FINISH_ACK");
+        says(t, "central LEAVE");
+        says(t, "- STOPPED");
+        talk_end(t);
+    }
+}
+
 static void test_stop_at_once(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
@@ -112,6 +146,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_drained),
         cmocka_unit_test(test_stop_in_good_order),
+        cmocka_unit_test(test_stop_in_good_order_waits_for_the_journal),
         cmocka_unit_test(test_stop_at_once),
         cmocka_unit_test(test_stop_waits_for_what_is_being_journalled),
     };

@@ -121,6 +121,34 @@ static void it_leaves_and_returns_when_it_is_well(void **state)
     talk_end(&t);
 }
 
+/* A check hung. Central called the worker back, and it is out again: it asks anew, and the old answer says nothing of
+ * what it is out for now. */
+static void an_answer_of_an_earlier_time_does_not_count(void **state)
+{
+    struct talk t;
+    struct blob *full = blob_str("the disk is full");
+
+    begin(&t);
+    leave(&t);
+    expect_a_check(&t, 1 * S);
+    tell(&t, OUT_OF_SERVICE, out_of_service, CENTRAL, .on = 0);
+    assert_false(is_out(&t));
+    for (uint32_t seq = 11; seq <= 13; seq++)
+        blamed(&t, seq, NULL);
+    expect(&t, OUT_OF_SERVICE, out_of_service, CENTRAL, m->on);
+    tell(&t, OUT_OF_SERVICE, out_of_service, CENTRAL, .on = 1);
+    expect_a_check(&t, 2 * S);
+    tell(&t, EXEC_CHECKED, exec_checked, 0, .why = NULL);
+    nothing(&t);
+    assert_true(is_out(&t));
+    tell(&t, EXEC_CHECKED, exec_checked, 0, .why = full);
+    expect_a_check(&t, 4 * S);
+    tell(&t, EXEC_CHECKED, exec_checked, 0, .why = NULL);
+    expect(&t, OUT_OF_SERVICE, out_of_service, CENTRAL, !m->on);
+    blob_drop(full);
+    talk_end(&t);
+}
+
 static void it_returns_whatever_the_checks_say(void **state)
 {
     struct talk t;
@@ -310,6 +338,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_leaves_and_returns_when_it_is_well),
+        cmocka_unit_test(an_answer_of_an_earlier_time_does_not_count),
         cmocka_unit_test(it_returns_whatever_the_checks_say),
         cmocka_unit_test(it_returns_without_an_answer),
         cmocka_unit_test(what_fails_everywhere_counts_for_nothing),

@@ -32,6 +32,7 @@ struct service {
     uint32_t n;
     uint64_t starts_failed;   /* tasks that it could not start, ever */
     bool checking;            /* a check has no answer yet */
+    uint32_t stale;           /* checks of earlier times out, without an answer yet; these come in order */
     struct blob *why, *place; /* ASKED, OUT: from the failure that was blamed last */
     int64_t until_us;         /* OUT: the latest time of return */
     int64_t check_us;         /* OUT: time of the next check */
@@ -227,6 +228,8 @@ static void leave_service(struct worker *w)
         s->pause_us = WORKER_CHECK_MIN_US;
     s->until_us = time_after(w->now_us, WORKER_OUT_MAX_US);
     s->check_us = time_after(w->now_us, s->pause_us);
+    s->stale += s->checking;
+    s->checking = false;
     worker_lanes_empty(w);
 }
 
@@ -280,6 +283,10 @@ void worker_on_exec_checked(struct worker *w, const struct msg *in)
 {
     if (!w->service)
         return;
+    if (w->service->stale > 0) {
+        w->service->stale--;
+        return;
+    }
     w->service->checking = false;
     if (worker_is_out(w) && !in->exec_checked.why)
         back_by_itself(w);

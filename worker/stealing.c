@@ -337,7 +337,7 @@ static void acknowledge_loot(struct worker *w, const struct msg *in, uint32_t ac
 /* No output. */
 void worker_on_loot_user(struct worker *w, const struct msg *in)
 {
-    if (in->loot_user.request == w->thief.request)
+    if (thief_asked(&w->thief, (node_id_t){in->peer}, in->loot_user.request))
         w->loot_user = in->loot_user.user;
 }
 

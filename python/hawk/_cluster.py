@@ -107,7 +107,8 @@ def is_untouched(error):
     """Whether it is certain that the server did nothing: docs/protocol-lives.md 9.6."""
     text = error.details() or ""
     return error.code() == grpc.StatusCode.CANCELLED or \
-        (error.code() == grpc.StatusCode.UNAVAILABLE and any(words in text for words in UNTOUCHED))
+        (error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL) and
+         any(words in text for words in UNTOUCHED))
 
 
 FORKED = ("this process was forked from one that had used Hawk already, and cannot use it: "

@@ -194,6 +194,14 @@ def test_a_journal_that_cannot_be_written():
         wait_for("the journal back", lambda: c.hawk("submit", "--", "true", check=None).returncode == 0)
 
 
+def test_another_dist_takes_what_a_journal_cannot():
+    with Cluster(dists=2, workers=1, central=FAST, piped=True) as c:
+        resource.prlimit(c.dists[0].p.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+        job = c.hawk("submit", "--array", "1-3", "--", "true").stdout.strip()
+        assert c.hawk("wait", job, dist=c.dist_addrs[1]).returncode == 0
+        assert "the journal cannot be written" in c.dists[0].text(), c.dists[0].text()
+
+
 def test_central_stops_although_its_journal_cannot_be_written():
     with Cluster(workers=1, central=FAST, piped=True) as c:
         resource.prlimit(c.central.p.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))

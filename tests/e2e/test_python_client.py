@@ -352,6 +352,8 @@ class Silent(grpc.GenericRpcHandler):
 
 def test_a_job_that_may_have_been_accepted_goes_nowhere_else():
     for code, text, elsewhere in ((grpc.StatusCode.UNAVAILABLE, "the job was not accepted: it is shutting down", True),
+                                  (grpc.StatusCode.INTERNAL, "the job was not accepted: input or output error", True),
+                                  (grpc.StatusCode.INTERNAL, "input or output error", False),
                                   (grpc.StatusCode.CANCELLED, "", True),
                                   (grpc.StatusCode.UNAVAILABLE, "recvmsg: Connection reset by peer", False),
                                   (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", False)):
