@@ -200,6 +200,8 @@ def test_another_dist_takes_what_a_journal_cannot():
         job = c.hawk("submit", "--array", "1-3", "--", "true").stdout.strip()
         assert c.hawk("wait", job, dist=c.dist_addrs[1]).returncode == 0
         assert "the journal cannot be written" in c.dists[0].text(), c.dists[0].text()
+        resource.prlimit(c.dists[0].p.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        wait_for("the journal back", lambda: int(c.hawk("submit", "--", "true").stdout.split(".")[0]) < int(job.split(".")[0]))
 
 
 def test_central_stops_although_its_journal_cannot_be_written():
