@@ -14,9 +14,11 @@ importlib.import_module("hawk._calls")  # both sides of a call have it
 
 # The rest is imported when it is used: the processes that run calls need neither it nor gRPC.
 _HOMES = {"HawkError": "_cluster", "Executor": "_executor", "RemoteTraceback": "_executor", "WorkerError": "_executor",
-          "Job": "_jobs", "JobFailed": "_jobs", "Task": "_jobs", "run": "_jobs", "submit": "_jobs"}
+          "Job": "_jobs", "JobFailed": "_jobs", "Task": "_jobs", "job": "_jobs", "run": "_jobs",
+          "submit": "_jobs"}
 
-__all__ = ["Executor", "HawkError", "Job", "JobFailed", "RemoteTraceback", "Task", "WorkerError", "run", "submit"]
+__all__ = ["Executor", "HawkError", "Job", "JobFailed", "RemoteTraceback", "Task", "WorkerError", "job", "run",
+           "submit"]
 
 
 def __getattr__(name):

@@ -182,6 +182,13 @@ class Job:
         return f"<Job {self.id}>"
 
 
+def job(text, *, dist=None, token_file=None):
+    """The Job of an id as "1.17". Its first use says if the cluster knows none."""
+    if not re.fullmatch(r"[1-9][0-9]*\.[0-9]+", text):
+        raise ValueError(f"a job's id is as 3.17, not {text!r}")
+    return Job(Cluster(dist, token_file).shared(), text)
+
+
 def name_of(command):
     """As `hawk submit` names a job: its command line, which then has a history of its own."""
     line = b" ".join([os.path.basename(command[0]), *command[1:]])[:NAME_MAX]

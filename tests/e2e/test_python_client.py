@@ -103,6 +103,21 @@ def test_a_job_is_held_released_and_resubmitted():
         assert "has not ended" in refused(hawk.submit(["true"], hold=True).resubmit)
 
 
+def test_a_job_is_found_by_its_id():
+    with p.cluster(workers=1, slots=2) as c:
+        made = c.hawk("submit", "--", "echo", "hello").stdout.strip()
+        job = hawk.job(made)
+        assert job.id == made and job.check() is job and job.tasks()[0].output() == b"hello\n"
+        with p.environment(HAWK_DIST=None, HAWK_LOGIN="none"):
+            assert hawk.job(made, dist=c.dist_addrs[0]).state == "done"
+        assert "it never was" in refused(lambda: hawk.job(made.split(".")[0] + ".999").state)
+        for text in ("", "17", "1.", ".17", "1.17:any", "1.17\n", "0.17", "last"):
+            try:
+                raise AssertionError(f"{text!r} is {hawk.job(text)}")
+            except ValueError as e:
+                assert "a job's id is as 3.17" in str(e), e
+
+
 def test_the_socket_of_a_dist_on_this_machine_is_found():
     """As `hawk` finds it (test_users.py), past a `hawk up` that was killed."""
     with tempfile.TemporaryDirectory() as d:
