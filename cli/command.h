@@ -29,6 +29,7 @@ enum flag_kind {
     FLAG_COUNT,    /* uint32_t, within [min, max] */
     FLAG_DURATION, /* int64_t microseconds, at least min */
     FLAG_SIZE,     /* int64_t bytes, at least 1 */
+    FLAG_MEMORY,   /* the same, for a program: at least 1M */
     FLAG_SHARE,    /* uint32_t parts per million: 17% or 0.17 */
     FLAG_CHOICE,   /* const char *, one of the words in `arg`: "short|long|auto" */
 };

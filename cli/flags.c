@@ -13,7 +13,8 @@
 #include <string.h>
 
 #define FLAGS_MAX 64
-#define FIRST_VALUE 1000 /* getopt_long's value for flag 0: beyond any letter */
+#define MEMORY_MIN (1 << 20) /* of a program */
+#define FIRST_VALUE 1000     /* getopt_long's value for flag 0: beyond any letter */
 
 /* Flags that the user wrote by their letters, so that messages name them as he did. */
 static const struct flag *lettered[FLAGS_MAX];
@@ -119,6 +120,16 @@ static int store_size(const char *command, const struct flag *f, const char *tex
     return 0;
 }
 
+static int store_memory(const char *command, const struct flag *f, const char *text, int64_t *bytes)
+{
+    int exit_code = store_size(command, f, text, bytes);
+    if (!exit_code && *bytes < MEMORY_MIN)
+        return usage_error("%s: --%s %s is %lld bytes, and no program starts in less than 1M: write %sM",
+                           command, f->name, text, (long long)*bytes,
+                           text[strspn(text, "0123456789")] ? "at least 1" : text);
+    return exit_code;
+}
+
 static void flag_list_add(struct flag_list *l, const char *text)
 {
     vec_grow(l->v, l->n, l->cap);
@@ -163,6 +174,8 @@ static int store_value(const char *command, const struct flag *f, const char *te
         return store_duration(command, f, text, place);
     case FLAG_SIZE:
         return store_size(command, f, text, place);
+    case FLAG_MEMORY:
+        return store_memory(command, f, text, place);
     case FLAG_CHOICE:
         return store_choice(command, f, text, place);
     case FLAG_SHARE:

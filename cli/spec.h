@@ -29,9 +29,9 @@ struct spec_options {
 
 /* The limits of a task's resources. */
 #define SPEC_LIMIT_FLAGS(type, at)                                                                           \
-    FLAG(                                                                                                    \
-        SIZE, type, at.mem_bytes, "mem", 0, "SIZE",                                                          \
-        "the memory that a task may use, like 500M, 2G or 1T; a task that uses more ends as out-of-memory"), \
+    FLAG(MEMORY, type, at.mem_bytes, "mem", 0, "SIZE",                                                       \
+         "the memory that a task may use, at least 1M, like 500M, 2G or 1T; a task that uses more ends as "  \
+         "out-of-memory"),                                                                                   \
         FLAG_NUMBER(type, at.pids, "pids", 0, "N", "the processes and threads that a task may have", 1,      \
                     LIMIT_TASK_PIDS)
 

@@ -20,6 +20,7 @@ TASK_STATES = {number: name[len("TASK_"):].lower() for name, number in pb.TaskSt
 TAGS = {None: pb.TAG_AUTO, "short": pb.TAG_SHORT, "long": pb.TAG_LONG}
 RETRY_ON_EXIT, RETRY_ON = 1, {"signal": 2, "time-limit": 4}
 NAME_MAX = 255  # bytes
+MEM_MIN = 1 << 20  # no program starts in less
 PAGE = 10000
 SHOWN = 20  # failed tasks that an error names
 GONE_SECONDS = 30.0
@@ -235,7 +236,7 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
     whose worker died. max_fails: the rest is cancelled after so many failed tasks. max_running: at most so many of its
     tasks run at a time. after: jobs, and ids as "3.17", "3.17:any", "3.17:failed", that end first; in two jobs of as
     many tasks, task by task, unless after_whole. hold: nothing of it starts before `hawk release`. mem: bytes that a
-    task may use; pids: processes that it may have.
+    task may use, at least 1 MiB; pids: processes that it may have.
     """
     if isinstance(command, (str, bytes)):
         raise TypeError("the command is a list of words; a shell's text is [\"sh\", \"-c\", text]")
@@ -251,7 +252,8 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
         raise ValueError("inputs and count exclude one another: there is a task for each input")
     check_numbers(1, count=count)
     check_numbers(0, estimate=estimate, time_limit=time_limit, retries=retries, lost_retries=lost_retries,
-                  retry_delay=retry_delay, max_fails=max_fails, max_running=max_running, mem=mem, pids=pids)
+                  retry_delay=retry_delay, max_fails=max_fails, max_running=max_running, pids=pids)
+    check_numbers(MEM_MIN, mem=mem)
     if not retries and (retry_on or retry_delay):
         raise ValueError("retry_on and retry_delay go with retries, which says how often a task runs again")
     after, retry = after_of(after), retry_on_of(retry_on)

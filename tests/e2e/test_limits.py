@@ -1,6 +1,7 @@
 """Limits of memory and processes (--mem, --pids) from the command line."""
 import subprocess
 import sys
+import tempfile
 
 from hawktest import BOUND, GREEDY, HAWK, Cluster, can_limit, run_tests
 
@@ -46,12 +47,22 @@ def test_a_worker_that_cannot_limit_says_so():
 
 
 def test_what_cannot_be_limited_is_refused():
-    for size in ("500M", "500m", "2g", "1.5T", "1t", "2TiB", "4096"):
+    for size in ("500M", "500m", "2g", "1.5T", "1t", "2TiB", "1M", "1048576"):
         subprocess.run([HAWK, "run", "--dry-run", "--mem", size, "--", "true"], check=True, timeout=BOUND, stdout=subprocess.DEVNULL)
     for flags, said in ((("--mem", "0"), "a size above 0"), (("--mem", "2q"), "like 500M, 2G or 1T"), (("--mem", "lots"), "a size above 0"),
+                        (("--mem", "4000"), "--mem 4000 is 4000 bytes, and no program starts in less than 1M: write 4000M\n"),
+                        (("--mem", "512K"), "--mem 512K is 524288 bytes, and no program starts in less than 1M: write at least 1M\n"),
                         (("--pids", "0"), "a whole number"), (("--mem", "1G", "--timer"), "--mem is for commands")):
         r = subprocess.run([HAWK, "run", *flags, "--", "5ms"], capture_output=True, text=True)
         assert r.returncode == 2 and said in r.stderr, (flags, r)
+    for command, code in (("submit", 2), ("exec", 125)):
+        r = subprocess.run([HAWK, command, "--mem", "1048575", "--", "true"], capture_output=True, text=True)
+        assert r.returncode == code and "no program starts in less than 1M" in r.stderr, r
+    with tempfile.TemporaryDirectory() as d:
+        with open(f"{d}/job.sh", "w") as f:
+            f.write("#!/bin/sh\n#HAWK --mem 2000\n")
+        r = subprocess.run([HAWK, "submit", f"{d}/job.sh"], capture_output=True, text=True)
+        assert r.returncode == 2 and "job.sh, line 2: --mem 2000 is 2000 bytes" in r.stderr, r
 
 
 run_tests(sys.modules[__name__])

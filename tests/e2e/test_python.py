@@ -425,6 +425,7 @@ def test_wrong_arguments():
     with p.up():
         for command, more, words in (
                 ([], {}, "no command"), (["true"], {"inputs": []}, "inputs is empty"), (["true"], {"count": 0}, "count must be at least 1, not 0"),
+                (["true"], {"mem": 4000}, "mem must be at least 1048576, not 4000"),
                 (["true"], {"inputs": ["a"], "count": 2}, "exclude one another"), (["true"], {"time_limit": -1}, "time_limit must be at least 0"),
                 (["true"], {"estimate": -0.5}, "estimate must"), (["true"], {"mem": -1}, "mem must"), (["true"], {"retries": -1}, "retries must"),
                 (["true"], {"inputs": ["a\0b"]}, "null byte"), (["echo", b"a\0"], {}, "null byte"), (["true"], {"env": {"A": "\0"}}, "null byte")):
