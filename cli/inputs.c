@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "cli/document.h"
 #include "cli/lines.h"
+#include "cli/print.h"
 #include "template/template.h"
 
 #include <errno.h>
@@ -343,8 +344,9 @@ static char *column_names(const struct inputs *in)
     return t.data;
 }
 
-/* Warns if what stands in braces at s looks like a column and is none. */
-static void warn_unknown(const char *command, const struct inputs *in, const char *s, const char *names)
+/* Warns if what stands in braces at s looks like a column and is none. alone: it is the whole text. */
+static void warn_unknown(const char *command, const struct inputs *in, const char *s, bool alone,
+                         const char *names)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_",
                       digits[] = "0123456789";
@@ -357,8 +359,10 @@ static void warn_unknown(const char *command, const struct inputs *in, const cha
     size_t end = 1 + len + strspn(s + 1 + len, "./");
     if (len == 0 || s[end] != '}' || place_read(s, in->columns, &p))
         return;
-    if (number && in->columns > 1)
-        say_warning(command, "%.*s stays as it is: the inputs have %u columns", (int)end + 1, s, in->columns);
+    /* Of one column nobody speaks of columns: a{2} may be a regular expression. */
+    if (number && (in->columns > 1 || (in->columns == 1 && alone && !s[end + 1])))
+        say_warning(command, "%.*s stays as it is: the inputs have %u column%s", (int)end + 1, s, in->columns,
+                    PLURAL(in->columns));
     else if (!number && *names && !column_named(in, s + 1, len))
         say_warning(command, "%.*s stays as it is: there is no column of that name; there are: %s",
                     (int)end + 1, s, names);
@@ -370,7 +374,7 @@ void inputs_warn_unknown(const char *command, const struct inputs *in, const cha
 
     for (const char *s = text; (s = strchr(s, '{')); s++)
         if (s == text || s[-1] != '$') /* a shell's own variable */
-            warn_unknown(command, in, s, names);
+            warn_unknown(command, in, s, s == text, names);
     free(names);
 }
 

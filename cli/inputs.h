@@ -63,7 +63,8 @@ int inputs_read(const char *command, const struct input_options *o, struct input
 void inputs_free(struct inputs *in);
 /* A copy of the text in which {NAME}, {NAME.} and so on name columns by number. free() it. */
 char *inputs_numbered(const struct inputs *in, const char *text);
-/* Warns of what looks like a place in the text and is none: {3} of two columns, {name} of a header without it. */
+/* Warns of what looks like a place in the text and is none: {3} of two columns, {name} of a header without it, and
+ * {2} of one column if it is the whole text. */
 void inputs_warn_unknown(const char *command, const struct inputs *in, const char *text);
 /* Gives the job its tasks and their arguments: all combinations, the last source changing first, or with `link` the
  * values that stand at one place. 0, or HAWK_EXIT_USAGE after a message. */

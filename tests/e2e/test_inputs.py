@@ -180,6 +180,12 @@ def test_columns_that_are_not_there_are_named():
     assert b"{b} stays" in run("--csv", "--header", "-l", "-", "--env", "X={b}", "--", "true", lines=[table], end=b"").stderr
     # Of one column nobody speaks of columns: this may be a regular expression.
     assert run("-l", "-", "--", "echo", "a{3}{zz}", lines=[b"x"]).stderr == b""
+    for flags in (["--input", "a"], ["--array", "1-1"], ["-l", "-"]):
+        r = run(*flags, "--", "echo", "{1}", "{2}", lines=[b"a"] if "-l" in flags else [])
+        assert b"{2} stays as it is: the inputs have 1 column\n" in r.stderr and r.stdout.endswith(b" {2}\n"), r
+    for text in ("a{2}", "{2}b", "{2,3}", "{x}", "${2}"):
+        assert run("--input", "a", "--", "echo", "{1}", text).stderr == b"", text
+    assert run("--", "echo", "{2}").stderr == b"", "no inputs"
 
 
 def test_an_input_that_linux_does_not_take_is_told_from_others():
