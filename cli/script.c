@@ -13,6 +13,7 @@
 
 #define MARK "#HAWK"
 #define SLURMS_MARK "#SBATCH"
+#define BELOW_MAX (1u << 20) /* bytes: data may stand behind a script */
 
 static void add_word(struct script *s, const char *word)
 {
@@ -76,29 +77,53 @@ static int parse_line(const char *where, struct script *s, int from, script_flag
     return end < 0 ? -end : 0;
 }
 
+static bool is_marked(const char *line)
+{
+    size_t len = strlen(MARK);
+    return strncmp(line, MARK, len) == 0 && strchr(" \t", line[len]);
+}
+
+/* Warns of the first such line in what follows line `number`. */
+static void warn_below(const char *command, const char *path, FILE *f, int number)
+{
+    char *line = NULL;
+    size_t cap = 0, bytes = 0;
+    for (ssize_t n; bytes < BELOW_MAX && (n = getline(&line, &cap, f)) >= 0; bytes += (size_t)n) {
+        number++;
+        if (is_marked(line)) {
+            say_warning(command,
+                        "%s, line %d: this " MARK " line stands below the first command, and is not read",
+                        path, number);
+            break;
+        }
+    }
+    free(line);
+}
+
 /* Reads the lines above the first command. Returns an exit code. */
 static int read_lines(char **argv, const char *path, FILE *f, script_flags *parse, void *arg,
                       struct script *s, char **interpreter, bool *has_slurms)
 {
     char *line = NULL, where[PATH_MAX + 64];
     size_t cap = 0;
-    int exit_code = 0;
-    for (int number = 1; !exit_code && getline(&line, &cap, f) >= 0; number++) {
-        size_t len = strlen(MARK);
+    int exit_code = 0, number = 1;
+    for (; !exit_code && getline(&line, &cap, f) >= 0; number++) {
         snprintf(where, sizeof where, "%s: %s, line %d", argv[0], path, number);
         if (number == 1 && strncmp(line, "#!", 2) == 0)
             *interpreter = xstrdup(line + 2);
-        else if (strncmp(line, MARK, len) == 0 && strchr(" \t", line[len])) {
+        else if (is_marked(line)) {
             int from = s->argc;
             add_word(s, argv[0]);
-            exit_code = add_words(s, line + len) ? parse_line(where, s, from, parse, arg)
-                                                 : usage_error("%s: a quote is not closed", where);
+            exit_code = add_words(s, line + strlen(MARK)) ? parse_line(where, s, from, parse, arg)
+                                                          : usage_error("%s: a quote is not closed", where);
         } else if (strncmp(line, SLURMS_MARK, strlen(SLURMS_MARK)) == 0) {
             *has_slurms = true;
         } else if (*line != '#' && line[strspn(line, " \t\r\n")] != '\0')
             break;
     }
     free(line);
+    if (!exit_code && (*interpreter || s->argv))
+        warn_below(argv[0], path, f, number);
     return exit_code;
 }
 

@@ -18,9 +18,9 @@ typedef int script_flags(const char *where, int argc, char **argv, void *arg);
 
 /* argv[first] is the first word that is no flag. If no "--" stands before it, and it is a file with #HAWK lines above
  * its first command, or one that begins with #! and whose name starts no program, parses the flags of each such line
- * and fills s; otherwise leaves both alone. A *.sh that is neither a file nor a program is an error. An exit code,
- * after a message that names file and line unless it is 0. A word that is no flag, nor an argument of one, is an
- * error. */
+ * and fills s; otherwise leaves both alone. It warns of a #HAWK line below. A *.sh that is
+ * neither a file nor a program is an error. An exit code, after a message that names file and line unless it is 0. A
+ * word that is no flag, nor an argument of one, is an error. */
 int script_read(int argc, char **argv, int first, script_flags *parse, void *arg, struct script *s);
 void script_free(struct script *s);
 

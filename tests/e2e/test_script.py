@@ -14,6 +14,7 @@ SCRIPT = """#!/bin/sh -e
 #HAWKS --frob
 echo "$GREETING $1 $HAWK_TASK_INDEX"
 #HAWK --frob
+#HAWK --frob
 """
 
 
@@ -22,7 +23,10 @@ def test_a_script_says_how_it_is_submitted():
         script = f"{d}/job.sh"
         with open(script, "w") as f:
             f.write(SCRIPT)
-        job = c.hawk("submit", script, "an arg", "--frob").stdout.strip()
+        submitted = c.hawk("submit", script, "an arg", "--frob")
+        job = submitted.stdout.strip()
+        assert f"{script}, line 8: this #HAWK line stands below the first command, and is not read\n" in submitted.stderr, submitted
+        assert submitted.stderr.count("\n") == 1, submitted
         c.hawk("wait", job)
         assert c.hawk("cat", job).stdout == 'hello "you" an arg 3\nhello "you" an arg 4\n'
         assert c.job(job)["name"] == 'a "b" c'
