@@ -1,10 +1,14 @@
 /* See script.h. */
 #include "cli/script.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "cli/command.h"
 #include "cli/document.h"
+#include "msg/types.h"
+#include "template/template.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +34,7 @@ void script_free(struct script *s)
     for (int i = 0; i < s->argc; i++)
         free(s->argv[i]);
     free(s->argv);
+    free(s->text);
     *s = (struct script){0};
 }
 
@@ -102,11 +107,12 @@ static void warn_below(const char *command, const char *path, FILE *f, int numbe
 
 /* Reads the lines above the first command. Returns an exit code. */
 static int read_lines(char **argv, const char *path, FILE *f, script_flags *parse, void *arg,
-                      struct script *s, char **interpreter, bool *has_slurms)
+                      struct script *s, char **interpreter)
 {
     char *line = NULL, where[PATH_MAX + 64];
     size_t cap = 0;
     int exit_code = 0, number = 1;
+    bool has_slurms = false;
     for (; !exit_code && getline(&line, &cap, f) >= 0; number++) {
         snprintf(where, sizeof where, "%s: %s, line %d", argv[0], path, number);
         if (number == 1 && strncmp(line, "#!", 2) == 0)
@@ -117,13 +123,17 @@ static int read_lines(char **argv, const char *path, FILE *f, script_flags *pars
             exit_code = add_words(s, line + strlen(MARK)) ? parse_line(where, s, from, parse, arg)
                                                           : usage_error("%s: a quote is not closed", where);
         } else if (strncmp(line, SLURMS_MARK, strlen(SLURMS_MARK)) == 0) {
-            *has_slurms = true;
+            has_slurms = true;
         } else if (*line != '#' && line[strspn(line, " \t\r\n")] != '\0')
             break;
     }
     free(line);
-    if (!exit_code && (*interpreter || s->argv))
+    if (!exit_code && (*interpreter || s->argv || s->text))
         warn_below(argv[0], path, f, number);
+    if (!exit_code && has_slurms && !s->argv)
+        say_warning(argv[0],
+                    "%s has " SLURMS_MARK " lines, which mean nothing here: say the same in " MARK " lines",
+                    path);
     return exit_code;
 }
 
@@ -156,11 +166,8 @@ int script_read(int argc, char **argv, int first, script_flags *parse, void *arg
     char path[PATH_MAX], *interpreter = NULL;
     if (first >= argc || strcmp(argv[first - 1], "--") == 0)
         return 0;
-    if (strcmp(argv[first], "-") == 0)
-        return usage_error(
-            "%s: - is no command: a script is read from a file, and -l - reads a list of inputs from "
-            "standard input",
-            argv[0]);
+    if (strcmp(argv[first], "-") == 0 || strcmp(argv[first], "/dev/stdin") == 0)
+        return script_read_stdin(argc, argv, first, parse, arg, s);
     if (stat(argv[first], &st))
         return is_no_program(argv[first])
                    ? usage_error(
@@ -170,18 +177,18 @@ int script_read(int argc, char **argv, int first, script_flags *parse, void *arg
                    : 0;
     if (S_ISDIR(st.st_mode) && strchr(argv[first], '/'))
         return usage_error("%s: %s is a directory: name a command or a script", argv[0], argv[first]);
+    if (S_ISFIFO(st.st_mode)) /* <(...) of a shell */
+        return usage_error(
+            "%s: %s is a pipe, which no task can read: give the script on standard input, as in "
+            "`... | hawk %s -`",
+            argv[0], argv[first], argv[0]);
     if (!S_ISREG(st.st_mode))
         return is_no_program(argv[first]) ? usage_error("%s: %s is no file", argv[0], argv[first]) : 0;
     FILE *f = fopen(argv[first], "re");
     if (!f)
         return 0;
-    bool has_slurms = false;
-    int exit_code = read_lines(argv, argv[first], f, parse, arg, s, &interpreter, &has_slurms);
+    int exit_code = read_lines(argv, argv[first], f, parse, arg, s, &interpreter);
     fclose(f);
-    if (!exit_code && has_slurms && !s->argv)
-        say_warning(argv[0],
-                    "%s has " SLURMS_MARK " lines, which mean nothing here: say the same in " MARK " lines",
-                    argv[first]);
     bool script = s->argv || (interpreter && !is_program(argv[first]));
     if (!exit_code && script && (!interpreter || !realpath(argv[first], path))) {
         exit_code = usage_error("%s: %s has " MARK " lines, and does not begin with a line like #!/bin/sh",
@@ -196,6 +203,76 @@ int script_read(int argc, char **argv, int first, script_flags *parse, void *arg
         for (int i = first + 1; i < argc; i++)
             add_word(s, argv[i]);
     }
+    free(interpreter);
+    return exit_code;
+}
+
+/* ---- On standard input ---- */
+
+/* Reads it to its end. Returns an exit code. */
+static int read_stdin(const char *command, struct script *s)
+{
+    struct text t = {0};
+    char buf[1 << 16];
+    for (size_t n; t.len <= LIMIT_SPEC_BYTES && (n = fread(buf, 1, sizeof buf, stdin)) > 0;)
+        text_add(&t, buf, n);
+    s->text = t.data;
+    s->len = t.len;
+    if (ferror(stdin) && errno != EBADF) /* what is closed is empty */
+        return usage_error("%s: cannot read the script on standard input: %s", command, strerror(errno));
+    if (t.len > LIMIT_SPEC_BYTES)
+        return usage_error(
+            "%s: the script on standard input has more than %u bytes, the limit: submit it as a file",
+            command, LIMIT_SPEC_BYTES);
+    return 0;
+}
+
+/* Adds the interpreter, and its one argument, as the kernel reads them behind #!. Without: a shell. */
+static void add_interpreter(struct script *s, char *text)
+{
+    static const char blanks[] = " \t\r\n";
+    char *program = text + strspn(text, blanks), *end = program + strlen(program);
+    while (end > program && strchr(blanks, end[-1]))
+        *--end = '\0';
+    char *argument = program + strcspn(program, blanks);
+    if (*argument)
+        *argument++ = '\0';
+    argument += strspn(argument, blanks);
+    add_word(s, *program ? program : "/bin/sh");
+    if (*argument)
+        add_word(s, argument);
+}
+
+/* Adds the command. The script's own standard input is /dev/null, as under sbatch. */
+static void add_runner(struct script *s, char *interpreter)
+{
+    static const char *const shell[] = {"/bin/sh", "-c", "exec \"$@\" 3<&0 </dev/null", "sh"};
+    for (size_t i = 0; i < sizeof shell / sizeof *shell; i++)
+        add_word(s, shell[i]);
+    add_interpreter(s, interpreter ? interpreter : (char[]){""});
+    add_word(s, "/dev/fd/3");
+}
+
+int script_read_stdin(int argc, char **argv, int first, script_flags *parse, void *arg, struct script *s)
+{
+    char *interpreter = NULL;
+    int exit_code = read_stdin(argv[0], s);
+    if (!exit_code && s->len == 0 && first < argc)
+        return usage_error("%s: standard input is empty: there is no script in it", argv[0]);
+    if (exit_code || s->len == 0)
+        return exit_code;
+    const char *end = memchr(s->text, '\n', s->len);
+    if (memchr(s->text, '\0', end ? (size_t)(end - s->text) : s->len))
+        return usage_error("%s: what standard input has is no script: there is a NUL in its first line",
+                           argv[0]);
+    FILE *f = fmemopen(s->text, s->len, "r");
+    CHECK(f);
+    exit_code = read_lines(argv, "standard input", f, parse, arg, s, &interpreter);
+    fclose(f);
+    s->first = s->argc;
+    add_runner(s, interpreter);
+    for (int i = first + 1; i < argc; i++)
+        add_word(s, argv[i]);
     free(interpreter);
     return exit_code;
 }

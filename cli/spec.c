@@ -249,7 +249,7 @@ static void warn_of_separators(const char *command, int argc, char **argv)
     }
 }
 
-static bool reads_stdin(const struct spec_options *o)
+bool spec_reads_stdin(const struct spec_options *o)
 {
     const struct flag_list *l = &o->inputs.sources;
     for (uint32_t i = 0; i < l->n; i++)
@@ -264,7 +264,7 @@ static void warn_of_pipe(const char *command, const struct spec_options *o)
     struct stat st;
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
     int bytes = 0;
-    if (reads_stdin(o) || fstat(STDIN_FILENO, &st) || !S_ISFIFO(st.st_mode) ||
+    if (spec_reads_stdin(o) || fstat(STDIN_FILENO, &st) || !S_ISFIFO(st.st_mode) ||
         poll(&p, 1, PIPE_WAIT_MS) <= 0 || ioctl(STDIN_FILENO, FIONREAD, &bytes) || bytes == 0)
         return;
     say_warning(
@@ -338,8 +338,12 @@ static int check_options(const char *command, const struct spec_options *o, int 
     if (exit_code)
         return exit_code;
     if (o->input && strcmp(o->input, "-") == 0 &&
-        reads_stdin(&(struct spec_options){.inputs.sources = o->inputs.sources}))
+        spec_reads_stdin(&(struct spec_options){.inputs.sources = o->inputs.sources}))
         return usage_error("%s: --each-line and --stdin cannot both read standard input", command);
+    if (o->script && (o->input || spec_reads_stdin(o)))
+        return usage_error("%s: standard input has the script, and is that of the tasks: leave out --%s, or "
+                           "submit the script as a file",
+                           command, o->input ? "stdin" : "each-line -");
     if ((exit_code = check_pattern(command, "stdout", o->stdout_pattern)) ||
         (exit_code = check_pattern(command, "stderr", o->stderr_pattern)))
         return exit_code;
@@ -349,8 +353,8 @@ static int check_options(const char *command, const struct spec_options *o, int 
         return usage_error("%s: --timer takes one duration in place of the command", command);
     if (argc == 0 && !o->app && !(o->timer && lists_inputs(o)))
         return usage_error(
-            "%s: the job has no command: write it after the flags, as in `hawk %s -- echo hello`", command,
-            command);
+            "%s: the job has no command: write it after the flags, as in `hawk %s -- echo hello`%s", command,
+            command, o->takes_script ? "; `hawk submit -` reads a script from standard input" : "");
     if (o->name && (!*o->name || strlen(o->name) > LIMIT_NAME_BYTES))
         return usage_error("%s: --name takes a name of 1 to %u bytes", command, LIMIT_NAME_BYTES);
     return 0;
@@ -430,7 +434,9 @@ static int fill_description(const char *command, const struct spec_options *o, c
     d->user = blob_str(user_name());
     d->stdout_pattern = numbered_blob(in, o->stdout_pattern);
     d->stderr_pattern = numbered_blob(in, o->stderr_pattern);
-    if (!exit_code && o->input)
+    if (o->script)
+        d->input = blob_new(o->script, o->script_len);
+    else if (!exit_code && o->input)
         exit_code = use_input(command, "stdin", o->input, d);
     if (!exit_code && o->payload_file)
         exit_code = use_input(command, "payload-file", o->payload_file, d);

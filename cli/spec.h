@@ -19,7 +19,10 @@ struct spec_options {
     const char *exported; /* ALL, NONE or names; NULL: the default */
     bool all_env;         /* no flag: by default tasks get all of the environment */
     bool clean_env, timer, at_most_once, no_pause;
-    bool takes_stdin;                         /* the command reads its standard input itself */
+    bool takes_stdin;   /* the command reads its standard input itself */
+    bool takes_script;  /* its command may be a script on standard input: */
+    const char *script; /* it is this one, of script_len bytes; NULL: it is none */
+    size_t script_len;
     const char *app, *payload, *payload_file; /* for commands that have these flags */
 };
 
@@ -138,6 +141,9 @@ struct spec_options {
  * 0, or HAWK_EXIT_USAGE after a message. */
 int spec_build(const char *command, const struct spec_options *o, int argc, char **argv, struct job_desc **d,
                struct lines **rest);
+
+/* Whether a flag has standard input read. */
+bool spec_reads_stdin(const struct spec_options *o);
 
 /* Frees what the flags made. */
 static inline void spec_options_free(struct spec_options *o)

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct submit_options {
     struct common_options common;
@@ -46,6 +47,9 @@ const struct flag submit_flags[] = {
          "with --app and --wait: print the results instead of the job's id"),
     {0},
 };
+
+static const struct submit_options no_flags = {
+    .spec = {.retries = SPEC_RETRIES_NOT_GIVEN, .takes_script = true}};
 
 static void print_submitted(struct session *s, const struct api_submit_reply *reply)
 {
@@ -98,12 +102,22 @@ static int parse_flags(const char *where, int argc, char **argv, void *o)
     return flags_parse(where, submit_flags, common_flags, true, argc, argv, o);
 }
 
+/* Whether a command is missing, and may stand on standard input. */
+static bool lacks_command(const struct submit_options *o, int argc, char **argv, int first)
+{
+    return first == argc && strcmp(argv[first - 1], "--") != 0 && !o->spec.app && !o->spec.timer &&
+           !spec_reads_stdin(&o->spec) && !isatty(STDIN_FILENO);
+}
+
 /* Reads the flags, with those of a script. Returns the index of the command, or the negative of an exit code. */
 static int read_flags(int *argc, char ***argv, struct script *script, struct submit_options *o)
 {
-    struct submit_options of_script = {.spec.retries = SPEC_RETRIES_NOT_GIVEN};
+    struct submit_options of_script = no_flags;
     int first = parse_flags((*argv)[0], *argc, *argv, o);
-    int exit_code = first < 0 ? -first : script_read(*argc, *argv, first, parse_flags, &of_script, script);
+    int exit_code = first < 0 ? -first
+                    : lacks_command(o, *argc, *argv, first)
+                        ? script_read_stdin(*argc, *argv, first, parse_flags, &of_script, script)
+                        : script_read(*argc, *argv, first, parse_flags, &of_script, script);
     if (exit_code || !script->argv) {
         submit_options_free(&of_script);
         return exit_code ? -exit_code : first;
@@ -116,7 +130,11 @@ static int read_flags(int *argc, char ***argv, struct script *script, struct sub
     submit_options_free(o);
     *o = of_script;
     (void)parse_flags((*argv)[0], first, *argv, o);
-    if (!o->spec.name) {
+    o->spec.script = script->text;
+    o->spec.script_len = script->len;
+    if (!o->spec.name && script->text) {
+        o->spec.name = "stdin";
+    } else if (!o->spec.name) {
         const char *slash = strrchr((*argv)[first], '/');
         o->spec.name = slash ? slash + 1 : (*argv)[first];
     }
@@ -200,7 +218,7 @@ static int submit_nothing(const struct submit_options *o)
 
 int submit_main(int argc, char **argv)
 {
-    struct submit_options o = {.spec.retries = SPEC_RETRIES_NOT_GIVEN};
+    struct submit_options o = no_flags;
     struct script script = {0};
     struct session s = {.command = argv[0]};
     struct job_desc *d = NULL;

@@ -19,7 +19,7 @@ const struct command client_commands[] = {
     {
         .name = "submit",
         .help = "submit a job, and print its id",
-        .synopsis = "[FLAGS] -- COMMAND [ARGUMENT...] | [FLAGS] SCRIPT [ARGUMENT...] | --app NAME [FLAGS]",
+        .synopsis = "[FLAGS] -- COMMAND [ARGUMENT...] | [FLAGS] SCRIPT|- [ARGUMENT...] | --app NAME [FLAGS]",
         .details =
             "The job runs on a cluster that is already there, or on `hawk up` on this machine. Without "
             "--wait the dist\n"
@@ -40,10 +40,14 @@ const struct command client_commands[] = {
             "Flags given here go\n"
             "before those. A file that begins with #!, and whose name starts no program, is run as a script, "
             "too. "
-            "Neither if -- stands before it.\n"
+            "Neither if -- stands before it. With - in its place, or with nothing, the script is read from "
+            "standard input, "
+            "and kept with the\n"
+            "job; the tasks' own standard input is /dev/null then.\n"
             "\n" EXIT_CODES "\nexamples:\n"
             "  hawk submit -- ./report.sh\n"
             "  hawk submit --name again job.sh\n"
+            "  hawk submit - ARGUMENT < job.sh\n"
             "  hawk submit --array 1-1000 --wait -- sh -c './step $HAWK_TASK_INDEX'\n"
             "  hawk submit --each-line hosts.txt --time-limit 1m -- ssh {} uptime\n"
             "  hawk submit --class long --estimate 2h --name train -- python3 train.py\n"
