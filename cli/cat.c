@@ -408,6 +408,16 @@ static int cat_job(struct cat *c, const char *task_text)
     return c->exit_code ? c->exit_code : c->cut ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
 }
 
+/* How many words, from the first one on, are jobs: ids have a dot, and tasks' numbers have none. */
+static int count_ids(int n, char **words)
+{
+    int ids = n > 0;
+    while (ids < n && (strpbrk(words[ids], ".,") || strcmp(words[ids], SELECT_LAST) == 0 ||
+                       strcmp(words[ids], SELECT_NONE) == 0 || strcmp(words[ids], "all") == 0))
+        ids++;
+    return ids;
+}
+
 int cat_main(int argc, char **argv)
 {
     struct cat_options o = {0};
@@ -418,14 +428,15 @@ int cat_main(int argc, char **argv)
         return -first;
     const char *stream = argc - first > 1 ? argv[argc - 1] : "stdout";
     bool named = strcmp(stream, "stdout") == 0 || strcmp(stream, "stderr") == 0;
-    int words = argc - first - (named && argc - first > 1);
-    if (words == 3 && !named)
+    int words = argc - first - (named && argc - first > 1), ids = count_ids(words, argv + first);
+    if (words == ids + 2 && !named)
         return usage_error("cat: '%s' is neither stdout nor stderr", stream);
-    if (words < 1 || words > 2)
-        return usage_error("cat: write `hawk cat ID [TASK] [stdout|stderr]`");
-    if (words == 2 && strspn(argv[first + 1], "0123456789") != strlen(argv[first + 1]))
-        return usage_error("cat: '%s' is neither a task's number nor stdout or stderr", argv[first + 1]);
-    int exit_code = session_select(&s, argv[0], &o.common, 1, argv + first, &jobs);
+    if (words < 1 || words > ids + 1)
+        return usage_error("cat: write `hawk cat ID... [TASK] [stdout|stderr]`");
+    const char *task = words > ids ? argv[first + ids] : NULL;
+    if (task && strspn(task, "0123456789") != strlen(task))
+        return usage_error("cat: '%s' is neither a task's number nor stdout or stderr", task);
+    int exit_code = session_select(&s, argv[0], &o.common, ids, argv + first, &jobs);
     bool opened = exit_code == HAWK_EXIT_OK;
     json_t *outputs = opened && s.mode == OUTPUT_JSON ? json_array() : NULL;
     for (uint32_t i = 0; opened && i < jobs.n; i++) {
@@ -434,7 +445,7 @@ int cat_main(int argc, char **argv)
                         .job = jobs.jobs[i],
                         .from_stderr = named && strcmp(stream, "stderr") == 0,
                         .follow = o.follow};
-        int got = cat_job(&c, words == 2 ? argv[first + 1] : NULL);
+        int got = cat_job(&c, task);
         exit_code = exit_code ? exit_code : got;
         free(c.data);
         free(c.shown);

@@ -162,10 +162,11 @@ const struct command client_commands[] = {
     {
         .name = "cat",
         .help = "show the output of tasks, from the workers that have it",
-        .synopsis = "[FLAGS] ID [TASK] [stdout|stderr]",
+        .synopsis = "[FLAGS] ID... [TASK] [stdout|stderr]",
         .details =
-            "ID is a job's id, or `last`. TASK is the task's number, as in HAWK_TASK_INDEX; without it "
-            "the output of\n"
+            "ID is a job's id, or `last`. TASK is the task's number, as in HAWK_TASK_INDEX, in each of these "
+            "jobs; "
+            "without it the output of\n"
             "all tasks comes in order. Tasks of --timer write nothing, and output that --stdout none "
             "discards is gone.\n"
             "If the worker's disk was full when a task ended, its output may be cut short: stderr says "

@@ -152,13 +152,19 @@ def stats(c):
 
 def usage_errors(c):
     assert "--frob" in c.hawk("submit", "--frob", "--", "true", check=2).stderr
-    assert "command" in c.hawk("submit", check=2).stderr
+    assert "command" in c.hawk("submit", input="", check=2).stderr
     assert c.hawk("submit", "--array", "5-4", "--", "true", check=2).stderr
     assert c.hawk("submit", "--array", "1-2000000", "--", "true", check=2).stderr
     assert c.hawk("submit", "--estimate", "30", "--", "true", check=2).stderr
     assert c.hawk("submit", "--each-line", "/no/such", "--", "true", check=2).stderr
     assert c.hawk("job", "nonsense", check=2).stderr
     assert "'stdrr'" in c.hawk("cat", "1.1", "0", "stdrr", check=2).stderr
+    assert "'stdrr'" in c.hawk("cat", "1.1", "1.2", "stdrr", check=2).stderr
+    assert "'1.2' is neither" in c.hawk("cat", "1.1", "0", "1.2", check=2).stderr
+    ids = [c.submit("--array", "1-2", "--", "sh", "-c", f"echo {i}; echo $HAWK_TASK_INDEX >&2") for i in range(2)]
+    c.hawk("wait", *ids)
+    assert c.hawk("cat", *ids).stdout == "0\n0\n1\n1\n"
+    assert c.hawk("cat", *ids, "last", "2", "stderr").stdout == "2\n2\n"
     assert "submit" in c.hawk("help").stdout and "--array" in c.hawk("help", "submit").stdout
     assert c.hawk("help", "help").stdout == c.hawk("help", "--help").stdout == c.hawk("help").stdout
     assert c.hawk("nosuchcommand", check=2).stderr
