@@ -159,7 +159,7 @@ static int read_after(const char *command, const char *text, struct selection *j
         (jobs->n == 0 && !jobs->last && a.when == AFTER_FAILED)) /* an empty list has ended well */
         return usage_error("%s: --after takes ids of jobs, as 3.17, 3.17-20, last or 3.17,last, and how they "
                            "must have ended, as "
-                           "3.17:any or 3.17:failed, not '%s'",
+                           "3.17:any or 3.17:failed, not '%s'; for different ends give --after again",
                            command, text);
     return 0;
 }

@@ -64,7 +64,8 @@ def test_after_the_newest_job():
         assert f"after     {first}:any {second}:any {third}:any" in c.hawk("job", fan_in).stdout
         assert "a job runs after 32 jobs at most" in c.hawk("submit", "--after", "3.1-33", "--", "true", check=2).stderr
         for wrong in ("last:", "last:bad", "lasting", "last:any" + "y" * 100, "all", f"{first}:ok,{second}:any", "3.2-1"):
-            assert "--after takes ids of jobs" in c.hawk("submit", "--after", wrong, "--", "true", check=2).stderr
+            said = c.hawk("submit", "--after", wrong, "--", "true", check=2).stderr
+            assert "--after takes ids of jobs" in said and said.endswith(f"not '{wrong}'; for different ends give --after again\n"), said
         touch(c, "go")
         c.hawk("wait", third, fan_in)
 
