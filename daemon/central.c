@@ -214,6 +214,8 @@ static void fill_metrics(void *arg, FILE *page)
     if (d->role)
         central_view_totals(d->role, &t);
     metrics_of_central(page, d->role, loop_now(d->process.loop));
+    if (d->journal)
+        metrics_of_journal(page, d->journal);
     metrics_of_counters(page, t.counters);
 }
 

@@ -51,6 +51,7 @@ static void fill_metrics(void *arg, FILE *page)
 {
     const struct dist_daemon *d = arg;
     metrics_of_dist(page, &d->role, loop_now(d->process.loop));
+    metrics_of_journal(page, d->journal);
     metrics_of_counters(page, dist_counters(&d->role));
 }
 

@@ -118,6 +118,11 @@ void metrics_of_central(FILE *page, const struct central *c, int64_t now_us)
               age_s(q.oldest_us, now_us));
 }
 
+void metrics_of_journal(FILE *page, const struct journal *j)
+{
+    one_gauge(page, "hawk_journal_failing", "Whether the journal cannot be written.", journal_failing(j));
+}
+
 void metrics_of_counters(FILE *page, const uint64_t *counters)
 {
     static const char *const help[COUNTER_COUNT] = {

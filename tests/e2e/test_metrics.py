@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import resource
 import socket
 import subprocess
 import sys
@@ -98,6 +99,18 @@ def test_a_cluster_under_load():
         for family in families.values():  # labels that a user could choose would be without end
             for s in family.samples:
                 assert set(s.labels) <= {"class", "kind", "state", "partition", "code", "le", "version", "role"}, s
+
+
+def test_a_journal_that_cannot_be_written_shows():
+    flags = ("--metrics-listen", "127.0.0.1:0")
+    with Cluster(workers=1, central=flags, dist=flags, piped=True) as c:
+        for daemon, job in ((c.dists[0], ("--", "true")), (c.central, ("--class", "long", "--", "true"))):
+            assert Page(daemon)("journal_failing") == 0
+            resource.prlimit(daemon.p.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))  # as a full disk
+            c.hawk("submit", *job, check=None)
+            wait_for("the page says so", lambda d=daemon: Page(d)("journal_failing") == 1)
+            resource.prlimit(daemon.p.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            wait_for("the page says that it is over", lambda d=daemon: Page(d)("journal_failing") == 0)
 
 
 def test_who_shows_no_good_certificate_is_counted():
