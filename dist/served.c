@@ -1,5 +1,5 @@
 /* Workers that run the commands of one user alone, as central tells. Only his jobs are probed for there. Others have
- * the workers that run everybody's. Executors serve everybody: jobs of applications do not come here. */
+ * the workers that run everybody's. Jobs of applications do not come here: executors say themselves whom they serve. */
 #include "dist/internal.h"
 
 #include "base/check.h"

@@ -2,6 +2,7 @@
 #include "libhawk/client_impl.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "net/addr.h"
 #include "net/caller.h"
@@ -82,6 +83,7 @@ int client_open(struct client **out, const struct client_options *o)
     const char *origin = NULL;
     *out = client;
     client->nodes_at_us = -1;
+    rng_seed(&client->rng, (uint64_t)clock_us(CLOCK_REALTIME) ^ (uint64_t)getpid() << 40);
     client->timeout_us = o->timeout_us > 0 ? o->timeout_us : CLIENT_TIMEOUT_US;
     if (o->join_dir && o->dist)
         return client_fail(client, HAWK_EINVALID,
@@ -280,8 +282,6 @@ bool client_next_contact(struct client *client)
     return client->contacts > 1;
 }
 
-static bool is_away(int err) { return err == HAWK_EUNAVAILABLE || err == HAWK_ETIMEOUT; }
-
 /* Asks the first contact that can be reached. */
 static int call_contact_for(struct client *client, enum api_method method, const void *request, void *reply,
                             int64_t timeout_us, grpc_status_code *status)
@@ -289,7 +289,7 @@ static int call_contact_for(struct client *client, enum api_method method, const
     int err = 0;
     for (uint32_t tried = 0; tried < client->contacts; tried++) {
         err = call_for(client, client_contact(client), method, request, reply, timeout_us, status);
-        if (!is_away(err))
+        if (!client_is_away(err))
             return err;
         client_next_contact(client);
     }
@@ -466,14 +466,14 @@ int client_call_job(struct client *client, job_id_t job, enum api_method method,
     struct channel *owner = NULL;
     int err =
         ours ? ask_channel(client, ours->at, &a) : call_contact(client, method, request, reply, &a.status);
-    bool lost = is_away(err) && !ours; /* no contact is there; other dists may be known from before */
+    bool lost = client_is_away(err) && !ours; /* no contact is there; other dists may be known from before */
     if (!err || (!client_asked_wrong_dist(a.status) && !lost))
         return err;
     memcpy(first, client->error, sizeof first);
     if (!lost && client_node_channel(client, ROLE_DIST, job_id_node(job), &owner) == 0 &&
         owner != client_contact(client)) {
         err = ask_channel(client, owner, &a);
-        if (!err || (!client_asked_wrong_dist(a.status) && !is_away(err)))
+        if (!err || (!client_asked_wrong_dist(a.status) && !client_is_away(err)))
             return err;
         memcpy(first, client->error, sizeof first);
     }
@@ -531,12 +531,13 @@ static int submit_somewhere(struct client *client, const struct api_submit_reque
             return HAWK_EINVALID;
         err = call_for(client, *at, API_SUBMIT, request, reply, hurry ? SUBMIT_TRY_US : client->timeout_us,
                        &status);
-        bool elsewhere = is_away(err) ? again || client->untouched : err == HAWK_EIO && client->untouched;
+        bool elsewhere =
+            client_is_away(err) ? again || client->untouched : err == HAWK_EIO && client->untouched;
         if (!elsewhere || !other)
             break;
         *at = other;
     }
-    if (!is_away(err) || again || client->untouched)
+    if (!client_is_away(err) || again || client->untouched)
         return err;
     memcpy(met, client->error, sizeof met);
     return client_fail(

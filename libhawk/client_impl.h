@@ -2,6 +2,7 @@
 #ifndef HAWK_LIBHAWK_CLIENT_IMPL_H
 #define HAWK_LIBHAWK_CLIENT_IMPL_H
 
+#include "base/rng.h"
 #include "libhawk/client.h"
 #include "libhawk/movable_job.h"
 #include "net/loop.h"
@@ -36,8 +37,12 @@ struct client {
     struct client_job *jobs; /* by id */
     bool cut;                /* the last failed call lost its connection, or it was closed as it was made */
     bool untouched;          /* the last failed call reached no handler, or was refused: it changed nothing */
+    struct rng rng;          /* of delays */
     char error[600], warning[600];
 };
+
+/* Whether the node could not be asked. */
+static inline bool client_is_away(int err) { return err == HAWK_EUNAVAILABLE || err == HAWK_ETIMEOUT; }
 
 /* Keeps the text for client_error() and returns err. */
 int client_fail(struct client *client, int err, const char *fmt, ...) HAWK_PRINTF(3, 4);

@@ -5,6 +5,7 @@
  * and then, so that it answers the connection's pings and hears cancellations. */
 #include "libhawk/hawk.h"
 
+#include "base/backoff.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/list.h"
@@ -25,9 +26,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define RETRY_MIN_US (50 * US_PER_MS)
-#define RETRY_MAX_US (2 * US_PER_S)
 #define IDLE_TURN_US (200 * US_PER_MS) /* how often the keeper turns the loop while no other thread does */
 #define PAUSE_TURN_US (50 * US_PER_MS) /* the same if tasks may be paused: a short task waits for that */
 #define BUSY_TURN_US 200 /* how long results of short tasks may gather while more tasks wait here */
@@ -58,7 +58,9 @@ struct hawk_executor {
     char *addr, *token;
     struct tls *tls; /* NULL: none */
     struct attach_hello hello;
-    int64_t delay_us, turned_us;
+    struct rng rng;
+    uint32_t delay_us; /* of the last retry; 0: the last stream was good */
+    int64_t turned_us;
     bool leaving, drain_sent, over, woken;
     struct list waiting, held; /* tasks: waiting: not taken yet; held: being worked on */
     struct list still;         /* tasks that are paused, and were not taken yet */
@@ -315,10 +317,8 @@ static void on_done(void *arg, grpc_status_code status, const char *text)
         return;
     }
     keep_error(x, HAWK_EUNAVAILABLE, "the worker at %s cannot be reached: %s", x->addr, text);
-    x->delay_us = x->delay_us == 0                 ? RETRY_MIN_US
-                  : x->delay_us < RETRY_MAX_US / 2 ? 2 * x->delay_us
-                                                   : RETRY_MAX_US;
-    loop_timer_set(x->loop, &x->retry, loop_now(x->loop) + x->delay_us);
+    loop_timer_set(x->loop, &x->retry,
+                   loop_now(x->loop) + backoff_next(&x->delay_us, BACKOFF_MAX_US, &x->rng));
 }
 
 static void attach_stream(struct hawk_executor *x)
@@ -339,7 +339,7 @@ static void on_retry(void *arg)
     /* Without a thread that is free for tasks, the executor takes none: its threads still work on the
      * tasks that it held, although those are lost. */
     if (x->held_n > 0 && x->held_n >= x->hello.slots)
-        loop_timer_set(x->loop, &x->retry, loop_now(x->loop) + RETRY_MIN_US);
+        loop_timer_set(x->loop, &x->retry, loop_now(x->loop) + backoff_min(&x->rng));
     else
         attach_stream(x);
 }
@@ -426,6 +426,7 @@ int hawk_executor_open(struct hawk_executor **executor, const char *app,
     list_init(&x->held);
     list_init(&x->still);
     loop_timer_init(&x->retry, on_retry, x);
+    rng_seed(&x->rng, (uint64_t)clock_us(CLOCK_REALTIME) ^ (uint64_t)getpid() << 40);
     if ((err = use_options(x, app, options ? options : &defaults)))
         return err;
     x->loop = loop_new(LOOP_NET);

@@ -110,7 +110,7 @@ void movable_job_stay(struct movable_job *j, struct api_watch_request *r)
     r->key = j->key;
 }
 
-bool movable_job_refused(struct movable_job *j, grpc_status_code status)
+bool movable_job_note_refusal(struct movable_job *j, grpc_status_code status)
 {
     if (movable_job_has_no_room(status) && j->epoch > EPOCH_FIRST)
         j->epoch -= 2; /* nobody has the job under it: a job that waits long shall not use them up */

@@ -40,7 +40,7 @@ HAWK_MUST_USE int movable_job_move(struct movable_job *j, int64_t now_us, struct
 void movable_job_stay(struct movable_job *j, struct api_watch_request *r);
 /* A dist has refused to take over the job, which another one had accepted. True: so would every other. False: ask
  * elsewhere, or there later. */
-bool movable_job_refused(struct movable_job *j, grpc_status_code status);
+bool movable_job_note_refusal(struct movable_job *j, grpc_status_code status);
 /* Whether the reason is a limit: it is to wait, however long, and the dist is not silent. */
 static inline bool movable_job_has_no_room(grpc_status_code status)
 {

@@ -263,7 +263,7 @@ static void on_refused(struct stream *s, const struct api_session_refused *e)
         return;
     job_answered(ss, j);
     bool away = status == GRPC_STATUS_UNAVAILABLE;
-    if (j->movable->job.v ? movable_job_refused(j->movable, status) : !away) {
+    if (j->movable->job.v ? movable_job_note_refusal(j->movable, status) : !away) {
         end_job(ss, j, JOB_CANCELLED, false, rpc_status_to_err(status), e->error);
         return;
     }

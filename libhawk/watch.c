@@ -1,4 +1,5 @@
 /* The streams of client.h: watching jobs, and reading a task's output. */
+#include "base/backoff.h"
 #include "base/mem.h"
 #include "libhawk/beat_streams.h"
 #include "libhawk/client_impl.h"
@@ -8,9 +9,7 @@
 #include <string.h>
 
 #define TICK_US (100 * US_PER_MS)
-#define STREAMS_MAX 256 /* streams for jobs of others at a time; further jobs wait their turn */
-#define RETRY_MIN_US (50 * US_PER_MS)
-#define RETRY_MAX_US (2 * US_PER_S)
+#define STREAMS_MAX 256      /* streams for jobs of others at a time; further jobs wait their turn */
 #define MOVE_TRY_US US_PER_S /* time for a dist to take a job over; then another one is asked */
 
 #define STANDBY_AFTER_US (200 * US_PER_MS) /* shorter jobs do without */
@@ -58,10 +57,10 @@ struct watched {
     bool refused;         /* nobody takes it over */
     grpc_status_code status;
     char text[300];
-    char away[400];     /* not ours: the text about the last dist that did not answer; "": all did */
-    int64_t retry_us;   /* when to open a stream */
-    int64_t backoff_us; /* 0: the last stream was good */
-    int64_t give_up_us; /* TIME_NEVER: it can be reached */
+    char away[400];      /* not ours: the text about the last dist that did not answer; "": all did */
+    int64_t retry_us;    /* when to open a stream */
+    uint32_t backoff_us; /* 0: the last stream was good */
+    int64_t give_up_us;  /* TIME_NEVER: it can be reached */
 };
 
 static void finish_job(struct watched *j)
@@ -173,7 +172,7 @@ static void on_move_end(void *arg, grpc_status_code status, const char *text)
         text = "it took another job for it: is it of an older version?";
     snprintf(j->text, sizeof j->text, "%s", text);
     j->status = status == GRPC_STATUS_OK ? GRPC_STATUS_UNIMPLEMENTED : status;
-    j->refused = movable_job_refused(j->ours->movable, j->status);
+    j->refused = movable_job_note_refusal(j->ours->movable, j->status);
     if (movable_job_has_no_room(j->status))
         j->give_up_us = loop_now(j->w->client->loop) + j->w->client->timeout_us;
 }
@@ -228,10 +227,9 @@ static void on_dist_lost(void *arg, struct channel *ch, grpc_status_code status,
 
 static void retry_later(struct watched *j)
 {
-    j->backoff_us = j->backoff_us ? j->backoff_us * 2 : RETRY_MIN_US;
-    if (j->backoff_us > RETRY_MAX_US)
-        j->backoff_us = RETRY_MAX_US;
-    j->retry_us = loop_now(j->w->client->loop) + j->backoff_us;
+    struct client *client = j->w->client;
+
+    j->retry_us = loop_now(client->loop) + backoff_next(&j->backoff_us, BACKOFF_MAX_US, &client->rng);
 }
 
 /* Tells the user who waits. */
@@ -546,9 +544,6 @@ static int read_once(struct reading *r, node_id_t worker, const struct api_read_
     return r->result;
 }
 
-/* Whether the worker, or whoever knows it, could not be asked. */
-static bool is_out_of_reach(int err) { return err == HAWK_EUNAVAILABLE || err == HAWK_ETIMEOUT; }
-
 /* 0: the worker answers. */
 static int call_worker(struct client *client, node_id_t worker)
 {
@@ -576,9 +571,9 @@ int client_read_output(struct client *client, node_id_t worker, const struct api
     struct api_read_output_request rest = *request;
     int err = read_once(&r, worker, &rest);
     int64_t until = loop_now(client->loop) + FOLLOW_AGAIN_US;
-    if (!request->follow || !is_out_of_reach(err))
+    if (!request->follow || !client_is_away(err))
         return err;
-    while ((is_out_of_reach(err) || err == HAWK_ENOT_FOUND) && loop_now(client->loop) < until) {
+    while ((client_is_away(err) || err == HAWK_ENOT_FOUND) && loop_now(client->loop) < until) {
         rest.offset = request->offset + r.bytes;
         wait_until(client->loop, loop_now(client->loop) + FOLLOW_PAUSE_US);
         err = client_refresh_nodes(client, client->timeout_us); /* it may be back elsewhere */
@@ -587,7 +582,7 @@ int client_read_output(struct client *client, node_id_t worker, const struct api
         if (err)
             continue;
         err = read_once(&r, worker, &rest);
-        if (is_out_of_reach(err)) /* until now it was there, though the task may have written nothing */
+        if (client_is_away(err)) /* until now it was there, though the task may have written nothing */
             until = loop_now(client->loop) + FOLLOW_AGAIN_US;
     }
     return err;

@@ -138,14 +138,14 @@ static void test_waits_for_room(void **state)
 
     for (int i = 0; i < 100000; i++) {
         assert_int_equal(move(a), 3);
-        assert_false(movable_job_refused(a, GRPC_STATUS_RESOURCE_EXHAUSTED));
+        assert_false(movable_job_note_refusal(a, GRPC_STATUS_RESOURCE_EXHAUSTED));
     }
     assert_int_equal(move(a), 3);
     assert_false(
-        movable_job_refused(a, GRPC_STATUS_UNAVAILABLE)); /* it may have taken the job all the same */
+        movable_job_note_refusal(a, GRPC_STATUS_UNAVAILABLE)); /* it may have taken the job all the same */
     assert_int_equal(move(a), 5);
-    assert_true(movable_job_refused(a, GRPC_STATUS_INVALID_ARGUMENT));
-    assert_true(movable_job_refused(a, GRPC_STATUS_PERMISSION_DENIED));
+    assert_true(movable_job_note_refusal(a, GRPC_STATUS_INVALID_ARGUMENT));
+    assert_true(movable_job_note_refusal(a, GRPC_STATUS_PERMISSION_DENIED));
     movable_job_free(a);
 }
 
