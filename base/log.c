@@ -202,7 +202,13 @@ void log_write(enum log_level level, const char *fmt, ...)
     errno = saved_errno;
 }
 
-void log_audit_to(int fd) { audit_fd = fd; }
+int log_audit_to(int fd)
+{
+    int former = audit_fd;
+
+    audit_fd = fd;
+    return former;
+}
 
 void log_audit(const char *fmt, ...)
 {

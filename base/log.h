@@ -19,8 +19,9 @@ void log_form(bool json, uint32_t rate);
 int log_level_parse(const char *text, enum log_level *level);
 void log_write(enum log_level level, const char *fmt, ...) HAWK_PRINTF(2, 3);
 
-/* Audit lines go to this file from now on, and not to the log. */
-void log_audit_to(int fd);
+/* Audit lines go to this file from now on, and not to the log. Returns the file before, for the caller to close; -1: it
+ * was the log. */
+HAWK_MUST_USE int log_audit_to(int fd);
 /* Who changed what. In the log the line has level info. */
 void log_audit(const char *fmt, ...) HAWK_PRINTF(1, 2);
 

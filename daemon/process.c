@@ -61,6 +61,21 @@ static int validate_config(struct process *p)
     return failed ? 2 : 0;
 }
 
+/* Again at SIGHUP, where the file that was there has been moved away. 0, or an errno. */
+static int open_audit(const struct process *p)
+{
+    const char *path = p->config.log.audit;
+    if (!*path)
+        return 0;
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+    if (fd < 0)
+        return errno;
+    int former = log_audit_to(fd);
+    if (former >= 0)
+        close(former);
+    return 0;
+}
+
 bool process_init(struct process *p, const char *section, int argc, char **argv)
 {
     memset(p, 0, sizeof *p);
@@ -83,12 +98,9 @@ bool process_init(struct process *p, const char *section, int argc, char **argv)
     CHECK(log_level_parse(p->config.log.level, &level) == 0); /* a CHOICE */
     log_init(section, level);
     log_form(strcmp(p->config.log.format, "json") == 0, p->config.log.rate);
-    const char *audit = p->config.log.audit;
-    int audit_fd = *audit ? open(audit, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600) : -1;
-    if (audit_fd >= 0)
-        log_audit_to(audit_fd);
-    else if (*audit) {
-        log_error("log.audit: %s cannot be opened: %s", audit, strerror(errno));
+    int err = open_audit(p);
+    if (err) {
+        log_error("log.audit: %s cannot be opened: %s", p->config.log.audit, strerror(err));
         p->exit_code = PROCESS_FAILED;
         return false;
     }
@@ -362,8 +374,18 @@ static void on_signal(void *arg, int signo)
 
 static void on_hangup(void *arg, int signo)
 {
-    log_info("%s: ignored; the configuration is read at the start only, and the log goes to stderr",
-             strsignal(signo));
+    const struct process *p = arg;
+    const char *audit = p->config.log.audit;
+    int err = open_audit(p);
+    if (err)
+        log_error("%s: log.audit: %s cannot be opened: %s; audit lines go on into the file that was open",
+                  strsignal(signo), audit, strerror(err));
+    else if (*audit)
+        log_info("%s: audit lines go to %s, opened anew; the configuration is read at the start only",
+                 strsignal(signo), audit);
+    else
+        log_info("%s: ignored; the configuration is read at the start only, and the log goes to stderr",
+                 strsignal(signo));
 }
 
 /* On the loop's thread: a loop that is stuck falls silent, and systemd ends and restarts the process. */

@@ -74,8 +74,8 @@ HAWK_MUST_USE int process_metrics(struct process *p, const char *listen, void (*
                                   void *arg);
 /* No fill any more: call it before what fill looks at is freed. */
 void process_metrics_stop(struct process *p);
-/* SIGTERM and SIGINT call stop; SIGHUP too for `hawk up`, which ends with its terminal, and is only logged by daemons.
- * From here on systemd's watchdog, if it watches, is told by the loop that it turns. */
+/* SIGTERM and SIGINT call stop; SIGHUP too for `hawk up`, which ends with its terminal, and daemons open log.audit anew
+ * then. From here on systemd's watchdog, if it watches, is told by the loop that it turns. */
 void process_signals(struct process *p, void (*stop)(void *arg, bool now), void *arg);
 /* Says on stdout, and to systemd, that the daemon can be used: "ready NAME ADDRESS", or with --output json a
  * document on one line. Once. */

@@ -132,7 +132,7 @@ def check_removal(c):
     assert c.run("pgrep", "-u", "hawk", check=False).stdout == "", "the daemons have stopped"
     assert c.has("/var/lib/hawk/central/journal.db")
     c.run("dpkg", "-P", "hawk")
-    assert not c.has("/etc/hawk") and not c.has("/var/lib/hawk")
+    assert not c.has("/etc/hawk") and not c.has("/var/lib/hawk") and not c.has("/var/log/hawk")
 
 
 def main(build):
