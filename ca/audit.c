@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "ca/file.h"
+#include "ca/invitation.h"
 #include "cli/document.h"
 #include "cli/print.h"
 #include "net/caller.h"
@@ -45,4 +46,47 @@ void ca_audit(const char *dir, const char *fmt, ...)
         say_warning("ca", "%s: this is not on record: %s", path, strerror(errno));
     free(line);
     free(what);
+}
+
+/* Whether a line is of ca/command.c's "issued a certificate for NAME to" or "invited ROLE NAME,". */
+static bool line_names(const char *line, const struct identity *who)
+{
+    char name[IDENTITY_TEXT], text[IDENTITY_TEXT + 40];
+    struct invitation v = {0};
+    const char *what = strstr(line, "): ");
+    size_t len;
+
+    if (!what)
+        return false;
+    what += 3;
+    snprintf(text, sizeof text, "issued a certificate for %s to ", identity_text(who, name));
+    if (strncmp(what, text, strlen(text)) == 0)
+        return true;
+    snprintf(text, sizeof text, "invited %s ", identity_role(who));
+    if (strncmp(what, text, strlen(text)) != 0)
+        return false;
+    what += strlen(text);
+    len = strcspn(what, ",");
+    if (len >= sizeof v.name)
+        return false;
+    memcpy(v.name, what, len);
+    return invitation_fits(&v, who->name);
+}
+
+int ca_audit_names(const char *dir, const struct identity *who, bool *named)
+{
+    char path[PATH_MAX], why[PATH_MAX + 200], *line = NULL;
+    size_t cap = 0;
+    FILE *f = ca_path(path, dir, CA_AUDIT, why, sizeof why) ? fopen(path, "re") : NULL;
+    bool whole;
+
+    *named = false;
+    if (!f)
+        return HAWK_EIO;
+    while (!*named && getline(&line, &cap, f) >= 0)
+        *named = line_names(line, who);
+    whole = !ferror(f);
+    free(line);
+    fclose(f);
+    return whole ? 0 : HAWK_EIO;
 }

@@ -6,6 +6,7 @@
 #include "ca/ca.h"
 #include "ca/file.h"
 #include "ca/invitation.h"
+#include "ca/users.h"
 #include "cli/document.h"
 #include "cli/print.h"
 #include "net/addr.h"
@@ -15,12 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define INVITATION_LIFE_US (3600 * US_PER_S)
 
 struct ca_options {
     const char *role, *name, *scopes, *out, *output;
     const char *central;
+    bool yes;
     uint32_t uses, slots;
     int64_t life_us;
 };
@@ -45,6 +48,8 @@ const struct flag ca_flags[] = {
                 "invite: the most slots that a worker may have; default: any number", 1, UINT32_MAX),
     FLAG(TEXT, struct ca_options, out, "out", 0, "DIR",
          "issue, invite: where the files go; default: this directory"),
+    FLAG(BOOL, struct ca_options, yes, "yes", 'y', NULL,
+         "revoke: also a name for which no certificate is on record"),
     FLAG(CHOICE, struct ca_options, output, "output", 'o', "table|json", "form of the output"),
     {0},
 };
@@ -63,8 +68,10 @@ const char ca_details[] =
     "People get their certificates by `hawk user add`.\n"
     "revoke makes the certificates of a name worthless that were made until now, and ends its connections.\n"
     "It writes DIR/denied, signed with the node root. A central with --ca DIR takes that within seconds and\n"
-    "tells all nodes; for any other, copy the file into its state_dir.\n"
-    "\nExit codes: 0 done, 1 a file could not be read or written, 2 the command line is wrong.\n"
+    "tells all nodes; for any other, copy the file into its state_dir. A name for which DIR/audit.log and\n"
+    "DIR/users/list know no certificate and no invitation is refused without --yes.\n"
+    "\nExit codes: 0 done, 1 a file could not be read or written, 2 the command line is wrong, or names\n"
+    "what was never issued.\n"
     "\nexamples:\n"
     "  hawk ca init\n"
     "  hawk ca issue /etc/hawk/ca --role worker --name node7\n"
@@ -223,6 +230,48 @@ static int invite(const char *dir, const struct ca_options *o)
     return code;
 }
 
+/* ---- Revocations ---- */
+
+static bool user_is_listed(const char *dir, const char *name)
+{
+    char why[PATH_MAX + 200];
+    struct users u;
+    bool listed = users_open(&u, dir, false, why, sizeof why) == 0 && users_find(&u, name);
+
+    users_free(&u);
+    return listed;
+}
+
+/* Whether what is issued in the role is on record in this directory: it is where the root is, and central makes its own
+ * certificate at its start. */
+static bool role_is_recorded(const char *dir, enum role role)
+{
+    const char *root = role == ROLE_NONE ? "users/root.key" : "nodes/root.key";
+    char path[PATH_MAX], why[PATH_MAX + 200];
+
+    return role != ROLE_CENTRAL && ca_path(path, dir, root, why, sizeof why) && access(path, F_OK) == 0;
+}
+
+/* A typo would leave the key that was meant good. An exit code. */
+static int check_record(const char *dir, const struct identity *who)
+{
+    char name[IDENTITY_TEXT];
+    bool named;
+    int err = ca_audit_names(dir, who, &named);
+
+    identity_text(who, name);
+    if (named || (who->role == ROLE_NONE && user_is_listed(dir, who->name)))
+        return HAWK_EXIT_OK;
+    if (!err && role_is_recorded(dir, who->role))
+        return usage_error("ca revoke: %s/" CA_AUDIT " has no certificate and no invitation of %s on record: "
+                           "mend the name, or say --yes to revoke it all the same",
+                           dir, name);
+    say_warning("ca",
+                "whether there is a certificate of %s is not on record in %s: see that the name is right",
+                name, dir);
+    return HAWK_EXIT_OK;
+}
+
 static int revoke_name(const char *dir, const struct ca_options *o)
 {
     char why[PATH_MAX + 200], name[IDENTITY_TEXT];
@@ -231,6 +280,8 @@ static int revoke_name(const char *dir, const struct ca_options *o)
     int code = read_identity("revoke", o, &who), err;
 
     if (code)
+        return code;
+    if (!o->yes && (code = check_record(dir, &who)) != 0)
         return code;
     if ((err = ca_revoke(dir, &who, &version, why, sizeof why)) != 0)
         return say_failure(err, why);

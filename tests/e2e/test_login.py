@@ -152,9 +152,37 @@ def test_the_user_root_revokes_alone():
         assert r.returncode == 1 and "nodes/root.crt" in r.stderr, r
     finally:
         os.rename(f"{ca.dir}-nodes", f"{ca.dir}/nodes")
+    ca.issue("worker", "w1")
     r = subprocess.run([HAWK, "ca", "revoke", ca.dir, "--role", "worker", "--name", "w1"], capture_output=True, text=True)
     assert r.returncode == 0 and "version 2" in r.stdout, r
     assert "ann.user.hawk" in ca.read("denied").decode()
+
+
+def test_a_name_that_no_certificate_was_made_for():
+    """A typo is no revocation."""
+    ca = Roots()
+
+    def revoke(role, name, code, *more):
+        r = subprocess.run([HAWK, "ca", "revoke", ca.dir, "--role", role, "--name", name, *more], capture_output=True, text=True)
+        assert r.returncode == code and ("good no more" in r.stdout) == (code == 0), (role, name, r)
+        return r.stderr
+
+    ca.issue("worker", "w9")
+    ca.issue("user", "bob")
+    ca.user("ann", 1001)
+    ca.run("invite", ca.dir, "--role", "worker", "--name", "hpc-*", "--out", ca.dir)
+    for role, name in (("worker", "w99"), ("dist", "w9"), ("worker", "hpc-"), ("user", "bo"), ("user", "annn"), ("user", "w9")):
+        assert f"{ca.dir}/audit.log has no certificate and no invitation of {name}.{role}.hawk" in revoke(role, name, 2)
+    assert not os.path.exists(f"{ca.dir}/denied")
+    for role, name in (("worker", "w9"), ("user", "bob"), ("user", "ann"), ("worker", "hpc-7")):
+        assert revoke(role, name, 0) == ""
+    assert revoke("worker", "w99", 0, "--yes") == ""
+    # Central makes its own certificate, users' are recorded where their root is, and here is no record at all.
+    assert "not on record" in revoke("central", "head", 0)
+    os.remove(f"{ca.dir}/users/root.key")
+    assert "not on record" in revoke("user", "eve", 0)
+    os.remove(f"{ca.dir}/audit.log")
+    assert "not on record" in revoke("worker", "w98", 0)
 
 
 def test_an_expired_login_says_so():
