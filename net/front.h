@@ -114,6 +114,8 @@ void front_prove(struct front_conn *c);
 void front_failed(struct front_conn *c, const char *what);
 /* Logs that a call of the connection asked for what its caller may not do; `why` says what. */
 void front_forbidden(struct front_conn *c, const char *why);
+/* The same of a call of somebody who is let in no more, whatever he calls: he has one line in ten minutes. */
+void front_outlawed(struct front_conn *c, const char *why);
 /* Whom its certificate is for. NULL: it needs none. */
 const struct identity *front_peer(struct front_conn *c);
 /* The peer has shown a renewed certificate for the same node and key (tls_take_renewed). */

@@ -2,10 +2,12 @@
 #include "net/front_impl.h"
 
 #include "base/check.h"
+#include "net/addr.h"
 #include "net/guard.h"
 #include "net/tls.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct address_load front_load(const struct front_conn *c)
 {
@@ -79,6 +81,17 @@ void front_forbidden(struct front_conn *c, const char *why)
     front_tick_on(f);
 }
 
+void front_outlawed(struct front_conn *c, const char *why)
+{
+    struct front *f = c->front;
+    char more[LOG_PEER_MORE];
+
+    if (log_kind_may_of(&f->forbidden, "a call that its caller may not make", &f->refused_peers, why,
+                        loop_now(f->loop), more))
+        log_warn("a call from %s was refused: %s%s", c->peer, why, more);
+    front_tick_on(f);
+}
+
 const struct identity *front_peer(struct front_conn *c)
 {
     if (!c->tls)
@@ -114,12 +127,16 @@ const struct caller *front_caller(struct front_conn *c)
 void front_refused(struct front_conn *c, const char *why)
 {
     struct front *f = c->front;
+    char who[ADDR_TEXT + 200], more[LOG_PEER_MORE];
 
     if (!c->exempt)
         address_failed(addresses_get(&f->addresses, c->net), loop_now(f->loop));
     f->counts.untrusted++;
-    say(f, &f->strangers, "a connection without good TLS", "a connection from %s is refused: %s", c->peer,
-        why);
+    const char *port = strrchr(c->peer, ':');
+    snprintf(who, sizeof who, "%.*s %s", port ? (int)(port - c->peer) : (int)strlen(c->peer), c->peer, why);
+    if (log_kind_may_of(&f->strangers, "a connection without good TLS", &f->refused_peers, who,
+                        loop_now(f->loop), more))
+        log_warn("a connection from %s is refused: %s%s", c->peer, why, more);
     front_tick_on(f);
 }
 

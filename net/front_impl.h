@@ -35,6 +35,7 @@ struct front {
     uint32_t by_fd_n;
     struct addresses addresses;
     struct log_kind broken[BROKEN_RULES], refused, late, denied, strangers, forbidden, hasty;
+    struct log_peers refused_peers;
     struct front_counts counts;
     bool starved; /* there is no descriptor for a new connection */
     bool full;    /* too many connections are not proven */

@@ -343,8 +343,11 @@ static bool refuse_stranger(struct server *s, const struct asked *a, const char 
         return false;
     if (!a->conn || (who && !identity_is_set(who)))
         return refuse_gone(s, a);
-    if (who && tls_refusal(s->tls, who, text, sizeof text))
-        return refuse_forbidden(s, a, text);
+    if (who && tls_refusal(s->tls, who, text, sizeof text)) {
+        front_outlawed(a->conn, text);
+        refuse_call(s, a, GRPC_STATUS_PERMISSION_DENIED, text);
+        return true;
+    }
     if (!who || may_call(s, who, path))
         return false;
     snprintf(text, sizeof text, "the certificate of %s does not allow %s at a %s", identity_text(who, name),

@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+import urllib.request
 
 from tlstest import Roots, SecureCaller, certificate_at
 
@@ -268,52 +270,70 @@ def test_a_certificate_is_renewed_for_its_own_key_alone():
         wait_for("central to say so", lambda: "renewed for another key" in c.central.text())
 
 
+def refused_calls(daemon, token):
+    at = re.search(r"metrics are served at (\S+)", daemon.text()).group(1)
+    page = urllib.request.Request(f"http://{at}/metrics", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(page, timeout=BOUND) as r:
+        return int(float(re.search(r'hawk_calls_refused_total{code="permission_denied"} (\S+)', r.read().decode()).group(1)))
+
+
 def test_who_is_revoked_is_out_and_stays_out():
-    with JoinCluster() as c:
-        w = c.node("worker", "--join", c.invite("worker", "node7"))
-        c.node("worker", "--join", c.invite("worker", "w2"), "--state-dir", f"{c.dir}/w2")
-        d = c.node("dist", "--join", c.invite("dist", "d1"))
-        c.wait_nodes(2)
-        c.ca.issue("user", "bob")
-        assert c.hawk("nodes", env=c.ca.environment("bob")).returncode == 0
-        c.ca.run("revoke", c.ca.dir, "--role", "worker", "--name", "node7")
-        # Central ends its connection, and so do the others that hear of it.
-        wait_for("central to close it", lambda: "its certificate was revoked" in c.central.text(), bound=10)
-        wait_for("the dist to close it", lambda: re.search("worker [0-9]+ at .*: its certificate was revoked", d.text()), bound=10)
-        # Both sides learn who it is, and what he needs.
-        for log in (c.central, w):
-            wait_for("why, in each log", lambda d=log: "node7.worker.hawk: its certificate was revoked: a new invitation" in d.text(), bound=10)
-        assert c.hawk("submit", "--wait", "--", "true").returncode == 0  # on w2
-        r = c.ca.run("revoke", c.ca.dir, "--role", "user", "--name", "bob")
-        assert "version 2" in r, r
-        wait_for("bob to be out", lambda: c.hawk("nodes", env=c.ca.environment("bob"), check=None).returncode == 3, bound=10)
-        assert "bob.user.hawk: its certificate was revoked: `hawk user add`" in c.hawk("nodes", env=c.ca.environment("bob"), check=3).stderr
-        assert c.hawk("nodes").returncode == 0
-        # Without central the last list holds, also after a restart.
-        for where in (f"{c.dir}/dist/denied", f"{c.dir}/central/denied", f"{c.dir}/w2/w2/denied"):
-            wait_for(f"version 2 in {where}", lambda p=where: os.path.exists(p) and "version: 2" in open(p, encoding="ascii").read())
-        listen = c.central_addr
-        c.central.stop()
-        assert "TLS failed" not in c.central.text(), c.central.text()  # what was cut off failed for that reason alone
-        d.stop()
-        c.dist_addrs.clear()
-        d = c.node("dist", ready=False)
-        wait_for("its list", lambda: "version 2 of the list is in force" in d.text())
-        # A list that somebody has changed counts for nothing.
-        with open(f"{c.dir}/dist/denied", encoding="ascii") as f:
-            text = f.read()
-        with open(f"{c.dir}/dist/new", "w", encoding="ascii") as f:
-            f.write(text.replace("version: 2", "version: 9"))
-        os.rename(f"{c.dir}/dist/new", f"{c.dir}/dist/denied")
-        wait_for("the dist to say so", lambda: "no list that one of the roots has signed" in d.text())
-        os.remove(f"{c.ca.dir}/denied")  # central has its own copy
-        c.start_central(listen)
-        c.dist_addrs.append(d.ready())
-        wait_for("node7 to be refused still", lambda: "its certificate was revoked" in c.central.text())
-        # An invitation made later lets the name in again.
-        w.kill()
-        w = c.node("worker", "--join", c.invite("worker", "node7"))
-        assert c.hawk("submit", "--wait", "--", "true").returncode == 0
+    with tempfile.NamedTemporaryFile("w") as token:
+        token.write("m" * 20)
+        token.flush()
+        with JoinCluster(central=("--metrics-listen", "127.0.0.1:0", "--metrics-token-file", token.name)) as c:
+            who_is_revoked_stays_out(c)
+
+
+def who_is_revoked_stays_out(c):
+    w = c.node("worker", "--join", c.invite("worker", "node7"))
+    c.node("worker", "--join", c.invite("worker", "w2"), "--state-dir", f"{c.dir}/w2")
+    d = c.node("dist", "--join", c.invite("dist", "d1"))
+    c.wait_nodes(2)
+    c.ca.issue("user", "bob")
+    assert c.hawk("nodes", env=c.ca.environment("bob")).returncode == 0
+    c.ca.run("revoke", c.ca.dir, "--role", "worker", "--name", "node7")
+    # Central ends its connection, and so do the others that hear of it.
+    wait_for("central to close it", lambda: "its certificate was revoked" in c.central.text(), bound=10)
+    wait_for("the dist to close it", lambda: re.search("worker [0-9]+ at .*: its certificate was revoked", d.text()), bound=10)
+    # Both sides learn who it is, and what he needs.
+    for log in (c.central, w):
+        wait_for("why, in each log", lambda d=log: "node7.worker.hawk: its certificate was revoked: a new invitation" in d.text(), bound=10)
+    assert c.hawk("submit", "--wait", "--", "true").returncode == 0  # on w2
+    # The node dials on, and central says so once in a while.
+    again = "a call from .* was refused: node7.worker.hawk: its certificate was revoked"
+    wait_for("it to dial often", lambda: refused_calls(c.central, "m" * 20) >= 7)
+    assert len(re.findall(again, c.central.text())) == 1, c.central.text()
+    r = c.ca.run("revoke", c.ca.dir, "--role", "user", "--name", "bob")
+    assert "version 2" in r, r
+    wait_for("bob to be out", lambda: c.hawk("nodes", env=c.ca.environment("bob"), check=None).returncode == 3, bound=10)
+    assert "bob.user.hawk: its certificate was revoked: `hawk user add`" in c.hawk("nodes", env=c.ca.environment("bob"), check=3).stderr
+    assert c.hawk("nodes").returncode == 0
+    # Without central the last list holds, also after a restart.
+    for where in (f"{c.dir}/dist/denied", f"{c.dir}/central/denied", f"{c.dir}/w2/w2/denied"):
+        wait_for(f"version 2 in {where}", lambda p=where: os.path.exists(p) and "version: 2" in open(p, encoding="ascii").read())
+    listen = c.central_addr
+    c.central.stop()
+    assert "TLS failed" not in c.central.text(), c.central.text()  # what was cut off failed for that reason alone
+    d.stop()
+    c.dist_addrs.clear()
+    d = c.node("dist", ready=False)
+    wait_for("its list", lambda: "version 2 of the list is in force" in d.text())
+    # A list that somebody has changed counts for nothing.
+    with open(f"{c.dir}/dist/denied", encoding="ascii") as f:
+        text = f.read()
+    with open(f"{c.dir}/dist/new", "w", encoding="ascii") as f:
+        f.write(text.replace("version: 2", "version: 9"))
+    os.rename(f"{c.dir}/dist/new", f"{c.dir}/dist/denied")
+    wait_for("the dist to say so", lambda: "no list that one of the roots has signed" in d.text())
+    os.remove(f"{c.ca.dir}/denied")  # central has its own copy
+    c.start_central(listen)
+    c.dist_addrs.append(d.ready())
+    wait_for("node7 to be refused still", lambda: "its certificate was revoked" in c.central.text())
+    # An invitation made later lets the name in again.
+    w.kill()
+    w = c.node("worker", "--join", c.invite("worker", "node7"))
+    assert c.hawk("submit", "--wait", "--", "true").returncode == 0
 
 
 def test_open_calls_end_with_their_certificate():
