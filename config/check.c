@@ -8,10 +8,12 @@
 #include "net/tls.h"
 #include "net/token.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ETCD_PREFIX_MAX 128
 
@@ -35,19 +37,48 @@ static const struct config_origin *origin_of(const struct config *c, const char 
     return s ? &c->origins[s - settings] : NULL;
 }
 
+const char *config_origin(const struct config *c, const char *key)
+{
+    const struct config_origin *o = origin_of(c, key);
+
+    return o ? o->origin : "hawk";
+}
+
+static void complain_va(struct checker *k, const char *key, const char *fmt, va_list ap)
+{
+    const struct config_origin *o = origin_of(k->c, key);
+
+    fprintf(k->err, "%s: %s: \"%.200s\": ", o ? o->origin : "hawk", key, o ? o->text : "");
+    vfprintf(k->err, fmt, ap);
+    fputc('\n', k->err);
+    k->errors++;
+}
+
 /* "hawk.yaml:12: central.suspect: "1s": it must be …" */
 static void complain_of_value(struct checker *k, const char *key, const char *fmt, ...) HAWK_PRINTF(3, 4);
 static void complain_of_value(struct checker *k, const char *key, const char *fmt, ...)
 {
-    const struct config_origin *o = origin_of(k->c, key);
     va_list ap;
 
-    fprintf(k->err, "%s: %s: \"%.200s\": ", o ? o->origin : "hawk", key, o ? o->text : "");
     va_start(ap, fmt);
-    vfprintf(k->err, fmt, ap);
+    complain_va(k, key, fmt, ap);
     va_end(ap);
-    fputc('\n', k->err);
-    k->errors++;
+}
+
+/* The same of two settings, where `other` alone may be set. Then its place goes first:
+ * "hawk.yaml:12: central.heartbeat: "9s": default: central.suspect: "10s": it must be …" */
+static void complain_of_two(struct checker *k, const char *key, const char *other, const char *fmt, ...)
+    HAWK_PRINTF(4, 5);
+static void complain_of_two(struct checker *k, const char *key, const char *other, const char *fmt, ...)
+{
+    const struct config_origin *o = origin_of(k->c, other);
+    va_list ap;
+
+    if (o && config_is_default(k->c, key) && !config_is_default(k->c, other))
+        fprintf(k->err, "%s: %s: \"%.200s\": ", o->origin, other, o->text);
+    va_start(ap, fmt);
+    complain_va(k, key, fmt, ap);
+    va_end(ap);
 }
 
 static void at_most(struct checker *k, const char *key, uint64_t value, uint64_t most)
@@ -155,8 +186,8 @@ static void check_users(struct checker *k, const char *key, const char *addr)
     const struct config *c = k->c;
 
     if (c->cluster.local_users && !*c->cluster.token_file && !goes_beyond(k, key) && !addr_is_unix(addr))
-        complain_of_value(
-            k, key,
+        complain_of_two(
+            k, key, "cluster.local_users",
             "cluster.local_users lets every user of this machine in, and who calls %s is not known: "
             "listen on unix:PATH alone, or use TLS (%s, or set section tls)",
             addr, certificate_remedy(key));
@@ -250,21 +281,25 @@ static void check_policy(struct checker *k)
     check_positive(k, "central.cutoff_default", c->central.cutoff_default);
     check_positive(k, "central.cutoff_max", c->central.cutoff_max);
     if (c->central.cutoff_min > c->central.cutoff_max)
-        complain_of_value(k, "central.cutoff_min", "it is more than central.cutoff_max (%s)",
-                          duration_format(other, sizeof other, c->central.cutoff_max));
+        complain_of_two(k, "central.cutoff_min", "central.cutoff_max",
+                        "it is more than central.cutoff_max (%s)",
+                        duration_format(other, sizeof other, c->central.cutoff_max));
     if (c->central.cutoff_percentile == 0)
         complain_of_value(k, "central.cutoff_percentile", "it must be more than 0%%");
     if (c->central.short_partition_min > c->central.short_partition_max)
-        complain_of_value(k, "central.short_partition_min", "it is more than central.short_partition_max");
+        complain_of_two(k, "central.short_partition_min", "central.short_partition_max",
+                        "it is more than central.short_partition_max");
     if (c->central.heartbeat < LIMIT_HEARTBEAT_MIN_US)
         complain_of_value(k, "central.heartbeat", "it must be at least %s: every node sends one so often",
                           duration_format(other, sizeof other, LIMIT_HEARTBEAT_MIN_US));
     if (c->central.suspect < 2 * c->central.heartbeat)
-        complain_of_value(k, "central.suspect", "it must be at least twice central.heartbeat (%s)",
-                          duration_format(other, sizeof other, c->central.heartbeat));
+        complain_of_two(k, "central.suspect", "central.heartbeat",
+                        "it must be at least twice central.heartbeat (%s)",
+                        duration_format(other, sizeof other, c->central.heartbeat));
     if (c->central.long_lease < c->central.suspect)
-        complain_of_value(k, "central.long_lease", "it must be at least central.suspect (%s)",
-                          duration_format(other, sizeof other, c->central.suspect));
+        complain_of_two(k, "central.long_lease", "central.suspect",
+                        "it must be at least central.suspect (%s)",
+                        duration_format(other, sizeof other, c->central.suspect));
 }
 
 static void check_etcd_tls(struct checker *k)
@@ -310,8 +345,9 @@ static void check_etcd(struct checker *k)
     if (c->central.leader_lease < 2 * US_PER_S || c->central.leader_lease % US_PER_S)
         complain_of_value(k, "central.leader_lease", "it must be 2 s or more, in whole seconds");
     if (c->central.leader_lease * 2 > c->central.long_lease)
-        complain_of_value(k, "central.leader_lease", "it must be at most half of central.long_lease (%s)",
-                          duration_format(lease, sizeof lease, c->central.long_lease));
+        complain_of_two(k, "central.leader_lease", "central.long_lease",
+                        "it must be at most half of central.long_lease (%s)",
+                        duration_format(lease, sizeof lease, c->central.long_lease));
 }
 
 static void check_central(struct checker *k)
@@ -385,7 +421,7 @@ static void check_worker(struct checker *k)
     at_most(k, "worker.queue_limit", c->worker.queue_limit, INT32_MAX);
     check_positive(k, "worker.park_min", c->worker.park_min);
     if (c->worker.park_max < c->worker.park_min)
-        complain_of_value(k, "worker.park_max", "it is less than worker.park_min");
+        complain_of_two(k, "worker.park_max", "worker.park_min", "it is less than worker.park_min");
     check_positive(k, "worker.pause_longest", c->worker.pause_longest);
     if (config_end_time(c, 0, &left_us))
         complain_of_value(k, "worker.end_time",
@@ -400,8 +436,9 @@ static void check_lease(struct checker *k)
     char grace[32], lease[32];
 
     if (!k->section && c->worker.agent_grace + c->worker.kill_grace >= c->central.long_lease)
-        complain_of_value(
+        complain_of_two(
             k, "worker.agent_grace",
+            config_is_default(c, "central.long_lease") ? "worker.kill_grace" : "central.long_lease",
             "together with worker.kill_grace (%s) it must be below central.long_lease (%s): a long task "
             "might run twice",
             duration_format(grace, sizeof grace, c->worker.kill_grace),
@@ -533,6 +570,26 @@ static void check_identity(struct checker *k, const struct identity *who)
                           k->section, strcmp(k->section, "central") == 0 ? "" : name);
 }
 
+/* All files that cannot be read, else what tls_new says of one. */
+static void complain_of_tls(struct checker *k, const struct tls_files *f, const char *why)
+{
+    const char *const files[][2] = {
+        {"tls.certificate", f->certificate}, {"tls.key", f->key}, {"tls.roots", f->roots}};
+    const char *said = "hawk";
+
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        const char *key = files[i][0];
+        if (access(files[i][1], R_OK) < 0) {
+            fprintf(k->err, "%s: %s: %s: %s\n", config_origin(k->c, key), key, files[i][1], strerror(errno));
+            k->errors++;
+        }
+        if (strncmp(why, key, strlen(key)) == 0)
+            said = config_origin(k->c, key);
+    }
+    if (!k->errors)
+        fprintf(k->err, "%s: %s\n", said, why);
+}
+
 int config_tls(const struct config *c, const char *section, struct tls **tls, FILE *err)
 {
     struct checker k = {.c = c, .section = section, .err = err};
@@ -544,7 +601,7 @@ int config_tls(const struct config *c, const char *section, struct tls **tls, FI
         return 0;
     *tls = tls_new(&f, why);
     if (!*tls) {
-        fprintf(err, "%s\n", why);
+        complain_of_tls(&k, &f, why);
         return HAWK_EINVALID;
     }
     if (section)

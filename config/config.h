@@ -281,6 +281,8 @@ HAWK_MUST_USE int config_tls(const struct config *c, const char *section, struct
  * of one section's daemon or (NULL) of all. False: there is nothing to say. */
 #define CONFIG_WARNING 400
 bool config_warning(const struct config *c, const char *section, char *text, size_t size);
+/* Where the value of "section.name" comes from: "hawk.yaml:3", "flag --slots", "default". */
+const char *config_origin(const struct config *c, const char *key);
 /* worker.end_time in microseconds from now_us, seconds since 1970 in microseconds too; TIME_NEVER: none. HAWK_EINVALID:
  * it is neither form. */
 HAWK_MUST_USE int config_end_time(const struct config *c, int64_t now_us, int64_t *left_us);

@@ -183,6 +183,17 @@ static bool role_files_ok(const struct config *c, FILE *err)
     return ok;
 }
 
+/* As dists and workers say when they start. The file need not say how a node joined: its certificate may be kept. */
+static bool signatures_ok(const struct config *c, FILE *err)
+{
+    if (!c->cluster.require_signatures || *c->tls.certificate || *c->central.ca || *c->dist.join ||
+        *c->worker.join || *c->worker.join_dir || *c->up.join_dir || enroll_may_be_kept(c, ROLE_DIST) ||
+        enroll_may_be_kept(c, ROLE_WORKER))
+        return true;
+    fprintf(err, "%s: %s\n", config_origin(c, "cluster.require_signatures"), SIGNATURES_NEED_TLS);
+    return false;
+}
+
 static int check_config(const char *path)
 {
     char *mistakes = NULL;
@@ -194,8 +205,8 @@ static int check_config(const char *path)
     int read = err ? config_load(&c, path, err) : HAWK_ENOMEM;
     /* Other mistakes do not keep us from checking the values that were read. */
     bool ok = (read == 0 || read == HAWK_EINVALID) && config_validate(&c, NULL, err) == 0 && read == 0 &&
-              tokens_ok(&c, err) & tls_ok(&c, err) & metrics_ok(&c, err) & audit_ok(&c, err) &
-                  directories_ok(&c, err) & role_files_ok(&c, err);
+              tokens_ok(&c, err) & tls_ok(&c, err) & signatures_ok(&c, err) & metrics_ok(&c, err) &
+                  audit_ok(&c, err) & directories_ok(&c, err) & role_files_ok(&c, err);
     char warning[CONFIG_WARNING] = "";
     if (ok && config_warning(&c, NULL, warning, sizeof warning))
         say_warning("config", "%s", warning);

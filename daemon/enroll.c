@@ -349,6 +349,20 @@ static int enroll_node(struct process *p)
     return code;
 }
 
+/* As set_place and set_dir, with the name that an earlier invitation said, which is freed by the caller. False: the
+ * path is too long. */
+static bool find_place(struct joiner *at, const struct config *c, enum role role, const char **name,
+                       char **joined)
+{
+    set_place(at, c, role);
+    *joined =
+        role == ROLE_WORKER && config_is_default(c, "worker.name") ? kept_get(at->state_dir, JOINED) : NULL;
+    *name = *joined;
+    if (*joined && **joined)
+        at->name = name;
+    return set_dir(at);
+}
+
 int enroll_look(const struct config *c, enum role role, char *why, size_t size)
 {
     struct joiner at;
@@ -356,19 +370,26 @@ int enroll_look(const struct config *c, enum role role, char *why, size_t size)
     struct identity kept;
     char *text, *joined;
     const char *name;
-    int err;
+    bool found = find_place(&at, c, role, &name, &joined);
+    int err = take_invitation(&at, found && kept_look(at.dir, &kept), &text, &v, why, size);
 
-    set_place(&at, c, role);
-    joined =
-        role == ROLE_WORKER && config_is_default(c, "worker.name") ? kept_get(at.state_dir, JOINED) : NULL;
-    name = joined;
-    if (joined && *joined)
-        at.name = &name;
-    err = take_invitation(&at, set_dir(&at) && kept_look(at.dir, &kept), &text, &v, why, size);
     free(joined);
     free(text);
     invitation_free(&v);
     return err;
+}
+
+bool enroll_may_be_kept(const struct config *c, enum role role)
+{
+    struct joiner at;
+    struct identity kept;
+    char *joined;
+    const char *name;
+    bool may = find_place(&at, c, role, &name, &joined) &&
+               (kept_look(at.dir, &kept) || (access(at.dir, F_OK) < 0 && errno == EACCES));
+
+    free(joined);
+    return may;
 }
 
 /* ---- By a directory of `hawk up --join-dir` ---- */

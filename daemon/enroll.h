@@ -16,6 +16,9 @@ HAWK_MUST_USE int enroll(struct process *p);
  * machine. */
 HAWK_MUST_USE int enroll_look(const struct config *c, enum role role, char *why, size_t size);
 
+/* Whether a dist or worker keeps a certificate on this machine, or this user may not see that. */
+bool enroll_may_be_kept(const struct config *c, enum role role);
+
 /* Renews what p keeps, after a third of its life. central returns its address; NULL: p is central. NULL if p keeps
  * nothing. */
 struct renewal;

@@ -269,9 +269,7 @@ int process_signatures(const struct process *p, const struct tls **roots)
     *roots = p->config.cluster.require_signatures ? p->tls : NULL;
     if (!p->config.cluster.require_signatures || p->tls)
         return 0;
-    log_error(
-        "cluster.require_signatures: users sign with the credentials of a cluster with TLS: set section tls, "
-        "or join it (--join FILE)");
+    log_error("%s", SIGNATURES_NEED_TLS);
     return HAWK_EINVALID;
 }
 

@@ -58,6 +58,9 @@ const char *process_listen(const char *listen, const char *unset, const char *ad
                            char own[ADDR_TEXT]);
 /* Whether jobs must be signed: *roots is then what their credentials are checked by, else NULL. HAWK_EINVALID, after a
  * message: this daemon has no TLS. */
+#define SIGNATURES_NEED_TLS                                                                                  \
+    "cluster.require_signatures: users sign with the credentials of a cluster with TLS: set section tls, "   \
+    "or join it (--join FILE)"
 HAWK_MUST_USE int process_signatures(const struct process *p, const struct tls **roots);
 /* Makes the directory for tasks' output where it is missing, and closes it to others than this user and the
  * group ("": none). One that holds other things as well is not closed, only tasks' output in it. A worker

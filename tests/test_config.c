@@ -253,6 +253,40 @@ static void test_grace_below_the_lease(void **state)
     }
 }
 
+/* The file may set the one of two settings that is good by itself. */
+static void test_two_settings_are_named_with_the_place_of_the_one_that_is_set(void **state)
+{
+    static const struct {
+        const char *section, *key, *value, *said;
+    } cases[] = {
+        {NULL, "central.long_lease", "15s",
+         "F:3: central.long_lease: \"15s\": default: worker.agent_grace: \"20s\": "},
+        {NULL, "worker.kill_grace", "50s",
+         "F:3: worker.kill_grace: \"50s\": default: worker.agent_grace: \"20s\": "},
+        {NULL, "worker.agent_grace", "80s", "F:3: worker.agent_grace: \"80s\": together with"},
+        {"central", "central.heartbeat", "30s",
+         "F:3: central.heartbeat: \"30s\": default: central.suspect: "},
+        {"central", "central.cutoff_max", "1ms",
+         "F:3: central.cutoff_max: \"1ms\": default: central.cutoff_min: "},
+        {"central", "central.suspect", "90s",
+         "F:3: central.suspect: \"90s\": default: central.long_lease: \"60s\": "},
+        {"worker", "worker.park_min", "1h", "F:3: worker.park_min: \"1h\": default: worker.park_max: "},
+        {"worker", "cluster.local_users", "yes",
+         "F:3: cluster.local_users: \"yes\": default: worker.listen: "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct config c;
+        char why[200], *said;
+        config_init(&c);
+        assert_int_equal(config_set(&c, cases[i].key, cases[i].value, "F:3", why, sizeof why), 0);
+        said = validate(&c, cases[i].section, HAWK_EINVALID);
+        if (!strstr(said, cases[i].said))
+            fail_msg("%s: %s", cases[i].key, said);
+        free(said);
+        config_free(&c);
+    }
+}
+
 /* Whoever mistypes a flag of the policy is told what there is, without a cluster. */
 static void test_unknown_policy_flag(void **state)
 {
@@ -305,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_show_reads_back),
         cmocka_unit_test(test_ranges_of_the_policy),
         cmocka_unit_test(test_grace_below_the_lease),
+        cmocka_unit_test(test_two_settings_are_named_with_the_place_of_the_one_that_is_set),
         cmocka_unit_test(test_unknown_policy_flag),
         cmocka_unit_test(test_flags),
     };

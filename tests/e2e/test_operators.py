@@ -181,6 +181,27 @@ def test_config_check_opens_what_one_role_reads():
         assert "worker.join: the invitation is for a dist" in check(text, 2).stderr
 
 
+def test_config_check_refuses_signatures_without_tls():
+    with tempfile.TemporaryDirectory() as d:
+        def check(more, code):
+            with open(f"{d}/hawk.yaml", "w", encoding="utf-8") as f:
+                f.write(f"cluster:\n  require_signatures: yes\nworker:\n  state_dir: {d}/w\ndist:\n  listen: 127.0.0.1:0\n"
+                        f"  socket: none\n  state_dir: {d}/d\n{more}")
+            return hawk("config", "check", f"{d}/hawk.yaml", check=code).stderr
+
+        said = check("", 2)
+        assert f"{d}/hawk.yaml:2: cluster.require_signatures: users sign with the credentials of a cluster with TLS" in said
+        told = hawk("dist", "--config", f"{d}/hawk.yaml", check=1).stderr
+        assert said.split("hawk.yaml:2: ", 1)[1] in told, (said, told)
+        check(f"  join: {d}/d.invitation\n", 0)
+        # Who has joined needs to say that no more.
+        hawk("ca", "init", f"{d}/ca")
+        hawk("ca", "issue", f"{d}/ca", "--role", "dist", "--name", "d1", "--out", d)
+        os.makedirs(f"{d}/d/tls")
+        os.rename(f"{d}/d1.crt", f"{d}/d/tls/node.crt")
+        check("", 0)
+
+
 def test_stats_say_what_auto_came_to():
     with Cluster(workers=2, central=("--history-min-jobs", "3")) as c:
         before = c.json("stats")
