@@ -203,6 +203,8 @@ static int join_in_child(const struct joining_node *n)
 static int take_invitation(const struct joiner *at, bool kept, char **text, struct invitation *v, char *why,
                            size_t size)
 {
+    const char *file = strcmp(at->join, "-") == 0 ? "standard input" : at->join;
+    char what[200] = "";
     int err;
 
     *text = NULL;
@@ -212,12 +214,12 @@ static int take_invitation(const struct joiner *at, bool kept, char **text, stru
     if (err == HAWK_ENOT_FOUND && kept)
         return 0;
     if (!err)
-        err = invitation_read(v, *text, NULL, why, size);
+        err = invitation_read(v, *text, NULL, what, sizeof what);
     if (!err && v->role != at->role) {
-        snprintf(why, size, "the invitation is for a %s", role_text(v->role));
+        snprintf(what, sizeof what, "the invitation is for a %s", role_text(v->role));
         err = HAWK_EINVALID;
     }
-    return err;
+    return *what ? ca_complain(why, size, err, file, what) : err;
 }
 
 static int read_invitation(const struct process *p, const struct joiner *at, bool kept, char **text,

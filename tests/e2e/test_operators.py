@@ -178,7 +178,7 @@ def test_config_check_opens_what_one_role_reads():
         r = check(text, 0)
         assert "central.ca" not in r.stderr and "dist.join" not in r.stderr, r.stderr
         os.rename(f"{d}/d.invitation", f"{d}/w.invitation")
-        assert "worker.join: the invitation is for a dist" in check(text, 2).stderr
+        assert f"worker.join: {d}/w.invitation: the invitation is for a dist" in check(text, 2).stderr
 
 
 def test_config_check_refuses_signatures_without_tls():
