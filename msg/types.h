@@ -188,7 +188,8 @@ static inline bool state_in(uint32_t set, unsigned state) { return set >> (state
 static inline bool task_state_final(enum task_state s) { return state_in(TASK_STATES_FINAL, s); }
 static inline bool task_state_before(enum task_state s) { return state_in(TASK_STATES_BEFORE, s); }
 static inline bool job_state_final(enum job_state s) { return state_in(JOB_STATES_FINAL, s); }
-/* Whether a job that has ended so keeps its environment: somebody may want the rest of it. */
+/* Whether a job that has ended so keeps its environment: somebody may want the rest of it. Whoever cancels it as a
+ * whole, its user or an operator, wants it no more, nor does a client that is gone. */
 static inline bool job_may_run_again(enum job_state s, bool cancelled_by_client)
 {
     return s == JOB_FAILED || (s == JOB_CANCELLED && !cancelled_by_client);
