@@ -165,10 +165,12 @@ static const char *scheduler_text(const struct api_job *j)
 {
     if (j->at_central)
         return "central, by waiting time over the general partition";
-    if (j->state == JOB_PENDING || j->why == WHY_PROMOTED)
-        return job_state_final(j->state) ? "central would have, but never had it"
-                                         : "central, once it has it: its dist waits to hand it over";
-    return "its dist, by probes and late binding";
+    if (j->state != JOB_PENDING && j->why != WHY_PROMOTED)
+        return "its dist, by probes and late binding";
+    if (job_state_final(j->state))
+        return "its dist: central had nothing of it";
+    return j->waiting ? "central, once it has it: its dist waits to hand it over"
+                      : "its dist: when it became long, no task of it was left for central";
 }
 
 static void print_pauses(const struct explanation *e)

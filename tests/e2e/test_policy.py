@@ -59,6 +59,18 @@ def test_it_outlives_central():
         assert (p["name"], p["cutoff_us"], p["set_ago_us"]) == ("split", 9000000, None), p
 
 
+def test_explain_says_who_has_a_job_that_became_long():
+    """One of which no task waits stays with its dist."""
+    with Cluster(workers=1) as c:
+        c.hawk("policy", "set", "--cutoff", "100ms")
+        job = c.submit("--", "sh", "-c", f"while ! test -e {c.dir}/go; do sleep 0.1; done")
+        wait_for("it is long", lambda: c.job(job)["class"] == "long")
+        assert "no task of it was left for central" in c.hawk("explain", job).stdout
+        open(f"{c.dir}/go", "w", encoding="ascii").close()
+        c.hawk("wait", job)
+        assert "central had nothing of it" in c.hawk("explain", job).stdout
+
+
 def test_what_is_refused_changes_nothing():
     with Cluster(workers=1) as c:
         before = c.json("policy")
