@@ -501,7 +501,7 @@ static void record_completion(struct central *c, struct node *n, struct long_tas
 static void not_started(struct central *c, struct node *n, struct long_task *t,
                         const struct msg_task_finished *m)
 {
-    if (m->code != HAWK_ECANNOT_START || central_starts_failed(c, n, t)) {
+    if (owner_finish_of(m, false) == FINISH_REFUSED || central_starts_failed(c, n, t)) {
         central_task_queue(c, t);
         wait_for_reports(c, t);
         return;
@@ -526,15 +526,12 @@ void central_on_task_finished(struct central *c, const struct msg *in)
             send_finish_ack(c, n, &m->id);
         return;
     }
-    if (m->outcome == OUTCOME_LOST || m->outcome == OUTCOME_NONE || m->outcome >= OUTCOME_COUNT ||
-        (m->outcome == OUTCOME_CANCELLED && !t->cancelled)) {
-        /* This outcome is no end of the task. The worker is stopping, or killed the try at the end of its
-         * lease, or was told to by another central or about an older try. */
+    if (owner_finish_of(m, false) != FINISH_ENDED && !(m->outcome == OUTCOME_CANCELLED && t->cancelled)) {
         /* A waiting task is known to be lost already. An unsure one may have a later try that is not on
          * record. */
         t = t->place == PLACE_QUEUE || (t->unsure && t->place != PLACE_WORKER) ? NULL : held_by(c, n, &m->id);
         send_finish_ack(c, n, &m->id);
-        if (t && m->code < 0 && t->state == TASK_PLACED && !t->cancelled) {
+        if (t && !t->cancelled && owner_finish_of(m, t->state != TASK_PLACED) > FINISH_GIVEN_UP) {
             not_started(c, n, t, m);
         } else if (t) {
             lose_task(c, t, true);

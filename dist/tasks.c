@@ -640,19 +640,19 @@ static void accept_finished(struct dist *d, struct dist_job *job, struct dist_no
     struct dist_task *t = &job->tasks[f->id.task];
     struct try_id other = dist_task_try(job, f->id.task);
     bool latest = try_eq(&other, &f->id);
+    enum owner_finish finish = owner_finish_of(f, t->state != TASK_LAUNCHED);
 
     if (task_state_final(t->state))
         return;
     if (latest && at_worker(t->state) && !t->doubtful &&
         t->worker != m->peer) /* which can have no end of that try */
         return;
-    if (f->outcome == OUTCOME_LOST || f->outcome == OUTCOME_CANCELLED) {
-        /* The worker gave the try up: it was told to, or it stops. The task has not ended by that. */
+    if (finish != FINISH_ENDED) {
         if (!latest || !at_worker(t->state))
             return;
-        if (f->outcome == OUTCOME_LOST && f->code == HAWK_ECANNOT_START && t->state == TASK_LAUNCHED)
+        if (finish == FINISH_CANNOT_START)
             dist_starts_failed(d, job, n, f);
-        else if (f->outcome == OUTCOME_LOST && f->code < 0 && t->state == TASK_LAUNCHED)
+        else if (finish == FINISH_REFUSED)
             dist_task_refused(d, job, f->id.task);
         else if (dist_task_unwanted(job, f->id.task))
             dist_task_end(d, job, f->id.task, OUTCOME_CANCELLED, 0,

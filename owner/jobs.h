@@ -39,6 +39,24 @@ static inline enum task_state owner_final_state(enum outcome outcome, int32_t co
     }
 }
 
+/* What TASK_FINISHED says of a try (docs/protocol.md 3.7, 3.11). */
+enum owner_finish {
+    FINISH_ENDED,        /* the first one that says so ends the task, unless it is to run again */
+    FINISH_GIVEN_UP,     /* no end of the task: the worker stops, or was told to end the try */
+    FINISH_REFUSED,      /* the same, and the try never started: the worker has no room for it */
+    FINISH_CANNOT_START, /* the same: the worker could not start it, and another one may */
+};
+
+/* started: the try had started, as far as the owner knows. */
+static inline enum owner_finish owner_finish_of(const struct msg_task_finished *m, bool started)
+{
+    if (m->outcome != OUTCOME_LOST && m->outcome != OUTCOME_CANCELLED)
+        return FINISH_ENDED;
+    if (started || m->outcome == OUTCOME_CANCELLED || m->code >= 0)
+        return FINISH_GIVEN_UP;
+    return m->code == HAWK_ECANNOT_START ? FINISH_CANNOT_START : FINISH_REFUSED;
+}
+
 /* Whether a task whose try was lost may be tried again. sent: the try may have reached a worker. started: it ran, as
  * far as the owner knows; a try that never started costs no retry. tries: how many tries of the task have started,
  * with this one. */
