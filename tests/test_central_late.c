@@ -285,6 +285,17 @@ static void what_tasks_show_makes_a_job_larger_but_never_smaller(void **state)
     }
 }
 
+/* Job 1 has 4 tasks of 10 s in two slots: both run one of them. */
+static void two_of_four_run(struct cluster *c, uint32_t *got, struct try_id *slow, struct try_id *quick)
+{
+    begin_turns(c, 2, 1);
+    submit(&c->t, c->d, 1, 4, 10 * S);
+    assert_int_equal(next_job(c, got, slow), 1);
+    assert_int_equal(next_job(c, got, quick), 1);
+    started(&c->t, c->w[0], *slow);
+    started(&c->t, c->w[0], *quick);
+}
+
 /* Running tasks count as long as they have run. */
 static void what_runs_shows_as_much_as_it_has_run(void **state)
 {
@@ -292,12 +303,7 @@ static void what_runs_shows_as_much_as_it_has_run(void **state)
     uint32_t got = 0;
     struct try_id slow, quick;
 
-    begin_turns(&c, 2, 1);
-    submit(&c.t, c.d, 1, 4, 10 * S);
-    assert_int_equal(next_job(&c, &got, &slow), 1);
-    assert_int_equal(next_job(&c, &got, &quick), 1);
-    started(&c.t, c.w[0], slow);
-    started(&c.t, c.w[0], quick);
+    two_of_four_run(&c, &got, &slow, &quick);
     pass(&c.t, 40 * S);
     finished(&c.t, c.w[0], quick, OUTCOME_EXITED, 0, 2 * S);
     submit(&c.t, c.d, 2, 1, 3 * S);
@@ -317,12 +323,7 @@ static void what_stands_still_shows_what_it_has_run(void **state)
     uint32_t got = 0;
     struct try_id slow, quick;
 
-    begin_turns(&c, 2, 1);
-    submit(&c.t, c.d, 1, 4, 10 * S);
-    assert_int_equal(next_job(&c, &got, &slow), 1);
-    assert_int_equal(next_job(&c, &got, &quick), 1);
-    started(&c.t, c.w[0], slow);
-    started(&c.t, c.w[0], quick);
+    two_of_four_run(&c, &got, &slow, &quick);
     pass(&c.t, 22 * S);
     tell(&c.t, TASK_PAUSED, task_paused, c.w[0], .id = slow, .run_us = 22 * S, .stood_ms = 1, .times = 1);
     pass(&c.t, 18 * S);
