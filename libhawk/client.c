@@ -2,7 +2,6 @@
 #include "libhawk/client_impl.h"
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/mem.h"
 #include "net/addr.h"
 #include "net/caller.h"
@@ -83,7 +82,7 @@ int client_open(struct client **out, const struct client_options *o)
     const char *origin = NULL;
     *out = client;
     client->nodes_at_us = -1;
-    rng_seed(&client->rng, (uint64_t)clock_us(CLOCK_REALTIME) ^ (uint64_t)getpid() << 40);
+    client_seed(&client->rng);
     client->timeout_us = o->timeout_us > 0 ? o->timeout_us : CLIENT_TIMEOUT_US;
     if (o->join_dir && o->dist)
         return client_fail(client, HAWK_EINVALID,

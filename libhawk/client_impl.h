@@ -2,12 +2,14 @@
 #ifndef HAWK_LIBHAWK_CLIENT_IMPL_H
 #define HAWK_LIBHAWK_CLIENT_IMPL_H
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "libhawk/client.h"
 #include "libhawk/movable_job.h"
 #include "net/loop.h"
 #include "net/rpc.h"
 
+#include <unistd.h>
 #include <uthash.h>
 
 /* A dist that has not answered a submission for this long is left for another one, if there is one. */
@@ -40,6 +42,12 @@ struct client {
     struct rng rng;          /* of delays */
     char error[600], warning[600];
 };
+
+/* So that programs which lost the same peer do not all come back at once. */
+static inline void client_seed(struct rng *r)
+{
+    rng_seed(r, (uint64_t)clock_us(CLOCK_REALTIME) ^ (uint64_t)getpid() << 40);
+}
 
 /* Whether the node could not be asked. */
 static inline bool client_is_away(int err) { return err == HAWK_EUNAVAILABLE || err == HAWK_ETIMEOUT; }

@@ -26,7 +26,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define IDLE_TURN_US (200 * US_PER_MS) /* how often the keeper turns the loop while no other thread does */
 #define PAUSE_TURN_US (50 * US_PER_MS) /* the same if tasks may be paused: a short task waits for that */
@@ -426,7 +425,7 @@ int hawk_executor_open(struct hawk_executor **executor, const char *app,
     list_init(&x->held);
     list_init(&x->still);
     loop_timer_init(&x->retry, on_retry, x);
-    rng_seed(&x->rng, (uint64_t)clock_us(CLOCK_REALTIME) ^ (uint64_t)getpid() << 40);
+    client_seed(&x->rng);
     if ((err = use_options(x, app, options ? options : &defaults)))
         return err;
     x->loop = loop_new(LOOP_NET);
