@@ -14,8 +14,9 @@
 struct crowd_user {
     uint32_t user; /* user_number(); 0: nobody */
     uint32_t n;
-    bool gave_up;        /* an entry, since he is in the table */
-    struct list entries; /* struct crowd_entry.link, the oldest first */
+    bool gave_up;          /* an entry, since he is in the table */
+    unsigned __int128 sum; /* the caller's: 0 when the user comes into the table */
+    struct list entries;   /* struct crowd_entry.link, the oldest first */
     struct heap_node most;
     UT_hash_handle hh;
 };

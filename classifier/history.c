@@ -90,12 +90,15 @@ static int64_t job_add(struct crowd *c, uint32_t user, const struct history_job 
     struct history_job *j = job_of(crowd_excess(c));
     int64_t left_us = j && j->entry.of->n == 1 ? j->end_us : 0;
 
-    if (j)
+    if (j) {
+        j->entry.of->sum -= j->task_us;
         crowd_make_room(c);
-    else
+    } else {
         j = xcalloc(1, sizeof *j);
+    }
     *j = *with;
     crowd_add(c, user, &j->entry);
+    j->entry.of->sum += j->task_us;
     return left_us;
 }
 
@@ -108,15 +111,6 @@ static void jobs_free(struct crowd *c)
         free(j);
     }
     crowd_free(c);
-}
-
-static unsigned __int128 task_us_of(const struct crowd_user *u)
-{
-    unsigned __int128 sum_us = 0;
-
-    list_foreach(&u->entries, link, next)
-        sum_us += job_of(container_of(link, struct crowd_entry, link))->task_us;
-    return sum_us;
 }
 
 void history_free(struct history *h)
@@ -158,41 +152,47 @@ static struct estimate *name_add(struct history *h, uint32_t user, struct blob *
 #define WEIGHT_UNIT 256u
 typedef unsigned __int128 weight_t;
 
+static weight_t weight_of(const struct crowd_user *u)
+{
+    weight_t weight = u->sum * WEIGHT_UNIT / u->n;
+
+    return weight ? weight : 1;
+}
+
 struct weighed {
     int64_t mean_us;
     weight_t weight;
 };
 
-/* Each of u's jobs with its weight, from `to` on. */
-static void weigh_user(const struct crowd_user *u, struct weighed *to)
+/* The jobs whose means lie between two bounds, and what they weigh. */
+struct weighed_jobs {
+    struct weighed *v; /* the caller frees them */
+    uint32_t n, cap;
+    weight_t below, in, all; /* of those below the bounds, between them, and of all jobs of the window */
+};
+
+static struct weighed_jobs weigh(const struct history *h, int64_t min_us, int64_t max_us)
 {
-    unsigned __int128 task_us = 0;
-    uint32_t n = 0;
-    weight_t weight;
-
-    list_foreach(&u->entries, link, next) {
-        const struct history_job *j = job_of(container_of(link, struct crowd_entry, link));
-
-        task_us += j->task_us;
-        to[n++].mean_us = j->mean_us;
-    }
-    weight = task_us ? task_us * WEIGHT_UNIT / n : 0;
-    for (uint32_t i = 0; i < n; i++)
-        to[i].weight = weight ? weight : 1;
-}
-
-/* All jobs of the window with their weights, and the sum of these. The caller frees *jobs. */
-static weight_t weigh(const struct history *h, struct weighed **jobs)
-{
-    struct weighed *w = *jobs = xmalloc(h->jobs.n * sizeof *w);
-    weight_t all = 0;
+    struct weighed_jobs w = {0};
 
     for (const struct crowd_user *u = h->jobs.users; u; u = u->hh.next) {
-        weigh_user(u, w);
-        all += w->weight * u->n;
-        w += u->n;
+        weight_t weight = weight_of(u);
+        uint32_t below = 0, before = w.n;
+
+        list_foreach(&u->entries, link, next) {
+            int64_t mean_us = job_of(container_of(link, struct crowd_entry, link))->mean_us;
+
+            below += mean_us < min_us;
+            if (mean_us < min_us || mean_us >= max_us)
+                continue;
+            vec_grow(w.v, w.n, w.cap);
+            w.v[w.n++] = (struct weighed){mean_us, weight};
+        }
+        w.below += weight * below;
+        w.in += weight * (w.n - before);
+        w.all += weight * u->n;
     }
-    return all;
+    return w;
 }
 
 /* The mean of rank k, from 0, among n jobs, each as often as it weighs. It is found by counting, digit by digit from
@@ -222,15 +222,25 @@ static int64_t mean_of_rank(struct weighed *jobs, uint32_t n, weight_t k)
     return jobs[0].mean_us;
 }
 
+/* The nearest rank: the least value that at least this part of the weight does not exceed. From 0. */
+static weight_t cutoff_rank(const struct history *h, weight_t all)
+{
+    return (all * h->cfg.cutoff_percentile_ppm + PPM - 1) / PPM - 1;
+}
+
+/* Looks near the last cutoff first: it seldom moves far. */
 static int64_t compute_cutoff(const struct history *h)
 {
-    struct weighed *jobs;
-    /* The nearest rank: the least value that at least this part of the weight does not exceed. */
-    weight_t rank = (weigh(h, &jobs) * h->cfg.cutoff_percentile_ppm + PPM - 1) / PPM;
-    /* One above that value: jobs of equal length are all short. */
-    int64_t cutoff_us = mean_of_rank(jobs, h->jobs.n, rank - 1) + 1;
+    struct weighed_jobs w = weigh(h, h->cutoff_us - h->cutoff_us / 8, h->cutoff_us + h->cutoff_us / 8);
+    weight_t rank = cutoff_rank(h, w.all);
+    int64_t cutoff_us;
 
-    free(jobs);
+    if (rank < w.below || rank - w.below >= w.in) {
+        free(w.v);
+        w = weigh(h, 0, INT64_MAX);
+    }
+    cutoff_us = mean_of_rank(w.v, w.n, rank - w.below) + 1; /* jobs of equal length are all short */
+    free(w.v);
     return time_within(cutoff_us, h->cfg.cutoff_min_us, h->cfg.cutoff_max_us);
 }
 
@@ -273,7 +283,7 @@ static uint32_t used_ppm(const struct history *h)
     unsigned __int128 ppm = 0;
 
     for (const struct crowd_user *u = h->demand.jobs.users; u; u = u->hh.next)
-        ppm += task_us_of(u) * PPM / ((unsigned __int128)demand_time(h, u) * h->demand_slots);
+        ppm += u->sum * PPM / ((unsigned __int128)demand_time(h, u) * h->demand_slots);
     return ppm < PPM ? (uint32_t)ppm : PPM;
 }
 
