@@ -42,6 +42,8 @@ enum hawk_err {
 const char *hawk_strerror(int err);
 
 #define HAWK_MUST_USE __attribute__((warn_unused_result))
+/* Few calls need this function. It stays out of the one that all go through, which then needs few registers. */
+#define HAWK_RARE __attribute__((noinline))
 #define HAWK_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
 #endif

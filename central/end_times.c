@@ -121,8 +121,11 @@ struct waiting_worker *end_times_best(struct central *c, const struct long_job *
 {
     struct waiting_worker *w = waiting_best(&c->waiting, c->now_us), **hidden = NULL;
     uint32_t n = 0, cap = 0;
-    int64_t estimate_us = w ? end_times_estimate(c, j) : 0, last_us = NO_TAKER;
+    int64_t estimate_us, last_us = NO_TAKER;
 
+    if (c->end_times.workers == 0 || !w)
+        return w;
+    estimate_us = end_times_estimate(c, j);
     if (!fits_before_end(estimate_us, c->end_times.last_us, c->now_us))
         return NULL;
     while (w && !end_times_fit(c, container_of(w, struct node, waiting), estimate_us)) {

@@ -488,6 +488,11 @@ static int64_t due_us(const struct central *c, enum long_state state)
     return j->kept_since_us + us;
 }
 
+static bool is_due(const struct central *c, enum long_state state)
+{
+    return c->n_jobs[state] > 0 && due_us(c, state) <= c->now_us;
+}
+
 int64_t central_jobs_due_us(const struct central *c)
 {
     return earlier(due_us(c, LONG_UNCLAIMED), earlier(due_us(c, LONG_ENDED), due_us(c, LONG_FINISHED)));
@@ -498,7 +503,7 @@ int64_t central_jobs_due_us(const struct central *c)
  * keeps it for longer. A stream that breaks in that time makes the dist ask again, or the client move the job. */
 void central_jobs_run(struct central *c)
 {
-    while (due_us(c, LONG_ENDED) <= c->now_us) {
+    while (is_due(c, LONG_ENDED)) {
         struct long_job *j = first_in(c, LONG_ENDED);
 
         if (everybody_knows(c, j)) {
@@ -508,7 +513,7 @@ void central_jobs_run(struct central *c)
             central_job_set_state(c, j, LONG_UNCLAIMED);
         }
     }
-    while (due_us(c, LONG_FINISHED) <= c->now_us) {
+    while (is_due(c, LONG_FINISHED)) {
         struct long_job *j = first_in(c, LONG_FINISHED);
 
         if (everybody_knows(c, j))
@@ -516,7 +521,7 @@ void central_jobs_run(struct central *c)
         else
             central_job_set_state(c, j, LONG_UNCLAIMED);
     }
-    while (c->n_jobs[LONG_UNCLAIMED] > c->cfg.finished_kept || due_us(c, LONG_UNCLAIMED) <= c->now_us)
+    while (c->n_jobs[LONG_UNCLAIMED] > c->cfg.finished_kept || is_due(c, LONG_UNCLAIMED))
         (void)forget_one(c);
 }
 

@@ -65,16 +65,22 @@ bool central_starts_failed(struct central *c, struct node *n, struct long_task *
 }
 
 /* Output: one message per worker that could not start the task. */
-void central_starts_began(struct central *c, struct long_task *t, const struct node *n)
+HAWK_RARE static void tell_blamed(struct central *c, struct long_task *t, const struct node *n)
 {
     struct long_job *j = t->job;
     node_id_t blamed;
 
-    while (owner_starts_began(&j->starts, n->id, central_task_index(t), &blamed)) {
+    while (owner_starts_blame(&j->starts, n->id, central_task_index(t), &blamed)) {
         const struct node *failed = central_node_by_id(c, blamed);
         struct msg *m = failed ? central_send(c, failed, MSG_START_BLAMED) : NULL;
 
         if (m)
             m->start_blamed.job.v = j->key.job;
     }
+}
+
+void central_starts_began(struct central *c, struct long_task *t, const struct node *n)
+{
+    if (owner_starts_began(&t->job->starts))
+        tell_blamed(c, t, n);
 }

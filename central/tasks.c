@@ -174,7 +174,7 @@ static void send_message(struct central *c, const struct long_task *t, const str
 
 void central_task_send(struct central *c, const struct long_task *t, const struct node *dist)
 {
-    bool over = task_state_final(t->state) && t->durable;
+    bool final = task_state_final(t->state), over = final && t->durable;
     struct msg *m;
 
     if ((t->outcome == OUTCOME_NOT_STARTED || t->job->app) && over)
@@ -188,16 +188,17 @@ void central_task_send(struct central *c, const struct long_task *t, const struc
     m->long_task.wait_us = t->wait_us;
     m->long_task.worker = t->worker;
     /* The task's end is not on record yet, so dists must not hear of it. */
-    if (task_state_final(t->state) && !over) {
+    if (final && !over) {
         m->long_task.state = t->reported ? TASK_RUNNING : TASK_WAITING;
         return;
     }
     m->long_task.run_us = t->run_us;
     m->long_task.code = t->code;
     m->long_task.state = t->state;
-    m->long_task.outcome =
-        task_state_final(t->state) || t->place == PLACE_DELAYED ? t->outcome : OUTCOME_NONE;
-    m->long_task.used = central_task_used(t);
+    if (final || t->place == PLACE_DELAYED)
+        m->long_task.outcome = t->outcome;
+    if (final)
+        m->long_task.used = t->used;
 }
 
 static void send_cancel(struct central *c, const struct node *worker, const struct try_id *id)

@@ -107,10 +107,24 @@ static void slots_add(struct waiting_worker *w, int64_t us, int64_t now_us)
     }
 }
 
+/* Sets the slot in which t runs. Returns whether it is a moment. */
+static bool slot_set(struct waiting_slot *s, const struct waiting_task *t, int64_t now_us)
+{
+    bool moment = !t->stands && t->finish_us > now_us;
+    int64_t left_us = t->stands ? t->left_us : 0;
+
+    *s = (struct waiting_slot){.level_us = moment        ? t->finish_us
+                                           : left_us > 0 ? left_us
+                                                         : 0,
+                               .overrun = !moment && left_us <= 0};
+    return moment;
+}
+
 /* Sets the slots from the running tasks alone. Returns the time of running tasks beyond the slots: 0, unless
  * the worker's reports are inconsistent. */
 static __int128 slots_from_running(struct waiting_worker *w, int64_t now_us)
 {
+    struct waiting_slot *v = slots_of(w), s;
     uint32_t amounts = 0, moments = 0;
     __int128 beyond = 0;
 
@@ -120,35 +134,49 @@ static __int128 slots_from_running(struct waiting_worker *w, int64_t now_us)
 
         if (amounts + moments == w->n_slots) {
             beyond += t->estimate_us;
-        } else if (t->stands) {
-            slots_of(w)[amounts++] = (struct waiting_slot){.level_us = t->left_us > 0 ? t->left_us : 0,
-                                                           .overrun = t->left_us <= 0};
-        } else if (t->finish_us > now_us) {
-            slots_of(w)[w->n_slots - ++moments] = (struct waiting_slot){.level_us = t->finish_us};
+        } else if (slot_set(&s, t, now_us)) {
+            v[w->n_slots - ++moments] = s;
             w->expires_us = t->finish_us < w->expires_us ? t->finish_us : w->expires_us;
         } else {
-            slots_of(w)[amounts++] = (struct waiting_slot){.overrun = true};
+            v[amounts++] = s;
         }
     }
     while (amounts + moments < w->n_slots)
-        slots_of(w)[amounts++] = (struct waiting_slot){0};
+        v[amounts++] = (struct waiting_slot){0};
     w->n_amounts = amounts;
-    slots_heapify(slots_of(w), amounts);
-    slots_heapify(slots_of(w) + amounts, moments);
+    slots_heapify(v, amounts);
+    slots_heapify(v + amounts, moments);
     return beyond;
 }
 
-/* Computes the slots anew from the tasks. O(slots log slots). */
-static void slots_rebuild(struct waiting_worker *w, int64_t now_us)
+static int64_t level_of(__int128 us) { return us > LEVEL_MAX ? LEVEL_MAX : (int64_t)us; }
+
+static void slot_rebuild(struct waiting_worker *w, int64_t now_us)
+{
+    __int128 rest = w->queued_us;
+
+    w->expires_us = TIME_NEVER;
+    w->one = (struct waiting_slot){0};
+    w->n_amounts = 1;
+    list_foreach(&w->running, node, next) {
+        struct waiting_task *t = container_of(node, struct waiting_task, link);
+
+        if (node != w->running.next) {
+            rest += t->estimate_us;
+        } else if (slot_set(&w->one, t, now_us)) {
+            w->n_amounts = 0;
+            w->expires_us = t->finish_us;
+        }
+    }
+    w->one.level_us = level_add(w->one.level_us, level_of(rest));
+}
+
+/* O(slots log slots). */
+HAWK_RARE static void many_rebuild(struct waiting_worker *w, int64_t now_us)
 {
     __int128 rest = slots_from_running(w, now_us) + w->queued_us;
-    int64_t pieces = (int64_t)w->n_slots * ROUNDS;
-    int64_t n = 0;
+    int64_t pieces = (int64_t)w->n_slots * ROUNDS, n = 0, rest_us;
 
-    if (w->n_slots == 1) {
-        slots_add(w, rest > LEVEL_MAX ? LEVEL_MAX : (int64_t)rest, now_us);
-        return;
-    }
     list_foreach(&w->queued, node, next) {
         struct waiting_task *t = container_of(node, struct waiting_task, link);
 
@@ -158,9 +186,18 @@ static void slots_rebuild(struct waiting_worker *w, int64_t now_us)
         rest -= t->estimate_us;
     }
     /* The rest in equal pieces; the first pieces share the remainder. */
-    int64_t rest_us = rest > LEVEL_MAX ? LEVEL_MAX : (int64_t)rest;
+    rest_us = level_of(rest);
     for (n = 0; rest_us > 0 && n < pieces; n++)
         slots_add(w, rest_us / pieces + (n < rest_us % pieces), now_us);
+}
+
+/* Computes the slots anew from the tasks. */
+static void slots_rebuild(struct waiting_worker *w, int64_t now_us)
+{
+    if (w->n_slots == 1)
+        slot_rebuild(w, now_us);
+    else
+        many_rebuild(w, now_us);
 }
 
 /* ---- The two heaps of workers ---- */

@@ -591,8 +591,8 @@ void dist_job_close(struct dist *d, struct dist_job *job, int64_t end_us)
     dist_user_ended(d, job);
 }
 
-/* Not inline: most steps settle jobs that go on. */
-static __attribute__((noinline)) void job_end(struct dist *d, struct dist_job *job)
+/* Most steps settle jobs that go on. */
+HAWK_RARE static void job_end(struct dist *d, struct dist_job *job)
 {
     dist_count(d, COUNTER_jobs_finished, 1);
     accept_job(d, job);

@@ -54,7 +54,9 @@ void dist_starts_began(struct dist *d, struct dist_job *job, uint32_t i, uint32_
 {
     node_id_t blamed;
 
-    while (owner_starts_began(&job->starts, (node_id_t){node}, i, &blamed)) {
+    if (!owner_starts_began(&job->starts))
+        return;
+    while (owner_starts_blame(&job->starts, (node_id_t){node}, i, &blamed)) {
         const struct dist_node *n = dist_node_find(d, blamed.v);
 
         if (n && n->stream)

@@ -373,14 +373,26 @@ enum scope call_scope(const char *path)
 
 /* ---- Output ---- */
 
-struct msg *out_add(struct out *o, enum msg_type type, uint32_t peer)
+/* There is room for it. */
+static struct msg *out_fill(struct out *o, enum msg_type type, uint32_t peer)
 {
-    vec_grow(o->v, o->n, o->cap);
     struct msg *m = &o->v[o->n++];
+
     memset(m, 0, sizeof *m);
     m->type = (uint16_t)type;
     m->peer = peer;
     return m;
+}
+
+HAWK_RARE static struct msg *out_grow(struct out *o, enum msg_type type, uint32_t peer)
+{
+    vec_grow(o->v, o->n, o->cap);
+    return out_fill(o, type, peer);
+}
+
+struct msg *out_add(struct out *o, enum msg_type type, uint32_t peer)
+{
+    return o->n < o->cap ? out_fill(o, type, peer) : out_grow(o, type, peer);
 }
 
 void out_clear(struct out *o)

@@ -43,17 +43,15 @@ static inline void owner_starts_give_up(struct owner_starts *starts)
 {
     starts->unstartable |= !starts->begun;
 }
-/* A task has started at `node`. If another worker could not start it, returns true and sets *blamed to that worker.
- * Call it again until it returns false. */
-bool owner_starts_blame(struct owner_starts *starts, node_id_t node, uint32_t task, node_id_t *blamed);
-
-/* The same. Makes no call in the usual case: every start has succeeded. */
-static inline bool owner_starts_began(struct owner_starts *starts, node_id_t node, uint32_t task,
-                                      node_id_t *blamed)
+/* A task has started. Returns whether a worker could not start one of the job: owner_starts_blame says which. */
+static inline bool owner_starts_began(struct owner_starts *starts)
 {
     starts->begun = true;
-    return starts->n > 0 && owner_starts_blame(starts, node, task, blamed);
+    return starts->n > 0;
 }
+/* The task has started at `node`. If another worker could not start it, returns true and sets *blamed to that worker.
+ * Call it again until it returns false. */
+bool owner_starts_blame(struct owner_starts *starts, node_id_t node, uint32_t task, node_id_t *blamed);
 
 /* Aborts unless the invariant holds for a job of so many tasks. */
 void owner_starts_check(const struct owner_starts *starts, uint32_t tasks);

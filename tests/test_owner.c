@@ -276,26 +276,27 @@ static void who_did_not_start_it_is_blamed_once(void **state)
     struct owner_starts starts = {0};
     node_id_t blamed = NODE_NONE;
 
-    assert_false(owner_starts_began(&starts, node(1), 0, &blamed));
+    assert_false(owner_starts_began(&starts));
     owner_starts_failed(&starts, node(1), 0, &(uint16_t){0});
     owner_starts_failed(&starts, node(2), 0, &(uint16_t){0});
     owner_starts_failed(&starts, node(3), 9, &(uint16_t){0});
     owner_starts_failed(&starts, node(4), 0, &(uint16_t){0});
     starts.unstartable = true;
+    assert_true(owner_starts_began(&starts));
     /* It started at 2, where it could not before: that is over there. */
-    assert_true(owner_starts_began(&starts, node(2), 0, &blamed));
+    assert_true(owner_starts_blame(&starts, node(2), 0, &blamed));
     assert_int_equal(blamed.v, 4);
     assert_false(starts.unstartable);
-    assert_true(owner_starts_began(&starts, node(2), 0, &blamed));
+    assert_true(owner_starts_blame(&starts, node(2), 0, &blamed));
     assert_int_equal(blamed.v, 1);
-    assert_false(owner_starts_began(&starts, node(2), 0, &blamed));
+    assert_false(owner_starts_blame(&starts, node(2), 0, &blamed));
     assert_false(owner_starts_avoid(&starts, node(2)));
     assert_true(owner_starts_avoid(&starts, node(1)));
     assert_true(owner_starts_avoid(&starts, node(3)));
     /* Another task starts: 1 and 4 have been told. */
-    assert_true(owner_starts_began(&starts, node(5), 9, &blamed));
+    assert_true(owner_starts_blame(&starts, node(5), 9, &blamed));
     assert_int_equal(blamed.v, 3);
-    assert_false(owner_starts_began(&starts, node(5), 9, &blamed));
+    assert_false(owner_starts_blame(&starts, node(5), 9, &blamed));
     assert_int_equal(starts.n, 3);
     free(starts.v);
 }
