@@ -353,8 +353,10 @@ bool bus_run_one(struct bus *b, int64_t t_us)
     CHECK(!b->running);
     if (first && first->at_us > t_us)
         first = NULL;
+    if (first)
+        t_us = first->at_us - 1; /* messages go before timers */
     if (timer && timer->key <= t_us)
-        e = due_timer(b, first ? first->at_us - 1 : t_us); /* messages go before timers */
+        e = due_timer(b, t_us);
     if (!e && !first)
         return false;
     b->running = true;

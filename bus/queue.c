@@ -8,16 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Functions that few deliveries need stay out of the one that all go through, which then needs few
- * registers. */
-#define RARE __attribute__((noinline))
 #define SLAB_KEPT 4096u /* the slab keeps the memory of so many deliveries when none is queued */
 
 enum { IN_NOW, IN_WHEEL, IN_HEAP };
 
 /* ---- The slab and lists through it ---- */
 
-RARE static uint32_t slab_grow(struct queue *q)
+HAWK_RARE static uint32_t slab_grow(struct queue *q)
 {
     if (q->slots_n == 0)
         q->slots_n = 1;
@@ -137,7 +134,7 @@ static bool key_before(const struct queue_key *a, const struct queue_key *b)
     return a->at_us != b->at_us ? a->at_us < b->at_us : a->seq < b->seq;
 }
 
-RARE static void heap_add(struct queue *q, int64_t at_us, uint32_t slot)
+HAWK_RARE static void heap_add(struct queue *q, int64_t at_us, uint32_t slot)
 {
     struct queue_key k = {at_us, q->seq++, slot};
 
@@ -150,7 +147,7 @@ RARE static void heap_add(struct queue *q, int64_t at_us, uint32_t slot)
     q->heap[i] = k;
 }
 
-RARE static uint32_t heap_take(struct queue *q)
+HAWK_RARE static uint32_t heap_take(struct queue *q)
 {
     uint32_t i = 0, slot = q->heap[0].slot;
     struct queue_key k = q->heap[--q->heap_n];
@@ -237,13 +234,24 @@ static void take_first(struct queue *q)
     slot_free(q, slot);
 }
 
-const struct delivery *queue_first(struct queue *q)
+/* The first delivery is one that was withdrawn. */
+HAWK_RARE static const struct delivery *after_withdrawn(struct queue *q)
 {
     uint32_t slot;
 
-    while ((slot = find_first(q)) && q->slots[slot].to == 0)
-        take_first(q); /* withdrawn */
+    do
+        take_first(q);
+    while ((slot = find_first(q)) && q->slots[slot].to == 0);
     return slot ? &q->slots[slot] : NULL;
+}
+
+const struct delivery *queue_first(struct queue *q)
+{
+    uint32_t slot = find_first(q);
+
+    if (!slot)
+        return NULL;
+    return q->slots[slot].to ? &q->slots[slot] : after_withdrawn(q);
 }
 
 /* Gives back the memory that a burst needed (a cluster that starts). The slab holds only withdrawn

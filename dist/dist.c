@@ -172,20 +172,15 @@ static void put_heartbeat(struct dist *d)
 int64_t dist_next_timeout(const struct dist *d)
 {
     const struct heap_node *first = heap_min(&d->timers);
-    const int64_t all[] = {dist_jobs_next_abandoned(d),
-                           dist_jobs_next_forgotten(d),
-                           d->audit_at,
-                           d->rewrite_at,
-                           d->settle_at,
-                           d->beat_at,
-                           d->ends_due_us,
-                           dist_retries_due_us(d),
-                           first ? first->key : TIME_NEVER};
-    int64_t at = d->heartbeat_at;
+    int64_t at_us = earlier(earlier(d->heartbeat_at, d->audit_at), earlier(d->rewrite_at, d->settle_at));
 
-    for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
-        at = all[i] < at ? all[i] : at;
-    return d->stopped ? TIME_NEVER : at;
+    if (d->stopped)
+        return TIME_NEVER;
+    at_us = earlier(at_us, earlier(d->beat_at, d->ends_due_us));
+    at_us = earlier(at_us, dist_jobs_next_abandoned(d));
+    at_us = earlier(at_us, dist_jobs_next_forgotten(d));
+    at_us = earlier(at_us, dist_retries_due_us(d));
+    return first ? earlier(at_us, first->key) : at_us;
 }
 
 static void dist_on_timer(struct dist *d, const struct msg *m)

@@ -327,6 +327,13 @@ static void trace_hop(const struct sim *s, int64_t now_us, uint32_t from, uint32
             (long long)((now_us - s->start_us) % US_PER_S), sender, receiver, line);
 }
 
+HAWK_RARE static void trace_delivery(struct sim *s, int64_t now_us, uint32_t from, uint32_t to,
+                                     const struct msg *m)
+{
+    if (job_eq(msg_job(m), s->traced))
+        trace_hop(s, now_us, from, to, m);
+}
+
 void sim_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m)
 {
     struct sim *s = arg;
@@ -341,8 +348,8 @@ void sim_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const s
         r->central_received += to == s->central_ep;
         r->central_sent += from == s->central_ep;
     }
-    if (s->traced.v && job_eq(msg_job(m), s->traced))
-        trace_hop(s, now_us, from, to, m);
+    if (s->traced.v)
+        trace_delivery(s, now_us, from, to, m);
 }
 
 /* ---- The clock ---- */

@@ -72,6 +72,24 @@ static void draws_are_the_same_everywhere(void **state)
     assert_int_equal(generate_normal(&r), INT64_C(3719771092));
 }
 
+/* generate_normal() compares with an exponential that it does not compute. */
+static void a_normal_draw_is_that_of_two_exponentials(void **state)
+{
+    struct rng r, same;
+
+    rng_seed(&r, 4712);
+    same = r;
+    for (int i = 0; i < 20000; i++) {
+        int64_t x, d;
+
+        do {
+            x = (int64_t)generate_exponential(&same);
+            d = x - (int64_t)DRAW_ONE;
+        } while ((__int128)d * d >> 33 > (__int128)generate_exponential(&same));
+        assert_int_equal(generate_normal(&r), rng_next(&same) >> 63 ? -x : x);
+    }
+}
+
 static void draws_have_the_distribution_they_say(void **state)
 {
     enum { N = 200000 };
@@ -359,6 +377,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logarithms_are_exact_to_a_billionth),
         cmocka_unit_test(draws_are_the_same_everywhere),
+        cmocka_unit_test(a_normal_draw_is_that_of_two_exponentials),
         cmocka_unit_test(draws_have_the_distribution_they_say),
         cmocka_unit_test(a_table_is_read),
         cmocka_unit_test(a_wrong_table_is_told_where_and_what),
