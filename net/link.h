@@ -2,7 +2,8 @@
  * and loses nothing until it breaks. Then one `lost` is delivered, and nothing of the old stream after it.
  *
  * gRPC allows one outstanding send per stream. What is sent meanwhile gathers, and leaves as one message
- * when that send completes. Nothing waits for a timer, and the batches make sending cheap.
+ * when that send completes. Nothing waits for a timer, and the batches make sending cheap. When enough bytes
+ * have gathered, further messages wait unencoded, and share with the role what they carry.
  *
  * Daemons dial by the rules of peers/: a link without a stream is idle until link_redial. Without a
  * `failed` callback, a link connects again by itself, after the delays of base/backoff.h, until
@@ -20,12 +21,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Messages may gather per link up to this size while a send is outstanding. With more, a link breaks if
- * its peer has taken nothing for LINK_STALL_US; with LINK_BURST times as much, any link breaks. A single
- * step may have more to say than LINK_PENDING_BYTES (the results that a returning dist asks for, a big
- * job's payloads), which is not the peer's fault. One message of any size is always taken. */
+/* Encoded messages may gather per link up to this size while a send is outstanding. A single step may have
+ * more to say (a dist that joins offers all its jobs), which is not the peer's fault: more messages wait. A
+ * link breaks if messages wait and its peer has taken nothing for LINK_STALL_US, or if more wait than one for
+ * each LINK_WAITING_BYTES of this size: 4 million. */
 #define LINK_PENDING_BYTES (16u << 20)
-#define LINK_BURST 16u
+#define LINK_WAITING_BYTES 4u
 #define LINK_STALL_US (3 * US_PER_S)
 /* A batch is closed at this size, and a message of LINK_LARGE_BYTES goes by itself. So a small message
  * waits for at most one large message before it, and for none behind it. */

@@ -83,6 +83,11 @@ struct link {
     uint32_t batches_n, batches_cap, batches_first;
     size_t batches_bytes;
     struct codec_buf buf;
+    /* behind them: messages that are encoded when there is room */
+    struct {
+        struct msg *v;
+        uint32_t head, n, cap;
+    } waiting;
 };
 
 struct links {

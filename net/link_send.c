@@ -3,7 +3,9 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/ring.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static size_t pending_bytes(const struct link *k) { return k->batches_bytes + k->buf.len; }
@@ -53,6 +55,14 @@ void link_drop_pending(struct link *k)
     k->batches_first = k->batches_n = 0;
     k->batches_bytes = 0;
     k->buf.len = 0;
+    while (k->waiting.n > 0) {
+        struct msg m;
+
+        ring_pop(&k->waiting, &m);
+        msg_drop(&m);
+    }
+    free(k->waiting.v);
+    memset(&k->waiting, 0, sizeof k->waiting);
 }
 
 /* Ends our side of a stream that is closed in order. */
@@ -82,7 +92,7 @@ static void send_pending(struct link *k)
     }
     list_remove(&k->soon);
     k->sent = next_batch(k);
-    k->urgent = pending_bytes(k) > 0;
+    k->urgent = pending_bytes(k) > 0 || k->waiting.n > 0;
     op.data.send_message.send_message = k->sent;
     k->sending = true;
     k->moved_us = loop_now(k->ls->loop);
@@ -103,43 +113,12 @@ void links_flush_all(void *arg)
     }
 }
 
-void link_on_sent(void *arg, bool ok)
-{
-    struct link *k = arg;
-
-    grpc_byte_buffer_destroy(k->sent);
-    k->sent = NULL;
-    k->sending = false;
-    k->moved_us = loop_now(k->ls->loop);
-    /* The next send leaves at the end of the turn, with all that is sent until then. After a failure the
-     * stream ends by itself. */
-    if (ok && (k->urgent || k->state != LINK_UP || k->peer_closed || pending_bytes(k) >= LINK_LATER_BYTES))
-        link_want_flush(k);
-    link_op_done(k);
-}
-
-static bool keeps_up(const struct link *k)
-{
-    size_t pending = pending_bytes(k);
-
-    return pending <= k->ls->pending_max ||
-           (pending <= LINK_BURST * k->ls->pending_max &&
-            (!k->sending || loop_now(k->ls->loop) - k->moved_us < LINK_STALL_US));
-}
-
-static int gather_message(struct link *k, const struct msg *m)
+/* Appends m to what is pending. On an error the link is broken. */
+static int encode_message(struct link *k, const struct msg *m)
 {
     size_t before = k->buf.len;
-
-    if (k->state != LINK_UP)
-        return HAWK_EUNAVAILABLE;
-    if (!msg_in_version(m->type, k->version))
-        return 0;
-    if (!keeps_up(k)) {
-        link_break(k, HAWK_ELIMIT, "the peer does not keep up: too much is waiting to be sent to it");
-        return HAWK_ELIMIT;
-    }
     int err = codec_encode(&k->buf, m);
+
     if (err) {
         link_break(k, err, "a message to the peer is larger than a link carries");
         return err;
@@ -156,6 +135,66 @@ static int gather_message(struct link *k, const struct msg *m)
         k->batches_bytes += k->buf.len;
         k->batches[k->batches_n++] = seal_batch(k);
     }
+    return 0;
+}
+
+static bool has_room(const struct link *k) { return pending_bytes(k) <= k->ls->pending_max; }
+
+/* Whether the next message need not wait. */
+static bool may_encode(const struct link *k) { return has_room(k) && k->waiting.n == 0; }
+
+/* Encodes messages that wait, as far as there is room. */
+static void encode_waiting(struct link *k)
+{
+    int err = 0;
+
+    while (!err && k->waiting.n > 0 && has_room(k)) {
+        struct msg m;
+
+        ring_pop(&k->waiting, &m);
+        err = encode_message(k, &m);
+        msg_drop(&m);
+    }
+}
+
+void link_on_sent(void *arg, bool ok)
+{
+    struct link *k = arg;
+
+    grpc_byte_buffer_destroy(k->sent);
+    k->sent = NULL;
+    k->sending = false;
+    k->moved_us = loop_now(k->ls->loop);
+    if (ok)
+        encode_waiting(k);
+    /* The next send leaves at the end of the turn, with all that is sent until then. After a failure the
+     * stream ends by itself. */
+    if (ok && (k->urgent || k->state != LINK_UP || k->peer_closed || pending_bytes(k) >= LINK_LATER_BYTES))
+        link_want_flush(k);
+    link_op_done(k);
+}
+
+static bool keeps_up(const struct link *k)
+{
+    bool stalls = k->sending && loop_now(k->ls->loop) - k->moved_us >= LINK_STALL_US;
+
+    return may_encode(k) || (!stalls && k->waiting.n < k->ls->pending_max / LINK_WAITING_BYTES);
+}
+
+static int gather_message(struct link *k, const struct msg *m)
+{
+    if (k->state != LINK_UP)
+        return HAWK_EUNAVAILABLE;
+    if (!msg_in_version(m->type, k->version))
+        return 0;
+    if (!keeps_up(k)) {
+        link_break(k, HAWK_ELIMIT, "the peer does not keep up: too much is waiting to be sent to it");
+        return HAWK_ELIMIT;
+    }
+    if (may_encode(k))
+        return encode_message(k, m);
+    msg_ref(m);
+    ring_push(&k->waiting, *m);
     return 0;
 }
 

@@ -75,9 +75,11 @@ static void links_beyond_the_limit_are_refused(void **state)
     disconnect();
 }
 
+#define LITTLE_ROOM 16384u
+
 static void connect_with_little_room(void)
 {
-    struct link_config c = {.role = ROLE_WORKER, .name = "w1", .pending_bytes = 4096};
+    struct link_config c = {.role = ROLE_WORKER, .name = "w1", .pending_bytes = LITTLE_ROOM};
 
     side_open(&central, ROLE_CENTRAL, "c", NULL);
     worker = (struct side){.in_order = true};
@@ -114,6 +116,44 @@ static void a_burst_is_not_the_peers_fault(void **state)
         assert_int_equal(send_seq(worker.link, ++sent), 0);
     until(loop, central.msgs == sent);
     assert_int_equal(worker.losts, 0);
+    disconnect();
+}
+
+/* The messages of a burst share what they carry, so their sum is no limit: a dist that joins offers all its jobs. */
+static void a_burst_of_large_messages_arrives(void **state)
+{
+    struct msg m = {.type = MSG_TASK_LAUNCH};
+    uint32_t sent = 0;
+
+    (void)state;
+    connect_with_little_room();
+    m.task_launch.id = (struct try_id){.job = {UINT64_C(1) << 40 | 1}, .epoch = 1, .attempt = 1};
+    m.task_launch.arg = blob_new(NULL, LITTLE_ROOM);
+    for (; sent < 200; sent += 2) {
+        assert_int_equal(link_send(worker.link, &m), 0);
+        assert_int_equal(send_seq(worker.link, sent / 2 + 1), 0);
+    }
+    blob_drop(m.task_launch.arg);
+    until(loop, central.msgs + central.large == sent);
+    assert_int_equal(worker.losts, 0);
+    disconnect();
+}
+
+/* What waits when a link is closed in order still arrives. */
+static void a_burst_arrives_before_its_link_is_closed(void **state)
+{
+    struct msg m = {.type = MSG_TASK_LAUNCH};
+
+    (void)state;
+    connect_with_little_room();
+    m.task_launch.id = (struct try_id){.job = {UINT64_C(1) << 40 | 1}, .epoch = 1, .attempt = 1};
+    m.task_launch.arg = blob_new(NULL, LITTLE_ROOM);
+    for (uint32_t i = 0; i < 100; i++)
+        assert_int_equal(link_send(worker.link, &m), 0);
+    blob_drop(m.task_launch.arg);
+    link_close(worker.link);
+    until(loop, central.losts == 1);
+    assert_int_equal(central.large, 100);
     disconnect();
 }
 
@@ -391,6 +431,8 @@ int main(void)
         cmocka_unit_test(links_beyond_the_limit_are_refused),
         cmocka_unit_test(a_peer_that_does_not_keep_up_is_lost),
         cmocka_unit_test(a_burst_is_not_the_peers_fault),
+        cmocka_unit_test(a_burst_of_large_messages_arrives),
+        cmocka_unit_test(a_burst_arrives_before_its_link_is_closed),
         cmocka_unit_test(a_peer_that_takes_nothing_for_a_while_is_lost),
         cmocka_unit_test(a_message_beyond_the_limit_breaks_the_link_only),
         cmocka_unit_test(garbage_on_the_port_harms_nobody),
