@@ -497,10 +497,11 @@ static void close_files(const struct launcher *l, const struct plan *p)
         close(p->gate);
 }
 
-/* Writes why the task could not start into its stderr, where people look first. */
+/* Writes why the task could not start into its stderr, where people look first. The spawner does not wait for room in a
+ * FIFO. */
 static void tell_stderr(int fd, const struct launched *out)
 {
-    if (fd >= 0)
+    if (fd >= 0 && fcntl(fd, F_SETFL, O_APPEND | O_NONBLOCK) == 0)
         dprintf(fd, "hawk: %s\n", out->why);
 }
 

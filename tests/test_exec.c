@@ -569,6 +569,22 @@ static void test_fifo_that_nobody_reads_does_not_stop_the_spawner(void **state)
     assert_exited(run_one(f, 1, COMMAND("true"), NULL), 0);
 }
 
+static void test_full_fifo_does_not_stop_the_spawner(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = COMMAND("/nonexistent");
+    char path[300], page[4096] = {0};
+    int reader = make_fifo(f, path, sizeof path), writer = open(path, O_WRONLY | O_NONBLOCK);
+
+    while (write(writer, page, sizeof page) > 0)
+        ;
+    set_blob(&d->stderr_pattern, path);
+    start(f);
+    assert_not_started(f, run_one(f, 0, d, NULL), 127, "/nonexistent", -1);
+    close(writer);
+    close(reader);
+}
+
 static void test_refusals(void **state)
 {
     struct fixture *f = *state;
@@ -671,6 +687,7 @@ int main(void)
         TEST(test_without_room_nothing_is_written_there),
         TEST(test_a_full_disk_is_an_error_of_the_task),
         TEST(test_fifo_that_nobody_reads_does_not_stop_the_spawner),
+        TEST(test_full_fifo_does_not_stop_the_spawner),
         TEST(test_refusals),
         TEST(test_a_thousand),
         TEST(test_many_descriptions),
