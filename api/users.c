@@ -50,8 +50,8 @@ int api_user_submits(struct api *a, const struct caller *who, const struct job_d
     if (!u)
         return 0;
     dist_user_load(a->roles.dist, job->user, &jobs, &tasks, &bytes);
-    if (!frames_take(moved ? &u->moves : &u->submits, max->submit_rate * API_SUBMIT_BURST, max->submit_rate,
-                     loop_now(a->loop)))
+    if (!frames_take(moved ? &u->moves : &u->submits, (uint64_t)max->submit_rate * API_SUBMIT_BURST,
+                     max->submit_rate, loop_now(a->loop)))
         snprintf(
             why, size,
             "the job was not accepted: user %s submits more than %u jobs a second, the limit of one user "

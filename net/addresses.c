@@ -134,9 +134,7 @@ void address_failed(struct address *a, int64_t now_us)
 
 bool address_may_connect(struct address *a, uint32_t rate, int64_t now_us)
 {
-    uint32_t burst = rate < UINT32_MAX / ADDRESS_CONNECT_S ? rate * ADDRESS_CONNECT_S : UINT32_MAX;
-
-    return frames_take(&a->connects, burst, rate, now_us);
+    return frames_take(&a->connects, (uint64_t)rate * ADDRESS_CONNECT_S, rate, now_us);
 }
 
 bool address_is_distrusted(const struct address *a, int64_t now_us)

@@ -64,18 +64,19 @@ static bool breaks_rule(struct frames *f, enum frames_rule rule, uint32_t limit)
     return false;
 }
 
-bool frames_take(struct frames_bucket *b, uint32_t burst, uint32_t rate, int64_t now_us)
+bool frames_take(struct frames_bucket *b, uint64_t burst, uint32_t rate, int64_t now_us)
 {
-    const int64_t each_us = US_PER_S / rate;
-
-    if (b->spent == 0 || b->at_us == 0)
-        b->at_us = now_us; /* a full bucket takes no tokens: quiet time is no credit */
-    int64_t came = (now_us - b->at_us) / each_us;
-    if (came > 0) {
-        b->at_us += came * each_us;
-        b->spent -= came < (int64_t)b->spent ? (uint32_t)came : b->spent;
+    if (b->spent == 0 || b->at_us == 0) { /* a full bucket takes no tokens: quiet time is no credit */
+        b->at_us = now_us;
+        b->part = 0;
+    } else if (now_us > b->at_us) {
+        const uint64_t since_us = (uint64_t)(now_us - b->at_us), missing = b->spent * US_PER_S;
+        const uint64_t came = b->part + (since_us <= missing / rate ? since_us * rate : missing);
+        b->at_us = now_us;
+        b->spent -= came / US_PER_S;
+        b->part = came % US_PER_S;
     }
-    if (b->spent == burst)
+    if (b->spent >= burst)
         return false;
     b->spent++;
     return true;

@@ -80,11 +80,12 @@ const char *frames_rule_text(enum frames_rule r);
 
 /* tokens <= burst; each use spends one, and `rate` new ones come per second. */
 struct frames_bucket {
-    uint32_t spent; /* burst - tokens */
+    uint64_t spent; /* burst - tokens */
+    uint64_t part;  /* millionths of a token that have come and are in no token yet */
     int64_t at_us;  /* the time up to which they have come */
 };
-/* False: no token is left. */
-bool frames_take(struct frames_bucket *b, uint32_t burst, uint32_t rate, int64_t now_us);
+/* False: no token is left. rate: at least 1. burst: below 2^44, so that its millionths fit. */
+bool frames_take(struct frames_bucket *b, uint64_t burst, uint32_t rate, int64_t now_us);
 
 /* One direction. */
 struct frames_reader {

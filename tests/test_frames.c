@@ -457,6 +457,23 @@ static void test_tokens_come_all_the_time(void **state)
     assert_int_equal(b.spent, 18 - 8);
 }
 
+static void test_tokens_come_at_every_rate(void **state)
+{
+    static const uint32_t rates[] = {1, 3, 600000, 999999, 1000001, 2000000, UINT32_MAX};
+
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        const uint64_t burst = (uint64_t)rates[i] * 10;
+        struct frames_bucket b = {.spent = burst, .at_us = US_PER_S};
+        uint64_t taken = 0;
+        for (uint64_t t = 7; t < 10 * US_PER_S; t += t < 7000 ? 7 : 999983) {
+            taken += frames_take(&b, burst, rates[i], US_PER_S + (int64_t)t);
+            assert_int_equal(b.spent, burst - t * rates[i] / US_PER_S + taken);
+        }
+        assert_true(frames_take(&b, burst, rates[i], INT64_MAX));
+        assert_int_equal(b.spent, 1);
+    }
+}
+
 static void test_what_a_guest_may_send(void **state)
 {
     begin(false);
@@ -531,6 +548,7 @@ int main(void)
         cmocka_unit_test(test_what_unproven_connections_share),
         cmocka_unit_test(test_quiet_time_is_no_credit),
         cmocka_unit_test(test_tokens_come_all_the_time),
+        cmocka_unit_test(test_tokens_come_at_every_rate),
         cmocka_unit_test(test_what_a_guest_may_send),
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_size),
