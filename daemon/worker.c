@@ -369,7 +369,7 @@ static void begin_attach(struct worker_daemon *d)
                                .event = worker_daemon_feed,
                                .unacked = worker_daemon_unacked,
                                .owner_unacked = owner_unacked,
-                               .slots = d->process.config.worker.slots,
+                               .slots = d->role.config.slots,
                                .task_user = task_user,
                                .reside = reside,
                                .evict = evict,
@@ -524,9 +524,9 @@ static int worker_daemon_start(struct worker_daemon *d)
     d->runner = runner_new(p->loop, d->exec, d->users, &ec, worker_daemon_feed, d);
     runner_set_signatures(d->runner, d->signatures);
     p->executors = *d->executors ? d->executors : server_addr(p->server, 0);
-    begin_attach(d);
     find_end(d);
     make_role(d, addr, ec.serves);
+    begin_attach(d);
     exec_freezer_note(state_dir, exec_freezer_in_force(d->exec));
     run_as_note(state_dir, d->run_as.mode);
     struct node_config nc = {.role = ROLE_WORKER,

@@ -36,7 +36,7 @@ class Executor:
             for m in self.stream:
                 self.messages += 1
                 if m.HasField("attached"):
-                    self.worker = m.attached.worker
+                    self.worker, self.worker_slots = m.attached.worker, m.attached.slots
                     self.attached.set()
                 for t in m.tasks:
                     self.tasks.append(t)

@@ -496,4 +496,11 @@ def test_a_task_is_told_where_executors_attach():
         assert c.hawk("cat", "last").stdout.strip() == socket_of(c, "w1")
 
 
+def test_an_executor_hears_how_many_slots_its_worker_has():
+    with Cluster(workers=1, slots="auto") as c:
+        x = Executor(socket_of(c, "w1"), "a", echo).wait_attached()
+        nodes = json.loads(c.hawk("nodes", "--output", "json").stdout)["nodes"]
+        assert [x.worker_slots] == [n["slots"] for n in nodes if n["name"] == "w1"], (x.worker_slots, nodes)
+
+
 run_tests(sys.modules[__name__])
