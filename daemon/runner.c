@@ -25,9 +25,9 @@ struct output {
     uint32_t run;
     int32_t pid; /* while it runs; 0: not known */
     bool running;
-    char *paths[2]; /* stdout, stderr */
-    char *user;     /* counts where no file beside them says it; NULL: not known */
-    struct list age;
+    char *paths[2];            /* stdout, stderr */
+    char *user;                /* counts where no file beside them says it; NULL: not known */
+    struct list ended;         /* in runner.ended, once it does not run */
     UT_hash_handle hh, hh_run; /* by key; while it runs, by run */
 };
 
@@ -48,8 +48,8 @@ struct runner {
     int64_t timer_us; /* what it is set to; TIME_NEVER: not set */
     struct loop_hook flush;
     struct output *outputs, *by_run;
-    struct list by_age;
-    uint32_t outputs_n;
+    struct list ended; /* outputs of ended tasks, the first end first: at most RUNNER_OUTPUTS */
+    uint32_t ended_n;
     bool broken;
 };
 
@@ -68,14 +68,16 @@ static struct output *output_find(const struct runner *r, job_id_t job, uint32_t
 static void output_drop(struct runner *r, struct output *o)
 {
     HASH_DEL(r->outputs, o); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
-    if (o->running)
+    if (o->running) {
         HASH_DELETE(hh_run, r->by_run, o); /* NOLINT(clang-analyzer-core.NullDereference) */
-    list_remove(&o->age);
+    } else {
+        list_remove(&o->ended);
+        r->ended_n--;
+    }
     free(o->paths[0]);
     free(o->paths[1]);
     free(o->user);
     free(o);
-    r->outputs_n--;
 }
 
 static struct output *output_new(struct runner *r, const struct try_id *id, uint32_t run)
@@ -83,8 +85,6 @@ static struct output *output_new(struct runner *r, const struct try_id *id, uint
     struct output *o = output_find(r, id->job, id->task);
     if (o)
         output_drop(r, o);
-    if (r->outputs_n == RUNNER_OUTPUTS)
-        output_drop(r, container_of(r->by_age.next, struct output, age));
     o = xcalloc(1, sizeof *o);
     o->key.job = id->job.v;
     o->key.task = id->task;
@@ -93,8 +93,6 @@ static struct output *output_new(struct runner *r, const struct try_id *id, uint
     o->running = true;
     HASH_ADD(hh, r->outputs, key, sizeof o->key, o);
     HASH_ADD(hh_run, r->by_run, run, sizeof o->run, o);
-    list_push_tail(&r->by_age, &o->age);
-    r->outputs_n++;
     return o;
 }
 
@@ -106,6 +104,9 @@ static void output_ended(struct runner *r, uint32_t run)
         return;
     HASH_DELETE(hh_run, r->by_run, o);
     o->running = false;
+    list_push_tail(&r->ended, &o->ended);
+    if (r->ended_n++ == RUNNER_OUTPUTS)
+        output_drop(r, container_of(r->ended.next, struct output, ended));
 }
 
 static void output_started(struct runner *r, uint32_t run, int32_t pid)
@@ -491,7 +492,7 @@ struct runner *runner_new(struct loop *l, struct exec *e, struct runners *users,
     r->config.worker = xstrdup(c->worker);
     r->config.output_dir = xstrdup(c->output_dir);
     r->config.serves = c->serves ? xstrdup(c->serves) : NULL;
-    list_init(&r->by_age);
+    list_init(&r->ended);
     r->fd = loop_fd_add(l, exec_fd(e), LOOP_READ, on_fd, r);
     if (users)
         r->users_fd = loop_fd_add(l, runners_fd(users), LOOP_READ, on_users_fd, r);

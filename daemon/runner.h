@@ -1,5 +1,5 @@
 /* A worker's executor on its loop: EXEC_START, EXEC_KILL and the like go in, EXEC_STARTED and EXEC_EXITED come back as
- * events. It also remembers where recent tasks' output went, for `hawk cat`. */
+ * events. It also remembers where running and recent tasks' output went, for `hawk cat`. */
 #ifndef HAWK_DAEMON_RUNNER_H
 #define HAWK_DAEMON_RUNNER_H
 
@@ -9,7 +9,8 @@
 #include "exec/runners.h"
 #include "net/loop.h"
 
-/* Tries whose output files are remembered; the oldest are forgotten beyond that. */
+/* Ended tasks whose output files are remembered; beyond that those that ended first are forgotten. Running tasks, which
+ * the slots limit, are always remembered. */
 #define RUNNER_OUTPUTS 20000u
 
 struct runner;

@@ -1,0 +1,70 @@
+/* What a worker remembers of its tasks' output: daemon/runner.h. */
+#include "daemon/runner.h"
+
+#include "tests/lib/exec_fixture.h"
+#include "tests/lib/until.h"
+
+static uint32_t ended;
+static bool started;
+
+static void feed(void *arg, const struct msg *m)
+{
+    (void)arg;
+    ended += m->type == MSG_EXEC_EXITED;
+    started |= m->type == MSG_EXEC_STARTED;
+}
+
+static void begin_task(struct runner *r, uint32_t task, struct job_desc *d)
+{
+    runner_effect(
+        r, &(struct msg){.type = MSG_EXEC_START, .exec_start = {.run = task, .id = try_of(task), .desc = d}},
+        NULL);
+}
+
+static enum run_state state_of(const struct runner *r, uint32_t task)
+{
+    char path[EXEC_PATH_MAX];
+    enum run_state run;
+
+    assert_int_equal(runner_output(r, try_of(task).job, task, 0, false, path, NULL, &run), 0);
+    return run;
+}
+
+/* All but the first are refused: it holds the one place. */
+static void a_running_task_is_remembered_however_many_end(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("sleep 1000");
+    struct loop *loop = loop_new(0);
+    struct runner *r;
+
+    f->config.max_running = 1;
+    f->config.kill_grace_us = 0;
+    start(f);
+    r = runner_new(loop, f->e, NULL, &f->config, feed, NULL);
+    f->e = NULL;
+    begin_task(r, 0, d);
+    until(loop, started);
+    for (uint32_t i = 1; i <= RUNNER_OUTPUTS + 1; i++)
+        begin_task(r, i, d);
+    assert_int_equal(ended, RUNNER_OUTPUTS + 1);
+    assert_int_equal(state_of(r, 0), RUN_ON);
+    assert_int_equal(state_of(r, 1), RUN_UNKNOWN);
+    assert_int_equal(state_of(r, 2), RUN_ENDED);
+    runner_effect(
+        r, &(struct msg){.type = MSG_EXEC_KILL, .exec_kill = {.outcome = OUTCOME_CANCELLED, .force = true}},
+        NULL);
+    until(loop, ended == RUNNER_OUTPUTS + 2);
+    assert_int_equal(state_of(r, 0), RUN_ENDED);
+    assert_int_equal(state_of(r, 2), RUN_UNKNOWN);
+    job_desc_drop(d);
+    runner_free(r, false);
+    loop_free(loop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {TEST(a_running_task_is_remembered_however_many_end)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
