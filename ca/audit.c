@@ -38,7 +38,7 @@ void ca_audit(const char *dir, const char *fmt, ...)
     CHECK(vasprintf(&what, fmt, ap) >= 0);
     va_end(ap);
     utc_text(at, time(NULL));
-    CHECK(asprintf(&line, "%s %s (uid %u%s%.*s): %s\n", at, who.name, (unsigned)who.uid,
+    CHECK(asprintf(&line, "%s %s (uid %u%s%.*s): %s\n", at, who.nameless ? "?" : who.name, (unsigned)who.uid,
                    sudo ? ", by sudo of " : "", (int)LIMIT_NAME_BYTES, sudo ? sudo : "", what) >= 0);
     if (!ca_path(path, dir, CA_AUDIT, why, sizeof why))
         say_warning("ca", "%s", why);

@@ -93,6 +93,10 @@ int run_as_choose(const struct process *p, bool runners, struct run_as_mode *m)
     *m = (struct run_as_mode){.mode =
                                   strcmp(told, "any") == 0 || (automatic && !known) ? RUN_AS_ANY : RUN_AS_OWN,
                               .own = caller_of_uid(geteuid())};
+    if (m->mode == RUN_AS_OWN && m->own.nameless) {
+        log_error("worker.run_as: the name of uid %u, this process's, could not be looked up", m->own.uid);
+        return HAWK_EUNAVAILABLE;
+    }
     if (user && (!known || !runners)) {
         log_error("worker.run_as: user: %s",
                   runners ? "nobody knows whose a job is without cluster.local_users or TLS"

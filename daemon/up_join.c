@@ -182,6 +182,10 @@ static int write_credential(struct up_join *u, char *why, size_t size)
     struct credential c;
     int err;
 
+    if (own.nameless) {
+        snprintf(why, size, "your name could not be looked up: try again");
+        return HAWK_EUNAVAILABLE;
+    }
     snprintf(who.name, sizeof who.name, "%s", own.name);
     err = credential_make(&c, u->users, &who, CA_ROOT_LIFE_US, u->invitation.roots, u->at.dist);
     if (err)

@@ -149,7 +149,7 @@ static const char *remedy_of_closed(const char *path, char *buf, size_t size)
 {
     char seen[ADDR_TEXT];
     struct stat st;
-    struct caller owner;
+    char owner[LIMIT_NAME_BYTES + 1];
     snprintf(seen, sizeof seen, "%s", path);
     while (stat(seen, &st) < 0) {
         char *slash = strrchr(seen, '/');
@@ -157,14 +157,13 @@ static const char *remedy_of_closed(const char *path, char *buf, size_t size)
             return "is `hawk up` running?";
         *slash = '\0';
     }
-    owner = caller_of_uid(st.st_uid);
     if (st.st_uid == geteuid())
         snprintf(buf, size, "%s is yours, but its mode is %04o: `chmod` changes it", seen,
                  st.st_mode & 07777);
     else
         snprintf(buf, size,
                  "%s is %s's: name your dist (HAWK_DIST), start `hawk up`, or ask for its --local-users",
-                 seen, owner.name);
+                 seen, caller_name(st.st_uid, owner) ? owner : "another user");
     return buf;
 }
 

@@ -5,8 +5,8 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "libhawk/carrier.h"
+#include "net/caller.h"
 
-#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ struct hawk_client {
     uint32_t unfinished;
     struct news *news; /* that the jobs have not heard, from news_first on */
     uint32_t news_first, news_n;
-    char *user;
+    char user[LIMIT_NAME_BYTES + 1];
     uint32_t umask; /* this process's, of umask_at_us; 0 then: not asked yet */
     int64_t umask_at_us;
     char error[600];
@@ -166,16 +166,6 @@ static void hear_all(struct hawk_client *c)
 
 /* ---- Clients ---- */
 
-static char *user_name(void)
-{
-    char buf[4096];
-    struct passwd entry, *found = NULL;
-    if (getpwuid_r(getuid(), &entry, buf, sizeof buf, &found) == 0 && found)
-        return xstrdup(found->pw_name);
-    snprintf(buf, sizeof buf, "%u", (unsigned)getuid());
-    return xstrdup(buf);
-}
-
 int hawk_client_open(struct hawk_client **out, const struct hawk_client_options *options)
 {
     static const struct hawk_client_options none;
@@ -194,7 +184,9 @@ int hawk_client_open(struct hawk_client **out, const struct hawk_client_options 
         err = client_refresh_nodes(c->client, c->client->timeout_us);
     if (err)
         return keep_error(c, err, "%s", client_error(c->client));
-    c->user = user_name();
+    if (!caller_name(getuid(), c->user))
+        return keep_error(c, HAWK_EUNAVAILABLE, "the name of uid %u could not be looked up: try again",
+                          (unsigned)getuid());
     c->carrier = carrier_new(c->client);
     return 0;
 }
@@ -224,7 +216,6 @@ void hawk_client_close(struct hawk_client *c)
     free(c->news);
     client_close(c->client);
     loop_net_settle();
-    free(c->user);
     free(c);
 }
 

@@ -2,24 +2,28 @@
 #include "net/caller.h"
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/units.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
-/* Large enough for any entry that one would write by hand. */
-#define PASSWD_BYTES 4096
+#define PASSWD_BYTES 4096u /* large enough for most entries */
+#define PASSWD_BYTES_MAX (1u << 20)
 
 /* ---- Names, which the system may look up elsewhere ---- */
 
 #define NAMES 64u
 #define NAME_KEPT_US (600 * US_PER_S)
+#define NO_NAME_KEPT_US (10 * US_PER_S) /* it may be there soon */
 
 /* uid's place is uid % NAMES. */
 static struct kept_name {
-    char text[LIMIT_NAME_BYTES + 1]; /* "": none */
+    char text[LIMIT_NAME_BYTES + 1]; /* "": the look-up failed */
     uint32_t uid;
     int64_t until_us;
 } names[NAMES];
@@ -30,32 +34,56 @@ static bool recall_name(uint32_t uid, char text[LIMIT_NAME_BYTES + 1])
     const struct kept_name *n = &names[uid % NAMES];
 
     pthread_mutex_lock(&names_lock);
-    bool known = n->text[0] && n->uid == uid && n->until_us > monotonic_us();
+    bool known = n->uid == uid && n->until_us > monotonic_us();
     if (known)
         snprintf(text, LIMIT_NAME_BYTES + 1, "%s", n->text);
     pthread_mutex_unlock(&names_lock);
     return known;
 }
 
-static void keep_name(uint32_t uid, const char *text)
+static void keep_name(uint32_t uid, const char *text, int64_t kept_us)
 {
     struct kept_name *n = &names[uid % NAMES];
 
     pthread_mutex_lock(&names_lock);
     snprintf(n->text, sizeof n->text, "%s", text);
     n->uid = uid;
-    n->until_us = monotonic_us() + NAME_KEPT_US;
+    n->until_us = monotonic_us() + kept_us;
     pthread_mutex_unlock(&names_lock);
 }
 
-static void look_name_up(uint32_t uid, char text[LIMIT_NAME_BYTES + 1])
+/* The errors by which, says getpwuid(3), systems mean that there is no such user. */
+static bool means_none(int err)
+{
+    return err == 0 || err == ENOENT || err == ESRCH || err == EBADF || err == EPERM;
+}
+
+/* Returns for how long to keep the answer. */
+static int64_t look_name_up(uint32_t uid, char text[LIMIT_NAME_BYTES + 1])
 {
     struct passwd entry, *found = NULL;
-    char bytes[PASSWD_BYTES];
+    char *bytes = NULL;
+    int err = ERANGE;
 
-    if (getpwuid_r(uid, &entry, bytes, sizeof bytes, &found) != 0 || !found ||
-        snprintf(text, LIMIT_NAME_BYTES + 1, "%s", entry.pw_name) > (int)LIMIT_NAME_BYTES)
+    for (size_t size = PASSWD_BYTES; err == ERANGE && size <= PASSWD_BYTES_MAX; size *= 2) {
+        bytes = xrealloc(bytes, size);
+        err = getpwuid_r(uid, &entry, bytes, size, &found);
+    }
+    bool is_number =
+        !found || snprintf(text, LIMIT_NAME_BYTES + 1, "%s", entry.pw_name) > (int)LIMIT_NAME_BYTES;
+    if (is_number)
         snprintf(text, LIMIT_NAME_BYTES + 1, "%u", (unsigned)uid);
+    if (!found && !means_none(err))
+        text[0] = '\0';
+    free(bytes);
+    return found ? NAME_KEPT_US : NO_NAME_KEPT_US;
+}
+
+bool caller_name(uint32_t uid, char text[LIMIT_NAME_BYTES + 1])
+{
+    if (!recall_name(uid, text))
+        keep_name(uid, text, look_name_up(uid, text));
+    return text[0];
 }
 
 /* ---- Callers ---- */
@@ -75,10 +103,7 @@ struct caller caller_of_uid(uint32_t uid)
     }
     if (uid == 0 || uid == geteuid())
         c.scopes = SCOPES_ALL;
-    if (!recall_name(uid, c.name)) {
-        look_name_up(uid, c.name);
-        keep_name(uid, c.name);
-    }
+    c.nameless = !caller_name(uid, c.name);
     return c;
 }
 
@@ -90,6 +115,8 @@ const char *caller_text(const struct caller *c, char buf[CALLER_TEXT])
     if (c->by == CALLER_SOCKET && c->scopes == SCOPE_NONE)
         snprintf(buf, CALLER_TEXT, "uid %u, which stands for the uids of other user namespaces; scopes none",
                  (unsigned)c->uid);
+    else if (c->nameless)
+        snprintf(buf, CALLER_TEXT, "uid %u, whose name could not be looked up", (unsigned)c->uid);
     else if (c->by == CALLER_SOCKET)
         snprintf(buf, CALLER_TEXT, "%s (uid %u, by the unix socket; scopes %s)", c->name, (unsigned)c->uid,
                  scopes);

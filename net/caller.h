@@ -25,11 +25,14 @@ struct caller {
                                         CALLER_UNKNOWN, the loopback connection's: for the audit log alone */
     unsigned scopes;                 /* enum scope */
     enum caller_by by;
+    bool nameless; /* the look-up of its name failed: nobody knows whose its jobs are */
 };
 
-/* Of a unix socket. The name is the system's, or the number where it has none. uid 0 and this process's own have all
- * scopes, CALLER_OVERFLOW_UID has none, and others have SCOPES_OF_USERS. A name that was looked up is kept for ten
- * minutes: the system may ask for it far away, while its caller waits. */
+/* The system's name of a uid, or the number where it has none. False: the look-up failed, and text is "". The system
+ * may ask far away, while its caller waits: a name is kept for ten minutes, any other answer for ten seconds. */
+bool caller_name(uint32_t uid, char text[LIMIT_NAME_BYTES + 1]);
+/* Of a unix socket, by caller_name(). uid 0 and this process's own have all scopes, CALLER_OVERFLOW_UID has none and no
+ * name, and others have SCOPES_OF_USERS. */
 struct caller caller_of_uid(uint32_t uid);
 struct caller caller_unknown(void);
 

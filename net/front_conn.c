@@ -116,6 +116,7 @@ const struct caller *front_caller(struct front_conn *c)
         snprintf(c->caller.name, sizeof c->caller.name, "%s", who->name);
     } else if (c->local_socket) {
         c->caller = caller_of_uid(c->uid);
+        c->caller_known = !c->caller.nameless; /* its next call asks again */
     } else {
         c->caller = caller_unknown();
         c->caller.uid = c->uid;

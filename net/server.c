@@ -364,6 +364,20 @@ static enum scope scope_needed(const struct server *s, const struct caller *who,
     return who->by == CALLER_SOCKET && !s->node_token ? SCOPE_OPERATE : SCOPE_NONE;
 }
 
+/* A call of somebody whose name could not be looked up. A link needs none. True: it was refused. */
+static bool refuse_nameless(struct server *s, const struct asked *a, const struct caller *who,
+                            const char *path)
+{
+    char name[CALLER_TEXT], text[CALLER_TEXT + 100];
+
+    if (!who->nameless || strcmp(path, LINK_METHOD) == 0)
+        return false;
+    snprintf(text, sizeof text, "you are %s: try again", caller_text(who, name));
+    front_forbidden(a->conn, text);
+    refuse_call(s, a, GRPC_STATUS_UNAVAILABLE, text);
+    return true;
+}
+
 /* A call for which its caller lacks a scope. True: it was refused. */
 static bool refuse_caller(struct server *s, const struct asked *a, const char *path)
 {
@@ -373,6 +387,8 @@ static bool refuse_caller(struct server *s, const struct asked *a, const char *p
 
     if (!a->conn && path && s->local_users)
         return refuse_gone(s, a);
+    if (who && refuse_nameless(s, a, who, path))
+        return true;
     if (!who || caller_may(who, scope))
         return false;
     const char *remedy = who->by == CALLER_CERTIFICATE ? ": `hawk user add NAME --scopes` gives it" : "";

@@ -1,6 +1,7 @@
 /* Who calls over a unix socket (net/caller): the system is asked once for a uid's name. */
 #include "net/caller.h"
 
+#include <errno.h>
 #include <pwd.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,21 +9,34 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
 static unsigned asked;
+static int fails;    /* how it answers */
+static size_t wants; /* bytes */
+static time_t now_s = 1000;
 
 /* In place of the system's, which may ask a server: counts. */
 int getpwuid_r(uid_t uid, struct passwd *resultbuf, char *buffer, size_t buflen, struct passwd **result)
 {
     asked++;
     *result = NULL;
-    if (uid % 2)
-        return 0;
+    if (buflen < wants)
+        return ERANGE;
+    if (fails || uid % 2)
+        return fails;
     snprintf(buffer, buflen, "user%u", (unsigned)uid);
     *resultbuf = (struct passwd){.pw_name = buffer, .pw_uid = uid};
     *result = resultbuf;
+    return 0;
+}
+
+int clock_gettime(clockid_t clock_id, struct timespec *tp)
+{
+    (void)clock_id;
+    *tp = (struct timespec){.tv_sec = now_s};
     return 0;
 }
 
@@ -58,12 +72,49 @@ static void nobody_is_not_looked_up(void **state)
     assert_int_equal(asked, before);
 }
 
+/* What a directory says of a user may be long. */
+static void an_entry_may_be_large(void **state)
+{
+    wants = 100000;
+    assert_string_equal(caller_of_uid(3000).name, "user3000");
+    wants = SIZE_MAX;
+    assert_true(caller_of_uid(3002).nameless);
+    wants = 0;
+}
+
+static void a_failed_look_up_gives_no_name(void **state)
+{
+    static const struct {
+        int err;
+        const char *name;
+    } answers[] = {{EAGAIN, ""}, {EIO, ""}, {EMFILE, ""}, {ENOENT, "4000"}, {ESRCH, "4000"}, {0, "user4000"}};
+    char text[CALLER_TEXT];
+
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        now_s += 10;
+        fails = answers[i].err;
+        struct caller c = caller_of_uid(4000);
+        assert_string_equal(c.name, answers[i].name);
+        assert_int_equal(c.nameless, !*c.name);
+        if (c.nameless)
+            assert_string_equal(caller_text(&c, text), "uid 4000, whose name could not be looked up");
+        fails = 0; /* kept for a moment: the next look-up may take long, too */
+        assert_string_equal(caller_of_uid(4000).name, answers[i].name);
+    }
+    now_s += 599;
+    fails = EIO;
+    assert_string_equal(caller_of_uid(4000).name, "user4000");
+    now_s += 1;
+    assert_true(caller_of_uid(4000).nameless);
+    fails = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_is_asked_for_once),
-        cmocka_unit_test(names_are_not_mixed_up),
-        cmocka_unit_test(nobody_is_not_looked_up),
+        cmocka_unit_test(a_name_is_asked_for_once),       cmocka_unit_test(names_are_not_mixed_up),
+        cmocka_unit_test(nobody_is_not_looked_up),        cmocka_unit_test(an_entry_may_be_large),
+        cmocka_unit_test(a_failed_look_up_gives_no_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,10 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <grpc/grpc.h>
+#include <pwd.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define ECHO "/hawk.test.T/Echo"
@@ -301,6 +304,50 @@ static void calls_that_last_leave_places_to_others(void **state)
     leave_all(p, 6);
 }
 
+/* ---- Names ---- */
+
+#define LATE 61001u /* a user whom the system cannot look up for now */
+static bool he_calls;
+
+/* In place of the system's. */
+int getsockopt(int fd, int level, int optname, void *optval, socklen_t *optlen)
+{
+    int r = (int)syscall(SYS_getsockopt, fd, level, optname, optval, optlen);
+
+    if (he_calls && level == SOL_SOCKET && optname == SO_PEERCRED)
+        ((struct ucred *)optval)->uid = LATE;
+    return r;
+}
+
+int getpwuid_r(uid_t uid, struct passwd *resultbuf, char *buffer, size_t buflen, struct passwd **result)
+{
+    (void)resultbuf;
+    (void)buffer;
+    (void)buflen;
+    *result = NULL;
+    return uid == LATE ? EIO : 0;
+}
+
+/* By his number he would be another user. */
+static void whose_name_cannot_be_looked_up_is_told_so(void **state)
+{
+    struct channel *local;
+    int status;
+    char *text;
+
+    (void)state;
+    serve(0);
+    local = channel_new(loop, server_addr(served, 1), NULL);
+    he_calls = true;
+    assert_int_equal(rpc_call_sync(loop, local, ECHO, "x", 1, UNTIL_US, false, NULL, NULL, &status, &text),
+                     HAWK_EUNAVAILABLE);
+    assert_int_equal(status, GRPC_STATUS_UNAVAILABLE);
+    assert_non_null(strstr(text, "whose name could not be looked up: try again"));
+    he_calls = false;
+    free(text);
+    channel_free(local);
+}
+
 /* ---- The end ---- */
 
 /* gRPC says that a server has been shut down when its connections are gone. Calls of theirs may be completed
@@ -388,6 +435,7 @@ int main(void)
         cmocka_unit_test_teardown(the_last_places_are_kept_for_light_connections, teardown),
         cmocka_unit_test_teardown(one_address_has_its_share, teardown),
         cmocka_unit_test_teardown(calls_that_last_leave_places_to_others, teardown),
+        cmocka_unit_test_teardown(whose_name_cannot_be_looked_up_is_told_so, teardown),
         cmocka_unit_test_teardown(what_completes_after_the_shutdown_is_waited_for, teardown),
     };
 
