@@ -414,7 +414,10 @@ static bool refuse_other_user(struct server *s, const struct asked *a)
     own = caller_of_uid(geteuid());
     if (a->conn->uid != CALLER_NO_UID) {
         who = caller_of_uid(a->conn->uid);
-        snprintf(name, sizeof name, "%s (uid %u)", who.name, (unsigned)who.uid);
+        if (*who.name)
+            snprintf(name, sizeof name, "%s (uid %u)", who.name, (unsigned)who.uid);
+        else
+            caller_text(&who, name);
     }
     snprintf(
         text, sizeof text,

@@ -140,6 +140,8 @@ def test_plain_loopback_is_its_daemons_users_alone():
                         ["nodes", "--dist", c.central_addr]):
             said = as_user(ANN, *command, check=3).stderr
             assert f"you are {ANN} (uid {ANN})" in said and whose.format("root") in said, (command, said)
+        said = as_user(65534, "nodes", "--dist", at, check=3).stderr
+        assert "you are uid 65534, which stands for" in said and whose.format("root") in said, said
         # Nor does he become a node, or an executor.
         for role, flags in (("worker", ["--slots", "1"]), ("dist", [])):
             node = Daemon(argv=[*dropped(ANN), HAWK, role, "--name", {"worker": "annw", "dist": "anns"}[role], "--central", c.central_addr, "--state-dir", f"{d}/{role[0]}",
