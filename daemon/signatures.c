@@ -5,9 +5,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "exec/exec.h"
+#include "net/caller.h"
 #include "net/submission.h"
 #include "store/nonces.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -84,22 +86,28 @@ void signatures_free(struct signatures *s)
     free(s);
 }
 
-/* Whether the machine knows the user by the uid that his credential names. For an executor's tasks it need not know
- * him, and for commands that run as the worker's user it does not matter. */
-static bool uid_fits(const struct signatures *s, const struct submission *job, char *why)
+/* The machine should know the user by the uid that his credential names. For an executor's tasks it need not know him,
+ * and for commands that run as the worker's user it does not matter. Errors: as signatures_admit(). */
+static int check_uid(const struct signatures *s, const struct submission *job, char *why)
 {
     const struct signed_head *head = &job->head;
     bool command = job->desc->kind == PAYLOAD_COMMAND;
     const struct passwd *pw;
 
     if (head->uid == IDENTITY_NO_UID || (command && s->any_user))
-        return true;
+        return 0;
+    errno = 0;
     pw = getpwnam(head->user);
+    if (!pw && !caller_is_none(errno)) {
+        snprintf(why, EXEC_WHY_MAX, "user %.100s cannot be looked up on this machine: %s", head->user,
+                 strerror(errno));
+        return HAWK_ECANNOT_START;
+    }
     if (pw ? pw->pw_uid == head->uid : !command)
-        return true;
+        return 0;
     snprintf(why, EXEC_WHY_MAX, "user %.100s signed the job with uid %u, and %s", head->user, head->uid,
              pw ? "has another on this machine" : "is unknown on this machine");
-    return false;
+    return HAWK_EDENIED;
 }
 
 static void say_cannot_note(char *why)
@@ -136,8 +144,8 @@ static int open_job(struct signatures *s, const struct msg_exec_start *m,
 
     if (err)
         snprintf(why, EXEC_WHY_MAX, "this worker runs signed jobs alone: %s", text);
-    else if (!uid_fits(s, &o->submission, why))
-        err = HAWK_EDENIED;
+    else
+        err = check_uid(s, &o->submission, why);
     if (err) {
         submission_close(&o->submission);
         free(o);

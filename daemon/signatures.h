@@ -17,7 +17,8 @@ HAWK_MUST_USE int signatures_open(struct signatures **out, const struct tls *tls
                                   bool any_user);
 /* proof: that of the task's argument; NULL: there is none. *desc: the job as its user signed it, with the signature,
  * borrowed until the next call. HAWK_EDENIED: this task is not what he signed. HAWK_ECANNOT_START: this worker cannot
- * note the nonce, and another one can run the task. Of both, why (EXEC_WHY_MAX bytes) says more. */
+ * note the nonce, or look the user up, and another one can run the task. Of both, why (EXEC_WHY_MAX bytes) says
+ * more. */
 HAWK_MUST_USE int signatures_admit(struct signatures *s, const struct msg_exec_start *m,
                                    const struct blob *proof, struct job_desc **desc, char *why);
 /* Whether nonces can be noted. False: why (EXEC_WHY_MAX bytes) says what is wrong. */

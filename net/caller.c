@@ -52,8 +52,7 @@ static void keep_name(uint32_t uid, const char *text, int64_t kept_us)
     pthread_mutex_unlock(&names_lock);
 }
 
-/* The errors by which, says getpwuid(3), systems mean that there is no such user. */
-static bool means_none(int err)
+bool caller_is_none(int err)
 {
     return err == 0 || err == ENOENT || err == ESRCH || err == EBADF || err == EPERM;
 }
@@ -73,7 +72,7 @@ static int64_t look_name_up(uint32_t uid, char text[LIMIT_NAME_BYTES + 1])
         !found || snprintf(text, LIMIT_NAME_BYTES + 1, "%s", entry.pw_name) > (int)LIMIT_NAME_BYTES;
     if (is_number)
         snprintf(text, LIMIT_NAME_BYTES + 1, "%u", (unsigned)uid);
-    if (!found && !means_none(err))
+    if (!found && !caller_is_none(err))
         text[0] = '\0';
     free(bytes);
     return found ? NAME_KEPT_US : NO_NAME_KEPT_US;

@@ -185,12 +185,20 @@ static void open_files(const struct run_as_config *c)
     close_range((c->user_root ? ROOT_FD : HAWK_FD) + 1u, ~0u, 0);
 }
 
+/* The errors by which, says getpwnam(3), systems mean that there is no such user. */
+static bool means_none(int err)
+{
+    return err == 0 || err == ENOENT || err == ESRCH || err == EBADF || err == EPERM;
+}
+
 static void find_user(const struct run_as_config *c, const char *name, struct passwd *user)
 {
     if (!run_as_is_name(name))
         fail(EXIT_REFUSED, "this is no user's name");
     errno = 0;
     const struct passwd *pw = getpwnam(name);
+    if (!pw && !means_none(errno))
+        fail(EXIT_FAILED, "user %s cannot be looked up: %s", name, strerror(errno));
     if (!pw || strcmp(pw->pw_name, name) != 0)
         fail(EXIT_REFUSED, "this machine knows no user %s", name);
     const char *why = run_as_refusal(c, pw->pw_uid, pw->pw_gid, getuid());

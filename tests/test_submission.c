@@ -2,23 +2,32 @@
  * of the job is good, and nowhere else on a dist. */
 #include "tests/test_tls.h"
 
+#include "daemon/signatures.h"
+#include "exec/exec.h"
 #include "net/codec.h"
 #include "net/fields.h"
 #include "net/submission.h"
 #include "net/tls.h"
 
+#include <errno.h>
+#include <pwd.h>
 #include <time.h>
 
 #define TASKS 5u
+#define UID 61001u
 
 static struct tls *ann;
 
 static int make_ann(void **state)
 {
     struct tls_files files;
+    struct identity who;
 
     make_roots(state);
-    issue("user", "ann");
+    who = somebody("user", "ann");
+    who.has_uid = true;
+    who.uid = UID;
+    assert_int_equal(ca_issue(dir, &who, DAYS, dir, why, sizeof why), 0);
     files = files_of(dir, "ann");
     ann = tls_new(&files, why);
     assert_non_null(ann);
@@ -194,6 +203,41 @@ static void what_contradicts_itself_is_not_opened(void **state)
     job_desc_drop(d);
 }
 
+static int look_up_errno;
+
+/* In place of the system's. */
+struct passwd *getpwnam(const char *name)
+{
+    (void)name;
+    errno = look_up_errno;
+    return NULL;
+}
+
+static int admit(void)
+{
+    struct job_desc *d = signed_job(), *as_signed;
+    struct msg_exec_start m = {.id.job = job_id_make((node_id_t){1}, 1), .desc = d};
+    struct signatures *s;
+    char says[EXEC_WHY_MAX];
+
+    assert_int_equal(signatures_open(&s, ann, dir, false), 0);
+    int err = signatures_admit(s, &m, NULL, &as_signed, says);
+    snprintf(why, sizeof why, "%s", says);
+    signatures_free(s);
+    job_desc_drop(d);
+    return err;
+}
+
+static void a_failed_look_up_of_its_user_denies_nothing(void **state)
+{
+    look_up_errno = EIO;
+    assert_int_equal(admit(), HAWK_ECANNOT_START);
+    assert_non_null(strstr(why, "user ann cannot be looked up"));
+    look_up_errno = 0;
+    assert_int_equal(admit(), HAWK_EDENIED);
+    assert_non_null(strstr(why, "is unknown on this machine"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +246,7 @@ int main(void)
         cmocka_unit_test(what_is_not_his_is_not_hashed),
         cmocka_unit_test(another_input_is_another_job),
         cmocka_unit_test(what_contradicts_itself_is_not_opened),
+        cmocka_unit_test(a_failed_look_up_of_its_user_denies_nothing),
     };
 
     return cmocka_run_group_tests(tests, make_ann, free_ann);

@@ -68,6 +68,13 @@ def test_whom_it_refuses():
         s.gone()
 
 
+def test_who_cannot_be_looked_up_for_now_is_not_refused():
+    with place() as d:
+        broken = f"mount -t tmpfs none /etc; mkdir /etc/passwd; exec {install_helper(d, SHELL)} start ann"
+        code, text = Started("unshare", "ann", caller=0, args=("--mount", "sh", "-ec", broken)).end()
+        assert code == FAILED and text == "hawk-run-as: user ann cannot be looked up: Is a directory\n", (code, text)
+
+
 def test_who_may_call_it():
     with place() as d:
         helper = install_helper(d, SHELL)
