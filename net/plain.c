@@ -5,6 +5,7 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +13,14 @@
 #include <unistd.h>
 
 #define READ_BYTES (64u << 10)
-#define KEPT_BYTES (256u << 10) /* of an empty buffer; more is given back */
+#define KEPT_BYTES (256u << 10)   /* of an empty buffer; more is given back */
+#define LOOK_US (500 * US_PER_MS) /* how often to look for a client's end while nothing of it is read */
 
 struct plain {
     struct loop *loop;
     struct loop_fd *watch;
     struct loop_timer soon; /* what must not happen within a call of the owner's */
+    struct loop_timer look; /* set while `watch` waits for nothing, and so tells no end */
     struct guard *guard;
     int fd;
     uint32_t max_message_bytes;
@@ -273,8 +276,25 @@ static void watch_events(struct plain *p)
 {
     unsigned events = p->in.len < in_max(p) && !p->ending ? LOOP_READ : 0;
 
-    if (!p->over && !p->freed)
-        loop_fd_events(p->watch, events | (out_left(p) > 0 ? LOOP_WRITE : 0));
+    if (p->over || p->freed)
+        return;
+    events |= out_left(p) > 0 ? LOOP_WRITE : 0;
+    loop_fd_events(p->watch, events);
+    if (events)
+        loop_timer_clear(p->loop, &p->look);
+    else
+        loop_timer_set(p->loop, &p->look, loop_now(p->loop) + LOOK_US);
+}
+
+static void on_look(void *arg)
+{
+    struct plain *p = arg;
+    struct pollfd at = {.fd = p->fd, .events = POLLRDHUP};
+
+    if (poll(&at, 1, 0) > 0)
+        (void)tell_over(p, false);
+    else
+        watch_events(p);
 }
 
 /* Tells what lies in the buffer. False: p is freed. */
@@ -365,6 +385,7 @@ struct plain *plain_new(struct loop *l, int fd, struct guard *g, uint32_t max_me
     p->max_message_bytes = max_message_bytes;
     plain_bind(p, fns, arg);
     loop_timer_init(&p->soon, on_soon, p);
+    loop_timer_init(&p->look, on_look, p);
     p->watch = loop_fd_add(l, fd, LOOP_READ, on_events, p);
     return p;
 }
@@ -379,6 +400,7 @@ void plain_free(struct plain *p)
 {
     p->over = p->gone = true;
     loop_timer_clear(p->loop, &p->soon);
+    loop_timer_clear(p->loop, &p->look);
     loop_fd_remove(p->watch);
     close(p->fd);
     p->freed = true;
