@@ -209,16 +209,19 @@ static int not_here(struct stream *s, const struct attach_hello *h, const char *
     return HAWK_EINVALID;
 }
 
-/* The task that said hello becomes a resident. */
-static int become_resident(struct stream *s, const struct attach_hello *h)
+/* The task that said hello becomes a resident, and has ended well with that. So nothing may refuse it afterwards. */
+static int become_resident(struct stream *s, const struct attach_hello *h, const struct executor_offer *offer)
 {
     const struct attach_config *c = &s->attach->config;
+    int err;
 
     if (sibling(s)) {
         snprintf(s->why, sizeof s->why, "this worker serves application %s already: one resident is enough",
                  h->app);
         return HAWK_EEXISTS;
     }
+    if ((err = apps_may_attach(s->attach->apps, offer, s->why, sizeof s->why)))
+        return err;
     s->resident = c->reside ? c->reside(c->arg, s->task_of, s->task) : 0;
     return s->resident ? 0 : not_here(s, h, h->task_of);
 }
@@ -264,7 +267,7 @@ static int find_owner(struct stream *s, const struct attach_hello *h, char *own)
     return HAWK_EDENIED;
 }
 
-static int begin_serving(struct stream *s, const struct attach_hello *h)
+static int find_served(struct stream *s, const struct attach_hello *h)
 {
     char own[LIMIT_NAME_BYTES + 1];
     const char *user = "";
@@ -277,8 +280,6 @@ static int begin_serving(struct stream *s, const struct attach_hello *h)
     if (!err)
         err = find_user(s, h->app, own, &user);
     s->user = *user ? blob_str(user) : NULL;
-    if (!err && *h->task_of)
-        err = become_resident(s, h);
     return err;
 }
 
@@ -361,13 +362,15 @@ static int on_hello(void *arg, const struct attach_hello *h)
 
     if (s->app)
         return wrong_message(s, HAWK_EINVALID, "a second hello: one stream is one executor, open another");
-    int err = begin_serving(s, h);
+    int err = find_served(s, h);
     const struct executor_offer offer = {.app = h->app,
                                          .name = h->name,
                                          .serves = s->user ? s->user->data : NULL,
                                          .slots = h->slots,
                                          .pauses = h->pauses,
                                          .unbounded = caller_may(rpc_caller(s->call), SCOPE_OPERATE)};
+    if (!err && *h->task_of)
+        err = become_resident(s, h, &offer);
     attach_put_attached(batch_for(s, 0), a->config.worker, a->config.slots);
     if (!err)
         err = apps_attach(a->apps, loop_now(a->loop), &offer, s, &s->executor, s->why, sizeof s->why);

@@ -72,9 +72,11 @@ struct executor_offer {
     bool unbounded;     /* an operator's: a user's share does not limit it */
 };
 
-/* An executor attaches. It may get tasks before this returns. HAWK_EINVALID: no application, no slots or more
- * than LIMIT_SLOTS. HAWK_ELIMIT: APPS_EXECUTORS_MAX or LIMIT_WORKER_APPS, or the user's share of them. why says
- * more. */
+/* Whether such an executor may attach now. HAWK_EINVALID: no application, no slots or more than LIMIT_SLOTS.
+ * HAWK_ELIMIT: APPS_EXECUTORS_MAX or LIMIT_WORKER_APPS, or the user's share of them. why says more. */
+HAWK_MUST_USE int apps_may_attach(const struct apps *a, const struct executor_offer *offer, char *why,
+                                  size_t size);
+/* An executor attaches. It may get tasks before this returns. Errors as of apps_may_attach(). */
 HAWK_MUST_USE int apps_attach(struct apps *a, int64_t now_us, const struct executor_offer *offer, void *user,
                               struct executor **x, char *why, size_t size);
 /* The executor gets no more tasks. `drained` follows: at once, or when its last task has ended. */

@@ -144,22 +144,36 @@ static struct executor *executor_new(struct apps *a, struct app *app, const stru
     return x;
 }
 
+int apps_may_attach(const struct apps *a, const struct executor_offer *offer, char *why, size_t size)
+{
+    bool own = offer->serves && *offer->serves;
+    struct blob *name = blob_str(offer->app), *serves = own ? blob_str(offer->serves) : NULL;
+    int err = check_offer(offer, why, size);
+
+    if (!err)
+        err = check_limits(a, offer->unbounded ? NULL : serves, !app_find(a, name, serves), why, size);
+    blob_drop(name);
+    blob_drop(serves);
+    return err;
+}
+
 int apps_attach(struct apps *a, int64_t now_us, const struct executor_offer *offer, void *user,
                 struct executor **out, char *why, size_t size)
 {
     bool own = offer->serves && *offer->serves;
-    struct blob *name = blob_str(offer->app), *serves = own ? blob_str(offer->serves) : NULL;
-    struct app *app = app_find(a, name, serves);
-    int err = check_offer(offer, why, size);
+    int err = apps_may_attach(a, offer, why, size);
+    struct blob *name, *serves;
+    struct app *app;
 
-    if (!err)
-        err = check_limits(a, offer->unbounded ? NULL : serves, !app, why, size);
-    if (!err && !app)
+    if (err)
+        return err;
+    name = blob_str(offer->app);
+    serves = own ? blob_str(offer->serves) : NULL;
+    app = app_find(a, name, serves);
+    if (!app)
         app = app_new(a, name, serves);
     blob_drop(name);
     blob_drop(serves);
-    if (err)
-        return err;
     *out = executor_new(a, app, offer, user);
     if (app->attached++ == 0)
         tell_served(a, app, true);

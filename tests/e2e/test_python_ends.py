@@ -3,6 +3,7 @@
 # timeout: 300
 # make test-all
 import concurrent.futures
+import contextlib
 import gc
 import json
 import os
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import threading
 
+import grpc
 import pythontest as p
 from hawktest import BOUND, alive, run_hawk, run_tests, wait_for
 
@@ -241,6 +243,23 @@ def test_calls_of_a_program_that_was_away_too_long_run_again():
         assert (out, program.returncode) == ("3\n", 0), (out, err)
         with open(f"{d}/began0", encoding="ascii") as f:
             assert len(f.read().split()) == 2
+
+
+def test_a_worker_that_refuses_all_processes_is_told():
+    with p.up(slots=1), contextlib.ExitStack() as stack:
+        for i in range(64):  # applications of one worker
+            channel = stack.enter_context(grpc.insecure_channel(f"unix:{p.where}/hawk/up.sock"))
+            attach = channel.stream_stream("/hawk.v1.Executors/Attach", epb.FromExecutor.SerializeToString,
+                                           epb.ToExecutor.FromString)
+            hello = queue.Queue()
+            hello.put(epb.FromExecutor(hello=epb.Hello(app=f"app{i}", slots=1)))
+            stream = attach(iter(hello.get, None))
+            stack.callback(stream.cancel)
+            stack.callback(hello.put, None)
+            next(stream)
+        with hawk.Executor() as ex:
+            error = ex.submit(p.square, 3).exception(BOUND)
+        assert isinstance(error, hawk.WorkerError) and "64 applications, its limit" in str(error), error
 
 
 def test_a_process_that_a_call_ends_is_replaced():
