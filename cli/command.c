@@ -6,9 +6,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define HELP_COLUMNS 100
@@ -170,6 +170,49 @@ void command_list(FILE *out, const struct command *table)
         fprintf(out, "  %-*s  %s\n", width, c->name, c->help);
 }
 
+/* ---- Standard output and error ---- */
+
+int write_all(int fd, const void *data, size_t n)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t written = write(fd, (const char *)data + done, n - done);
+        if (written >= 0)
+            done += (size_t)written;
+        else if (errno == EAGAIN)
+            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
+        else if (errno != EINTR)
+            return errno;
+    }
+    return 0;
+}
+
+static struct standard {
+    int fd, err;
+} standard_files[] = {{.fd = STDOUT_FILENO}, {.fd = STDERR_FILENO}};
+
+static ssize_t write_standard(void *cookie, const char *data, size_t n)
+{
+    struct standard *f = cookie;
+    int err = write_all(f->fd, data, n);
+    if (err)
+        errno = f->err = err;
+    return err ? 0 : (ssize_t)n;
+}
+
+void command_take_streams(void)
+{
+    const cookie_io_functions_t io = {.write = write_standard};
+    FILE *out = fopencookie(&standard_files[0], "w", io), *err = fopencookie(&standard_files[1], "w", io);
+    if (!out || !err)
+        return;
+    setvbuf(out, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, BUFSIZ);
+    setvbuf(err, NULL, _IONBF, 0);
+    stdout = out;
+    stderr = err;
+}
+
+int command_write_error(int fd) { return standard_files[fd == STDERR_FILENO].err; }
+
 /* As daemon/main.c leaves it. */
 static bool stdout_is_closed(void) { return (fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY; }
 
@@ -185,20 +228,14 @@ int command_may_print(const char *command)
 
 int command_end(int exit_code)
 {
-    struct stat st;
     document_end(exit_code != HAWK_EXIT_OK);
-    errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return exit_code;
-    /* An error before the last flush has lost its errno. A reader of a pipe that reads no further (`hawk
-     * jobs | head`) has seen enough. */
-    bool pipe = fstat(STDOUT_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
-    if (errno == EPIPE || (errno == 0 && pipe))
+    int err = command_write_error(STDOUT_FILENO);
+    if (err == EPIPE) /* a reader that reads no further (`hawk jobs | head`) has seen enough */
         return exit_code;
     fprintf(stderr, "hawk: cannot write to standard output: %s\n",
-            stdout_is_closed() ? "it is closed"
-            : errno            ? strerror(errno)
-                               : "the disk is full");
+            stdout_is_closed() ? "it is closed" : strerror(err));
     return exit_code ? exit_code : HAWK_EXIT_FAILED;
 }
 

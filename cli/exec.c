@@ -90,22 +90,16 @@ static bool has_input(const struct exec_options *o)
 static int print_chunk(void *ctx, const struct api_output_chunk *chunk)
 {
     struct stream *m = ctx;
-    const uint8_t *data = chunk->data;
     if (chunk->cut_short)
         snprintf(m->why, sizeof m->why,
                  "it may be cut short: the worker's disk was full when the task ended");
-    for (size_t left = chunk->data_n; left > 0;) {
-        ssize_t n = write(m->is_stderr ? STDERR_FILENO : STDOUT_FILENO, data, left);
-        if (n < 0 && errno != EINTR) {
-            if (errno != EPIPE)
-                snprintf(m->why, sizeof m->why, "%s", strerror(errno));
-            unwritable = errno;
-            return 1;
-        }
-        data += n > 0 ? n : 0;
-        left -= n > 0 ? (size_t)n : 0;
-    }
-    return 0;
+    int err = write_all(m->is_stderr ? STDERR_FILENO : STDOUT_FILENO, chunk->data, chunk->data_n);
+    if (!err)
+        return 0;
+    if (err != EPIPE)
+        snprintf(m->why, sizeof m->why, "%s", strerror(err));
+    unwritable = err;
+    return 1;
 }
 
 static void *print_stream(void *arg)

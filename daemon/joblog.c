@@ -6,6 +6,7 @@
 #include "base/sync.h"
 #include "base/units.h"
 #include "base/utf8.h"
+#include "cli/command.h"
 #include "cli/quote.h"
 #include "template/template.h"
 
@@ -280,16 +281,10 @@ void joblog_close(struct joblog *l)
 /* ---- Writing ---- */
 
 /* All of it, or none: what counts as not written must not be found there by the run that goes on. */
-static int write_all(int fd, const struct text *t)
+static int write_lines(int fd, const struct text *t)
 {
     off_t before = lseek(fd, 0, SEEK_END); /* -1: it is a pipe */
-    int err = 0;
-    for (size_t at = 0; !err && at < t->len;) {
-        ssize_t n = write(fd, t->data + at, t->len - at);
-        if (n < 0 && errno != EINTR)
-            err = errno;
-        at += n > 0 ? (size_t)n : 0;
-    }
+    int err = write_all(fd, t->data, t->len);
     if (!err && fdatasync(fd) && errno != EINVAL && errno != EROFS) /* a pipe cannot be synchronised */
         err = errno;
     if (err && before >= 0)
@@ -310,7 +305,7 @@ static void *run_thread(void *arg)
         uint64_t lines = l->added;
         l->waiting = (struct text){0};
         pthread_mutex_unlock(&l->lock);
-        int err = l->err ? l->err : write_all(l->fd, &now);
+        int err = l->err ? l->err : write_lines(l->fd, &now);
         text_free(&now);
         pthread_mutex_lock(&l->lock);
         l->err = err;

@@ -227,6 +227,7 @@ static bool may_open_files(void)
 int main(int argc, char **argv)
 {
     self_init();
+    command_take_streams();
     int code = may_open_files() ? run_named(argc, argv) : HAWK_EXIT_FAILED;
     fflush(NULL);
     command_die_interrupted();

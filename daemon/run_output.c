@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -52,15 +51,7 @@ static void say_lost(struct run *r, const struct msg_task_event *m, const char *
 }
 
 /* Who closed stderr (2>&-), or left its terminal, wants the results nonetheless. */
-bool run_unread(void)
-{
-    struct pollfd p = {.fd = STDERR_FILENO};
-    struct stat st;
-    if (ferror(stdout) || !ferror(stderr))
-        return ferror(stdout);
-    return fstat(STDERR_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) &&
-           poll(&p, 1, 0) > 0;
-}
+bool run_unread(void) { return ferror(stdout) || command_write_error(STDERR_FILENO) == EPIPE; }
 
 /* A task whose write fails should say so. But not all tasks look, and stderr may be on the same full disk. */
 static void look_for_full_disk(struct run *r, int fd)

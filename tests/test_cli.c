@@ -583,5 +583,6 @@ int main(void)
         cmocka_unit_test(test_inputs_keep_both_ends),
         cmocka_unit_test(test_speed),
     };
+    command_take_streams();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

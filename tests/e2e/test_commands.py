@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import re
+import select
 import shlex
 import signal
 import subprocess
@@ -44,6 +45,24 @@ def test_jobs_says_that_there_are_more():
             assert (len(listed["jobs"]), listed["more"]) == (shown, more), (flags, listed["more"])
         assert len(hawk("jobs", "-q").stdout.split()) == 23 and len(hawk("jobs", "-q", "--limit", "5").stdout.split()) == 5
         assert "no ended jobs of that name" in hawk("history", "--name", "other").stdout
+
+
+def test_a_reader_may_be_slow_where_writes_do_not_block():
+    """Children of node, and of event loops, get such pipes."""
+    numbers = "".join(f"{i}\n" for i in range(1, 30001)).encode()
+    with local_cluster() as (_, env, hawk):
+        job = hawk("submit", "--wait", "--", "seq", "1", "30000").stdout.strip()
+        for args, stream, times in ((("cat", job), "stdout", 1), (("exec", "-n", "--", "seq", "1", "30000"), "stdout", 1),
+                                    (("run", "-j1", "--array", "1-3", "--", "sh", "-c", "seq 1 30000"), "stdout", 3),
+                                    (("run", "--", "sh", "-c", "seq 1 30000 >&2"), "stderr", 1)):
+            reader, writer = os.pipe()
+            os.set_blocking(writer, False)
+            with subprocess.Popen([HAWK, *args], env={**os.environ, **env}, stdin=subprocess.DEVNULL, **{stream: writer}) as p:
+                wait_for("the pipe to be full", lambda: not select.select([], [writer], [], 0)[1])
+                os.close(writer)
+                with open(reader, "rb") as f:
+                    got = f.read()
+                assert (p.wait(BOUND), got) == (0, numbers * times), (args, p.returncode, len(got))
 
 
 def test_wait_gives_up():
