@@ -118,7 +118,7 @@ int hawk_client_wait(struct hawk_client *c, struct hawk_job *job, int64_t timeou
 /* Waits until all jobs have ended, in the same way. */
 int hawk_client_wait_all(struct hawk_client *c, int64_t timeout_us);
 /* Waits for any job. *job is one that has ended since the last call: each once, in the order in which they
- * ended. 0: none within timeout_us. It also returns jobs for which hawk_client_wait has waited. */
+ * ended. 0: none within timeout_us, or none is left. It also returns jobs for which hawk_client_wait has waited. */
 int hawk_client_wait_any(struct hawk_client *c, struct hawk_job **job, int64_t timeout_us);
 /* Does the client's work, and waits at most timeout_us for some. */
 int hawk_client_poll(struct hawk_client *c, int64_t timeout_us);

@@ -330,9 +330,10 @@ static bool has_ended(const struct hawk_client *c, const struct hawk_job *j)
     return j->state != HAWK_JOB_UNFINISHED;
 }
 static bool have_ended(const struct hawk_client *c, const struct hawk_job *j) { return c->unfinished == 0; }
+/* Or none will: a callback may free the last one. */
 static bool any_ended(const struct hawk_client *c, const struct hawk_job *j)
 {
-    return !list_empty(&c->ended);
+    return !list_empty(&c->ended) || c->unfinished == 0;
 }
 
 static void turn_client(struct hawk_client *c, int64_t until_us)
@@ -368,11 +369,8 @@ int hawk_client_wait_all(struct hawk_client *c, int64_t timeout_us)
 int hawk_client_wait_any(struct hawk_client *c, struct hawk_job **job, int64_t timeout_us)
 {
     *job = NULL;
-    if (c->unfinished == 0 && list_empty(&c->ended))
-        return 0; /* there is nothing to wait for */
-    int got = wait_for(c, any_ended, NULL, timeout_us);
-    if (got <= 0)
-        return got;
+    if (!wait_for(c, any_ended, NULL, timeout_us) || list_empty(&c->ended))
+        return 0;
     *job = container_of(c->ended.next, struct hawk_job, in_ended);
     list_remove(&(*job)->in_ended);
     return 1;

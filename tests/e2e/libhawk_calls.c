@@ -86,6 +86,22 @@ static void cancelling(void)
     hawk_job_free(late);
 }
 
+static void free_ended(void *arg, struct hawk_job *j)
+{
+    MUST(arg == &c);
+    hawk_job_free(j);
+}
+
+/* Nobody is left to wait for once a callback has freed the last job. */
+static void freed_by_callback(const char *dist)
+{
+    struct hawk_job *any;
+    MUST(hawk_client_open(&c, &(struct hawk_client_options){.dist = dist, .ended = free_ended, .arg = &c}) == 0);
+    sleeper("0s");
+    MUST(hawk_client_wait_any(c, &any, -1) == 0 && !any);
+    hawk_client_close(c);
+}
+
 int main(int argc, char **argv)
 {
     MUST(argc == 2);
@@ -94,6 +110,7 @@ int main(int argc, char **argv)
     hawk_client_close(c);
     MUST(hawk_client_open(&c, &(struct hawk_client_options){.dist = "no address"}) < 0);
     hawk_client_close(c);
+    freed_by_callback(argv[1]);
     MUST(hawk_client_open(&c, &(struct hawk_client_options){.dist = argv[1]}) == 0);
     wrong_specs();
     one_job();
