@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "exec/exec.h"
 
 #include <errno.h>
@@ -130,7 +131,7 @@ struct readers *readers_new(struct loop *l)
     list_init(&rs->finished);
     CHECK(pthread_mutex_init(&rs->lock, NULL) == 0);
     CHECK(pthread_cond_init(&rs->more, NULL) == 0);
-    while (rs->n < THREADS && pthread_create(&rs->threads[rs->n], NULL, thread_main, rs) == 0)
+    while (rs->n < THREADS && thread_start(&rs->threads[rs->n], thread_main, rs) == 0)
         rs->n++;
     return rs;
 }

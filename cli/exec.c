@@ -1,5 +1,6 @@
 /* hawk exec: one command on the cluster, as if it ran here. */
 #include "base/mem.h"
+#include "base/thread.h"
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "cli/show.h"
@@ -127,7 +128,7 @@ static void begin_streams(struct running *r, const struct exec_options *o)
                              .worker = {r->task.worker},
                              .attempt = r->task.attempt,
                              .is_stderr = i == 1};
-        m->started = pthread_create(&m->thread, NULL, print_stream, m) == 0;
+        m->started = thread_start(&m->thread, print_stream, m) == 0;
     }
 }
 

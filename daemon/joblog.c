@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/sync.h"
+#include "base/thread.h"
 #include "base/units.h"
 #include "base/utf8.h"
 #include "cli/command.h"
@@ -329,7 +330,7 @@ void joblog_start(struct joblog *l, void (*written)(void *arg), void *arg)
 {
     l->tell = written;
     l->arg = arg;
-    CHECK(pthread_create(&l->thread, NULL, run_thread, l) == 0);
+    CHECK(thread_start(&l->thread, run_thread, l) == 0);
     l->started = true;
 }
 

@@ -379,7 +379,7 @@ static int start_keeper(struct hawk_executor *x)
 {
     pthread_mutex_init(&x->lock, NULL);
     thread_cond_init(&x->keep);
-    x->keeping = pthread_create(&x->keeper, NULL, keep_turning, x) == 0;
+    x->keeping = thread_start(&x->keeper, keep_turning, x) == 0;
     return x->keeping ? 0 : keep_error(x, HAWK_EIO, "no thread can be started");
 }
 

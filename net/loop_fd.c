@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/thread.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -90,7 +91,7 @@ static void watch_more(struct loop *l)
     if (!l->helper_runs) {
         ev_set_loop_release_cb(l->ev, release_loop, acquire_loop);
         ev_set_invoke_pending_cb(l->ev, hand_over);
-        CHECK(pthread_create(&l->helper, NULL, helper_main, l) == 0);
+        CHECK(thread_start(&l->helper, helper_main, l) == 0);
         l->helper_runs = true;
     } else if (l->round == ROUND_POLL) {
         loop_ev_wake(l); /* it polls the old descriptors */

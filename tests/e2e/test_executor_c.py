@@ -57,6 +57,20 @@ def test_the_example_maps_a_list():
             end(p, signal.SIGTERM)
 
 
+def test_threads_of_the_library_get_no_signals():
+    with Cluster(workers=1) as c:
+        p = start(c, "w1", example("upper"))
+        served(c, "upper")
+        blocked = []
+        for task in set(os.listdir(f"/proc/{p.pid}/task")) - {str(p.pid)}:
+            with open(f"/proc/{p.pid}/task/{task}/status", encoding="ascii") as f:
+                status = dict(line.rstrip("\n").split(":\t", 1) for line in f)
+            if status["Name"] == "upper":  # gRPC names its own
+                blocked.append(int(status["SigBlk"], 16) >> (signal.SIGUSR1 - 1) & 1)
+        end(p, signal.SIGTERM)
+        assert blocked and all(blocked), blocked
+
+
 def test_every_call():
     with Cluster(workers=1, slots=8) as c:
         p = start(c, "w1", calls, "threads")
