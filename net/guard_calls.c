@@ -2,8 +2,9 @@
  * have a server link this file, and no library does: a program with libhawk.a keeps the system's
  * functions.
  *
- * The program looks up the system's functions when it starts. Calls before that, or in a child of fork, go
- * to the kernel. */
+ * The program looks up the system's functions when it starts. Calls before that go to the kernel. A process that has
+ * connections does not fork: its child would have the table of guards, and locks that other threads held. It may use
+ * posix_spawn(). */
 #include "net/guard.h"
 
 #include <dlfcn.h>
