@@ -65,7 +65,7 @@ struct api {
 
 typedef void (*api_handler)(struct api *a, struct rpc_call *c, void *request);
 
-/* api_jobs.c */
+/* ---- jobs.c ---- */
 void api_submit(struct api *a, struct rpc_call *c, void *request);
 void api_cancel(struct api *a, struct rpc_call *c, void *request);
 void api_cancel_tasks(struct api *a, struct rpc_call *c, void *request);
@@ -94,18 +94,18 @@ void api_job_fill(const struct api *a, const struct dist_job *j, struct api_job 
 void api_task_fill(const struct api *a, const struct dist_job *j, uint32_t task, bool result,
                    struct api_task *out);
 
-/* again.c */
+/* ---- again.c ---- */
 void api_hold(struct api *a, struct rpc_call *c, void *request);
 void api_hold_set(struct api *a, const struct msg_hold_set *m);
 void api_rerun(struct api *a, struct rpc_call *c, void *request);
 
-/* api_long.c: the same for central's long jobs, where there is no dist */
+/* ---- long.c: the same for central's long jobs, where there is no dist ---- */
 void api_long_cancel(struct api *a, struct rpc_call *c, job_id_t job);
 void api_long_hold(struct api *a, struct rpc_call *c, job_id_t job, bool on);
 void api_long_list(struct api *a, struct rpc_call *c, const struct api_list_jobs_request *r);
 void api_long_get(struct api *a, struct rpc_call *c, const struct api_get_job_request *r);
 
-/* api_watch.c */
+/* ---- watch.c ---- */
 void api_watch(struct api *a, struct rpc_call *c, void *request);
 void api_watch_task(struct api *a, job_id_t job, uint32_t task, bool ended);
 void api_watch_job(struct api *a, job_id_t job);
@@ -115,7 +115,7 @@ void api_watch_init(struct api *a);
 void api_feed_unwatch(struct api *a, job_id_t job);
 void api_watch_free(struct api *a);
 
-/* api_session.c */
+/* ---- session.c ---- */
 void api_session(void *api, struct rpc_call *c); /* a call began */
 /* False: the message is not for a session. */
 bool api_session_submitted(struct api *a, const struct msg_submitted *m);
@@ -125,7 +125,7 @@ void api_session_flush(struct api *a);
 void api_session_init(struct api *a);
 void api_session_free(struct api *a);
 
-/* users.c */
+/* ---- users.c ---- */
 /* Whether the caller may have one job more here. Those that he moves here count for a rate of their own. HAWK_ELIMIT:
  * why names the limit. */
 HAWK_MUST_USE int api_user_submits(struct api *a, const struct caller *who, const struct job_desc *job,
@@ -142,7 +142,7 @@ void api_user_audit(struct api *a, struct rpc_call *c, enum api_method method);
 void api_users_init(struct api *a);
 void api_users_free(struct api *a);
 
-/* api_cluster.c */
+/* ---- cluster.c ---- */
 void api_list_nodes(struct api *a, struct rpc_call *c, void *request);
 void api_get_stats(struct api *a, struct rpc_call *c, void *request);
 void api_get_policy(struct api *a, struct rpc_call *c, void *request);
@@ -165,19 +165,19 @@ bool api_node_fill(const struct api *a, node_id_t id, struct api_node *out);
 /* Frees the nodes and the array; NULL is fine. */
 void api_nodes_free(struct api_node *nodes, uint32_t n);
 
-/* api_drain.c */
+/* ---- drain.c ---- */
 void api_drain(struct api *a, struct rpc_call *c, void *request);
 void api_drain_set(struct api *a, const struct msg_drain_set *m);
 void api_stop(struct api *a, struct rpc_call *c, void *request);
 void api_stop_due(void *arg);
 
-/* api_output.c */
+/* ---- output.c ---- */
 void api_read_output(struct api *a, struct rpc_call *c, void *request);
 /* A run has ended: whoever follows its output hears that at once. O(files that are followed). */
 void api_output_run_ended(struct api *a);
 void api_output_free(struct api *a);
 
-/* api.c */
+/* ---- api.c ---- */
 void api_reply(struct rpc_call *c, enum api_method method, const void *reply);
 /* Why a job was not accepted, and what to do. */
 void api_refusal(const struct api *a, int err, char *text, size_t size);
@@ -193,7 +193,7 @@ uint32_t api_wait(struct api *a, struct rpc_call *c, enum api_method method);
 struct api_waiting *api_take(struct api *a, uint32_t client);
 void api_waiting_free(struct api_waiting *w);
 
-/* api/health.c */
+/* ---- health.c ---- */
 void api_health_init(struct api *a, struct server *s);
 /* Tells watchers, if the answer is another one now. */
 void api_health_changed(struct api *a);

@@ -1,4 +1,4 @@
-/* The settings table: defaults, texts to values, and printing. Reading YAML and flags: config_read.c. */
+/* The settings table: defaults, texts to values, and printing. Reading YAML and flags: read.c. */
 #include "config/config.h"
 
 #include "base/mem.h"

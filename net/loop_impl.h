@@ -66,7 +66,7 @@ struct loop {
     pthread_cond_t go_on; /* for the helper: round is ROUND_POLL again, or helper_stop */
 };
 
-/* loop.c: the loop takes up something new. */
+/* The loop takes up something new. */
 static inline void loop_look(struct loop *l)
 {
     l->now_us = loop_now(l);
@@ -74,7 +74,7 @@ static inline void loop_look(struct loop *l)
         l->turn_us = l->now_us;
 }
 
-/* loop_fd.c */
+/* ---- loop_fd.c ---- */
 void loop_ev_open(struct loop *l);
 /* Forgets descriptors and signals. They poke the completion queue no more. */
 void loop_ev_close(struct loop *l);
@@ -86,7 +86,7 @@ void loop_ev_wait(struct loop *l, int64_t wait_us);
 /* With a completion queue: handles those that the helper found ready. */
 void loop_ev_take(struct loop *l);
 
-/* loop_net.c */
+/* ---- loop_net.c ---- */
 void loop_net_open(struct loop *l);
 void loop_net_close(struct loop *l);
 /* Handles completions; waits at most wait_us for the first. */

@@ -234,7 +234,7 @@ static void test_agrees_with_the_schema(void **state)
                 fail_msg("%s: %s", msg_name(type), PB_GET_ERROR(&in));
             assert_int_equal(batch.envelopes_count, 1);
             compare_with_schema(&m, &batch.envelopes[0]);
-            /* And what nanopb makes of it decodes here. (What it makes of a job depends on hawk.options.) */
+            /* And what nanopb makes of it decodes here. (It leaves out a job's fields, which have no options.) */
             if (!has_desc(type)) {
                 struct received got = {0};
                 struct codec_report report = {0};
