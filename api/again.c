@@ -25,8 +25,7 @@ void api_hold(struct api *a, struct rpc_call *c, void *request)
         api_reply(c, API_HOLD, &(struct api_hold_reply){.already_ended = true});
         return;
     }
-    struct msg m = {.type = MSG_HOLD,
-                    .hold = {.job = r->job, .client = api_wait(a, c, API_HOLD), .on = !r->release}};
+    struct msg m = {.type = MSG_HOLD, .hold = {.job = r->job, .client = api_wait(a, c), .on = !r->release}};
     a->feed(a->arg, ROLE_DIST, &m);
 }
 
@@ -130,7 +129,7 @@ void api_rerun(struct api *a, struct rpc_call *c, void *request)
         m.submit.desc = d;
         m.submit.key = entropy();
         m.submit.resubmit = r->failed && v.done > 0 ? done_tasks(a->roles.dist, j, &v) : NULL;
-        m.submit.client = api_wait(a, c, API_SUBMIT);
+        m.submit.client = api_wait(a, c);
         a->feed(a->arg, ROLE_DIST, &m);
         resubmit_drop(m.submit.resubmit);
     }

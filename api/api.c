@@ -72,19 +72,16 @@ static void waiting_cancelled(void *arg, struct rpc_call *c)
     /* The role answers all the same, and that answer ends the call: the request was carried out. */
 }
 
-struct api_waiting *api_wait_for(struct api *a, struct rpc_call *c, enum api_method method)
+struct api_waiting *api_wait_for(struct api *a, struct rpc_call *c)
 {
     struct api_waiting *w = xcalloc(1, sizeof *w);
-    *w = (struct api_waiting){.client = ++a->next_client, .call = c, .method = method};
+    *w = (struct api_waiting){.client = ++a->next_client, .call = c};
     HASH_ADD(hh, a->waiting, client, sizeof w->client, w);
     rpc_watch(c, waiting_cancelled, NULL, a);
     return w;
 }
 
-uint32_t api_wait(struct api *a, struct rpc_call *c, enum api_method method)
-{
-    return api_wait_for(a, c, method)->client;
-}
+uint32_t api_wait(struct api *a, struct rpc_call *c) { return api_wait_for(a, c)->client; }
 
 struct api_waiting *api_take(struct api *a, uint32_t client)
 {

@@ -449,6 +449,6 @@ void api_set_policy(struct api *a, struct rpc_call *c, void *request)
     bool chosen = choice->preset || choice->numbers || choice->flags;
     if (r->reset && chosen) /* the client hears of the second one */
         feed_policy(a, NULL, 0);
-    feed_policy(a, chosen || !r->reset ? choice : NULL, api_wait(a, c, API_SET_POLICY));
+    feed_policy(a, chosen || !r->reset ? choice : NULL, api_wait(a, c));
     policy_choice_drop(choice);
 }

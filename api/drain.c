@@ -73,7 +73,7 @@ void api_drain(struct api *a, struct rpc_call *c, void *request)
     node_id_t *nodes = find_all(a, c, r->nodes, r->nodes_n);
     if (!nodes)
         return;
-    struct api_waiting *w = api_wait_for(a, c, API_DRAIN);
+    struct api_waiting *w = api_wait_for(a, c);
     uint32_t client = w->client;
     w->nodes = nodes;
     w->nodes_n = r->nodes_n;

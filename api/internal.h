@@ -12,8 +12,7 @@
 struct api_waiting {
     uint32_t client; /* the number in its event */
     struct rpc_call *call;
-    enum api_method method;
-    node_id_t *nodes; /* API_DRAIN: the nodes; NULL otherwise */
+    node_id_t *nodes; /* of Drain; NULL otherwise */
     uint32_t nodes_n;
     UT_hash_handle hh;
 };
@@ -186,8 +185,8 @@ bool api_serves(struct api *a, struct rpc_call *c, enum api_method method);
 /* Ends a call with the status and text of an error code. */
 void api_fail(struct rpc_call *c, int err, const char *fmt, ...) HAWK_PRINTF(3, 4);
 /* Remembers a call until its effect comes. Returns the number for the event. */
-struct api_waiting *api_wait_for(struct api *a, struct rpc_call *c, enum api_method method);
-uint32_t api_wait(struct api *a, struct rpc_call *c, enum api_method method);
+struct api_waiting *api_wait_for(struct api *a, struct rpc_call *c);
+uint32_t api_wait(struct api *a, struct rpc_call *c);
 /* The call that waits under this number, and waits no more: free it with api_waiting_free. NULL when there
  * is none. */
 struct api_waiting *api_take(struct api *a, uint32_t client);

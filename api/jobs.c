@@ -139,7 +139,7 @@ void api_submit(struct api *a, struct rpc_call *c, void *request)
         api_fail(c, err, "%s", why);
         return;
     }
-    m.submit.client = api_wait(a, c, API_SUBMIT);
+    m.submit.client = api_wait(a, c);
     a->feed(a->arg, ROLE_DIST, &m);
     resubmit_drop(m.submit.resubmit);
 }
@@ -219,7 +219,7 @@ void api_cancel(struct api *a, struct rpc_call *c, void *request)
         api_reply(c, API_CANCEL, &(struct api_cancel_reply){.already_ended = true});
         return;
     }
-    struct msg m = {.type = MSG_CANCEL, .cancel = {.job = r->job, .client = api_wait(a, c, API_CANCEL)}};
+    struct msg m = {.type = MSG_CANCEL, .cancel = {.job = r->job, .client = api_wait(a, c)}};
     a->feed(a->arg, ROLE_DIST, &m);
 }
 
@@ -282,8 +282,7 @@ void api_cancel_tasks(struct api *a, struct rpc_call *c, void *request)
     if (!any_unfinished(a, j, s)) {
         api_reply(c, API_CANCEL, &(struct api_cancel_reply){.already_ended = true});
     } else {
-        struct msg m = {.type = MSG_CANCEL,
-                        .cancel = {.job = r->job, .client = api_wait(a, c, API_CANCEL), .tasks = s}};
+        struct msg m = {.type = MSG_CANCEL, .cancel = {.job = r->job, .client = api_wait(a, c), .tasks = s}};
         a->feed(a->arg, ROLE_DIST, &m);
     }
     task_set_drop(s);

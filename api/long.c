@@ -37,7 +37,7 @@ void api_long_cancel(struct api *a, struct rpc_call *c, job_id_t job)
         api_reply(c, API_CANCEL, &(struct api_cancel_reply){.already_ended = true});
         return;
     }
-    struct msg m = {.type = MSG_CANCEL, .cancel = {.job = job, .client = api_wait(a, c, API_CANCEL)}};
+    struct msg m = {.type = MSG_CANCEL, .cancel = {.job = job, .client = api_wait(a, c)}};
     a->feed(a->arg, ROLE_CENTRAL, &m);
 }
 
@@ -45,7 +45,7 @@ void api_long_hold(struct api *a, struct rpc_call *c, job_id_t job, bool on)
 {
     if (!find_job(a, c, job))
         return;
-    struct msg m = {.type = MSG_HOLD, .hold = {.job = job, .client = api_wait(a, c, API_HOLD), .on = on}};
+    struct msg m = {.type = MSG_HOLD, .hold = {.job = job, .client = api_wait(a, c), .on = on}};
     a->feed(a->arg, ROLE_CENTRAL, &m);
 }
 

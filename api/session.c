@@ -220,7 +220,6 @@ bool api_session_submitted(struct api *a, const struct msg_submitted *m)
     j->job = m->job;
     accepted_add(j);
     dist_job_view(a->roles.dist, of, loop_now(a->loop), &v);
-    j->app = v.desc->kind == PAYLOAD_APP;
     j->tasks = v.desc->tasks;
     session_tell_job(j, &v);
     tell_ended(j, of, &v);

@@ -46,7 +46,7 @@ struct session_job {
     job_id_t job;
     uint32_t client; /* while it is asked for */
     uint32_t tasks;
-    bool accepted, cancel, app;
+    bool accepted, cancel;
     bool over; /* its end is among the late ones */
     struct api_session_job told;
     struct session_job
