@@ -261,8 +261,10 @@ static void after_turn(void *arg)
 static void need_place(void *arg, const struct msg *m, const char *const paths[2])
 {
     uint32_t *places = arg;
+    if (m->type != MSG_EXEC_HELD || m->exec_held.outcome != OUTCOME_NONE)
+        return;
     uint32_t needed = worker_slot_of(m->exec_held.run) + 1;
-    if (m->type == MSG_EXEC_HELD && m->exec_held.outcome == OUTCOME_NONE && *places < needed)
+    if (*places < needed)
         *places = needed;
 }
 
