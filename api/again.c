@@ -3,8 +3,6 @@
 #include "base/entropy.h"
 #include "net/submission.h"
 
-#include <string.h>
-
 /* ---- Holding ---- */
 
 void api_hold(struct api *a, struct rpc_call *c, void *request)
@@ -96,11 +94,6 @@ static const char *unfit(const struct job_view *v)
     return NULL; /* others keep their environment, also an empty one */
 }
 
-static bool is_own(const struct caller *who, const char *user)
-{
-    return who->by == CALLER_UNKNOWN || strcmp(who->name, user) == 0;
-}
-
 void api_rerun(struct api *a, struct rpc_call *c, void *request)
 {
     const struct api_rerun_request *r = request;
@@ -112,7 +105,7 @@ void api_rerun(struct api *a, struct rpc_call *c, void *request)
     if (!j)
         return;
     dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
-    if (!is_own(rpc_caller(c), v.desc->user->data)) {
+    if (!api_is_own(rpc_caller(c), v.desc->user->data)) {
         api_fail(c, HAWK_EDENIED, "job %s is of user %s: only they can run it again",
                  job_id_format(id, r->job), v.desc->user->data);
         return;

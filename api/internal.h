@@ -82,6 +82,9 @@ uint64_t api_receipt(const struct api *a, const struct caller *who, job_id_t job
  * what is wrong. */
 HAWK_MUST_USE int api_may_submit(struct api *a, const struct caller *who, struct job_desc *job, bool moved,
                                  char *why, size_t size);
+/* Whether that user's job is the caller's own; of a caller who is not known every job is. user "": nobody knows whose
+ * it is. An operator may touch the others, too (api_may_touch), but not run them again in their users' names. */
+bool api_is_own(const struct caller *who, const char *user);
 /* Takes out of a job's line in a list what only its user and operators may see. */
 void api_hide_from_others(const struct api *a, const struct rpc_call *c, struct api_job *job);
 /* Whether the caller may see all of that user's job, and end it. If not, it has failed the call. user "": nobody knows

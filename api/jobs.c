@@ -168,14 +168,19 @@ static const struct dist_job *api_find_job(struct api *a, struct rpc_call *c, jo
     return NULL;
 }
 
-static bool is_callers(const struct caller *who, const char *user)
+bool api_is_own(const struct caller *who, const char *user)
 {
-    return caller_may(who, SCOPE_OPERATE) || (*user && strcmp(who->name, user) == 0);
+    return who->by == CALLER_UNKNOWN || (*user && strcmp(who->name, user) == 0);
+}
+
+static bool may_touch(const struct caller *who, const char *user)
+{
+    return caller_may(who, SCOPE_OPERATE) || api_is_own(who, user);
 }
 
 void api_hide_from_others(const struct api *a, const struct rpc_call *c, struct api_job *job)
 {
-    if (!a->roles.show_names && !is_callers(rpc_caller(c), job->user))
+    if (!a->roles.show_names && !may_touch(rpc_caller(c), job->user))
         job->name = ""; /* by default it is the command's */
 }
 
@@ -183,7 +188,7 @@ bool api_may_touch(struct rpc_call *c, job_id_t job, const char *user)
 {
     const struct caller *who = rpc_caller(c);
     char name[CALLER_TEXT], id[JOB_ID_TEXT];
-    if (is_callers(who, user))
+    if (may_touch(who, user))
         return true;
     api_fail(c, HAWK_EDENIED, "you are %s: job %s is %s%s, and others need scope operate for this",
              caller_text(who, name), job_id_format(id, job),
