@@ -115,6 +115,8 @@ static int add_filled(struct launcher *l, const struct template *t, const struct
         begin_word(l);
     int err = template_fill(t, in, COMMAND_BYTES_MAX, &l->text, l->at + l->at_n - n, why);
 
+    if (err)
+        text_add(&l->text, "", 1); /* what there is of the word is read as a string */
     if (err == HAWK_ETOO_LARGE)
         snprintf(why, TEMPLATE_WHY_MAX, "%.100s: cannot be executed: %s", l->text.data, strerror(E2BIG));
     return err;

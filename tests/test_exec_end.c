@@ -1,4 +1,5 @@
 /* exec/: how real processes end: kills, limits and strays. */
+#include "exec/launch.h"
 #include "tests/lib/exec_fixture.h"
 
 /* ---- What a task used ---- */
@@ -404,6 +405,28 @@ static void test_stop_kills_what_runs(void **state)
     close(fifo);
 }
 
+/* What looks for the directory, and tells of it, reads a string. */
+static void test_a_directory_that_is_too_long_is_a_string(void **state)
+{
+    static char arg[(8u << 20) + 1], why[TEMPLATE_WHY_MAX];
+    struct job_desc *d = COMMAND("true");
+    struct launcher l = {0};
+    struct spec s = {.d = d};
+    const struct task t = {.arg = arg, .arg_len = sizeof arg - 1};
+
+    (void)state;
+    memset(arg, 'x', sizeof arg - 1);
+    d->flags |= JOB_EACH_CWD;
+    set_blob(&d->cwd, "{}{}{}{}{}{}{}{}{}{}");
+    command_prepare(&s);
+    assert_int_equal(command_fill(&l, &s, &t, why), HAWK_ETOO_LARGE);
+    assert_int_equal(strnlen(l.cwd, l.text.len), l.text.len - 1);
+    command_release(&s);
+    text_free(&l.text);
+    free(l.at);
+    job_desc_drop(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -425,6 +448,7 @@ int main(void)
         TEST(test_what_an_escaped_process_leaves_is_of_its_task),
         TEST(test_time_limit),
         TEST(test_stop_kills_what_runs),
+        cmocka_unit_test(test_a_directory_that_is_too_long_is_a_string),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
