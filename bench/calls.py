@@ -63,8 +63,8 @@ def with_hawk():
     with tempfile.TemporaryDirectory() as home:
         os.environ.update(XDG_RUNTIME_DIR=home, XDG_STATE_HOME=home)
         os.environ.pop("HAWK_DIST", None)
-        up = subprocess.Popen([f"{BUILD}/hawk", "up", "--slots", str(SLOTS)], stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL)
+        up = subprocess.Popen([f"{BUILD}/hawk", "up", "--slots", str(SLOTS), "--output-dir", f"{home}/out"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         try:
             up.stdout.readline()
             with hawk.Executor() as ex:

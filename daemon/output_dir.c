@@ -117,3 +117,10 @@ void output_dir_remove(const char *path, int fd)
     rmdir(path);
     close(fd);
 }
+
+bool output_dir_is_beside(const char *name, const char *first)
+{
+    size_t n = strlen(first);
+    return strncmp(name, first, n) == 0 && name[n] == '-' && name[n + 1] &&
+           strspn(name + n + 1, "0123456789") == strlen(name + n + 1);
+}

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Makes one in $TMPDIR, or in /tmp if that is no absolute path, and removes those of this user and machine that were
@@ -15,5 +16,8 @@ HAWK_MUST_USE int output_dir_make(char *path, size_t size, int *fd);
 
 /* Removes what tasks' output it holds, and itself; anything else is left where it is. Closes fd. */
 void output_dir_remove(const char *path, int fd);
+
+/* Whether a directory of the former name could be one that another `hawk up` made beside the latter: LATTER-NUMBER. */
+HAWK_MUST_USE bool output_dir_is_beside(const char *name, const char *first);
 
 #endif

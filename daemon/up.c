@@ -9,6 +9,7 @@
 #include "daemon/embedded.h"
 #include "daemon/journal.h"
 #include "daemon/metrics_roles.h"
+#include "daemon/output_dir.h"
 #include "daemon/process.h"
 #include "daemon/retention.h"
 #include "daemon/run_as.h"
@@ -33,6 +34,10 @@
  * anew. */
 #define NUMBERS_AHEAD 1000000u
 #define NUMBERS_STEP 1000u
+/* PROCESS_NUMBERS has two lines: the next number in so many bytes, and name_cluster() of the cluster that has the
+ * default directory. Earlier versions wrote the first alone. */
+#define NUMBER_LINE 21
+#define CLUSTER_TEXT (HOST_NAME_MAX + 256)
 
 struct up {
     struct process process;
@@ -43,6 +48,7 @@ struct up {
     int numbers_fd; /* PROCESS_NUMBERS in up.output_dir, locked until the process ends; -1: there is none */
     uint64_t first_seq;
     uint64_t noted_seq; /* the next job's number when they were noted last */
+    char cluster_name[CLUSTER_TEXT];
     bool ready;
 };
 
@@ -102,16 +108,20 @@ static void up_stop(void *arg, bool now)
     process_exit(&u->process, 0);
 }
 
-/* Makes the socket's directory, and writes "unix:PATH" of the socket to addr. */
+/* Makes the default socket's directory, and writes "unix:PATH" of the socket to addr. PATH is absolute: clients in
+ * other directories are told it. */
 static int socket_address(const struct config *c, char *addr, size_t size)
 {
-    char path[256], why[400];
-    if (*c->up.socket)
-        snprintf(addr, size, "%s%s", strncmp(c->up.socket, "unix:", 5) == 0 ? "" : "unix:", c->up.socket);
-    else
-        client_default_socket(addr, size);
+    char path[256], dir[PATH_MAX] = "", why[400];
+    const char *told = c->up.socket + (strncmp(c->up.socket, "unix:", 5) == 0 ? 5 : 0);
+    if (*told) {
+        bool relative = *told != '/' && getcwd(dir, sizeof dir);
+        snprintf(addr, size, "unix:%s%s%s", dir, relative ? "/" : "", told);
+        return 0;
+    }
+    client_default_socket(addr, size);
     snprintf(path, sizeof path, "%s", addr + strlen("unix:"));
-    if (!*c->up.socket && dir_make(dirname(path), 0700, why, sizeof why)) {
+    if (dir_make(dirname(path), 0700, why, sizeof why)) {
         log_error("%s", why);
         return HAWK_EIO;
     }
@@ -119,6 +129,8 @@ static int socket_address(const struct config *c, char *addr, size_t size)
 }
 
 /* ---- The directory of output, and job numbers ---- */
+
+static const char output_dir_key[] = "up.output_dir";
 
 /* The number behind those that have a directory there. */
 static uint64_t after_all_dirs(const char *output_dir)
@@ -138,7 +150,7 @@ static uint64_t after_all_dirs(const char *output_dir)
 /* Notes the number with which the next process goes on. */
 static void note_numbers(const struct up *u, uint64_t next)
 {
-    char text[32];
+    char text[NUMBER_LINE + 1];
     int n = snprintf(text, sizeof text, "%020" PRIu64 "\n", next);
     if (pwrite(u->numbers_fd, text, (size_t)n, 0) != n)
         log_warn("%s/" PROCESS_NUMBERS " cannot be written: %s: after a crash job numbers may come again",
@@ -169,53 +181,119 @@ static void read_numbers(struct up *u)
     note_ahead(u, u->first_seq);
 }
 
-/* Opens the file of job numbers, and locks it: two processes with one directory would give their jobs the same numbers.
- * False: another process has it. */
-static bool lock_numbers(struct up *u)
+/* Names the cluster by its machine, since others may share the directory, and by its socket. */
+static void name_cluster(const char *addr, char name[CLUSTER_TEXT])
 {
-    char path[PATH_MAX];
+    char host[HOST_NAME_MAX + 1] = "";
+    if (gethostname(host, sizeof host - 1))
+        *host = '\0';
+    snprintf(name, CLUSTER_TEXT, "%s %s", host, addr);
+}
+
+/* Reads which cluster has the directory of this file of job numbers; "": none. */
+static void read_cluster(int numbers_fd, char name[CLUSTER_TEXT])
+{
+    ssize_t n = pread(numbers_fd, name, CLUSTER_TEXT - 1, NUMBER_LINE);
+    name[n > 0 ? n : 0] = '\0';
+    name[strcspn(name, "\n")] = '\0';
+}
+
+/* Opens the file of job numbers, and locks it: two processes with one directory would give their jobs the same numbers.
+ * False: another process has it, or, where `shared` clusters choose among directories, another cluster. */
+static bool lock_numbers(struct up *u, bool shared)
+{
+    char path[PATH_MAX], name[CLUSTER_TEXT];
     snprintf(path, sizeof path, "%s/" PROCESS_NUMBERS, u->process.config.up.output_dir);
     u->numbers_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (u->numbers_fd < 0) {
         log_warn("%s cannot be opened: %s: job numbers go on after those that left output", path,
                  strerror(errno));
         u->first_seq = after_all_dirs(u->process.config.up.output_dir);
-    } else if (flock(u->numbers_fd, LOCK_EX | LOCK_NB) == 0 ||
-               errno != EWOULDBLOCK) { /* some have no locks */
-        read_numbers(u);
-    } else {
+        return true;
+    }
+    bool ours = flock(u->numbers_fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; /* some have no locks */
+    read_cluster(u->numbers_fd, name);
+    if (!ours || (shared && *name && strcmp(name, u->cluster_name) != 0)) {
         close(u->numbers_fd);
         return false;
     }
+    read_numbers(u);
     return true;
 }
 
-/* If another `hawk up` has the default directory, the next free one beside it is ours. */
-static int open_output_dir(struct up *u)
+/* Whether this cluster has `first` or a directory beside it, even if its process runs: which. */
+static bool find_own_dir(const struct up *u, const char *first, char own[PATH_MAX])
 {
-    static const char key[] = "up.output_dir";
-    struct process *p = &u->process;
-    char first[PATH_MAX], next[PATH_MAX + 16], why[400];
+    char parent[PATH_MAX], path[PATH_MAX + 16], name[CLUSTER_TEXT];
+    const char *leaf = strrchr(first, '/') + 1;
+    bool found = false;
+    snprintf(parent, sizeof parent, "%.*s", (int)(leaf - first), first);
+    DIR *dir = opendir(parent);
+    for (struct dirent *e; dir && !found && (e = readdir(dir));) {
+        if (strcmp(e->d_name, leaf) != 0 && !output_dir_is_beside(e->d_name, leaf))
+            continue;
+        size_t n = (size_t)snprintf(own, PATH_MAX, "%s%s", parent, e->d_name);
+        snprintf(path, sizeof path, "%s/" PROCESS_NUMBERS, own);
+        int fd = n < PATH_MAX ? open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+        if (fd < 0)
+            continue;
+        read_cluster(fd, name);
+        found = strcmp(name, u->cluster_name) == 0;
+        close(fd);
+    }
+    if (dir)
+        closedir(dir);
+    return found;
+}
 
+/* From now on the directory is this cluster's, whoever starts first. */
+static void note_cluster(const struct up *u)
+{
+    char line[CLUSTER_TEXT + 1];
+    int n = snprintf(line, sizeof line, "%s\n", u->cluster_name);
+    if (u->numbers_fd >= 0 && pwrite(u->numbers_fd, line, (size_t)n, NUMBER_LINE) != n)
+        log_warn("%s/" PROCESS_NUMBERS " cannot be written: %s: another `hawk up` may take the directory",
+                 u->process.config.up.output_dir, strerror(errno));
+}
+
+static int set_output_dir(struct up *u, const char *path)
+{
+    char why[400];
+    if (!config_set(&u->process.config, output_dir_key, path, "default, beside that of another `hawk up`",
+                    why, sizeof why))
+        return 0;
+    log_error("%s", why);
+    return HAWK_EINVALID;
+}
+
+/* The default directory stays with the cluster that took it first. Another cluster gets the next free one beside it. */
+static int open_output_dir(struct up *u, const char *addr)
+{
+    struct process *p = &u->process;
+    bool shared = config_is_default(&p->config, output_dir_key);
+    char first[PATH_MAX], next[PATH_MAX + 16], own[PATH_MAX];
+
+    name_cluster(addr, u->cluster_name);
     snprintf(first, sizeof first, "%s", p->config.up.output_dir);
-    for (unsigned i = 2;; i++) {
+    bool has_own = shared && find_own_dir(u, first, own);
+    for (unsigned i = has_own ? 0 : 1;; i++) {
+        snprintf(next, sizeof next, i > 1 ? "%s-%u" : "%s", i ? first : own, i);
+        if (strcmp(next, p->config.up.output_dir) != 0 && set_output_dir(u, next))
+            return HAWK_EINVALID;
         if (process_output_dir(p, p->config.up.output_dir, ""))
             return HAWK_EIO;
-        if (lock_numbers(u))
+        if (lock_numbers(u, shared))
             break;
-        if (!config_is_default(&p->config, key)) {
+        if (!shared) {
             log_error(
                 "%s: another `hawk up` keeps its tasks' output in %s: end that one (hawk down), or give "
                 "this one another directory (--output-dir DIR)",
-                key, p->config.up.output_dir);
+                output_dir_key, p->config.up.output_dir);
             return HAWK_EEXISTS;
         }
-        snprintf(next, sizeof next, "%s-%u", first, i);
-        if (config_set(&p->config, key, next, "default, beside that of another `hawk up`", why, sizeof why)) {
-            log_error("%s", why);
-            return HAWK_EINVALID;
-        }
     }
+    if (shared && !has_own)
+        note_cluster(u);
     if (strcmp(p->config.up.output_dir, first) != 0)
         log_info("another `hawk up` keeps its tasks' output in %s: that of this one is in %s", first,
                  p->config.up.output_dir);
@@ -237,7 +315,7 @@ static int up_start(struct up *u, const char *addr)
     e.workers = e.slots < UP_WORKERS_MAX ? e.slots : UP_WORKERS_MAX;
     central_configure(c, &cc);
     cc.ids_wait_us = 0; /* nobody had an id */
-    int err = open_output_dir(u);
+    int err = open_output_dir(u, addr);
     if (err)
         return err;
     if (run_as_choose(p, false, &run_as))

@@ -160,7 +160,7 @@ def up(slots=2, *flags):
             environment(XDG_RUNTIME_DIR=home, XDG_STATE_HOME=home, HAWK_DIST=None):
         global where
         where = home
-        daemon = Daemon("up", "--slots", slots, *flags)
+        daemon = Daemon("up", "--slots", slots, "--output-dir", f"{home}/out", *flags)
         try:
             daemon.ready()
             yield daemon

@@ -374,7 +374,7 @@ def test_command_line():
 def test_hawk_up_serves_executors():
     with tempfile.TemporaryDirectory() as d:
         env = user_environment(d)
-        up = Daemon("up", "--slots", "4", env=env)
+        up = Daemon("up", "--slots", "4", "--output-dir", f"{d}/out", env=env)
         try:
             addr = up.ready()
             x = Executor(addr, "up", lambda t: t.payload[::-1], slots=4).wait_attached()

@@ -126,7 +126,7 @@ def test_flood_up():
     if "up" not in ROLES:
         return
     with tempfile.TemporaryDirectory() as home:
-        up = Daemon("up", env=user_environment(home))
+        up = Daemon("up", "--output-dir", f"{home}/out", env=user_environment(home))
         try:
             attacks_on(up, up.ready(), "up")
             assert up.stop() == 0

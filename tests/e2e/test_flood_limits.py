@@ -63,7 +63,7 @@ def test_few_descriptors():
         with contextlib.ExitStack() as stack:
             stack.callback(setattr, hawktest, "HAWK", hawktest.HAWK)
             hawktest.HAWK = wrapper
-            up = Daemon("up", env=user_environment(home))
+            up = Daemon("up", "--output-dir", f"{home}/out", env=user_environment(home))
             stack.callback(up.kill)
             address = up.ready()
             for _ in range(3):

@@ -1,4 +1,5 @@
 """hawk up: a cluster in one process that any client on this machine finds."""
+import contextlib
 import functools
 import json
 import os
@@ -10,7 +11,7 @@ import sys
 import tempfile
 
 from grpctest import Caller, pb
-from hawktest import BOUND, HAWK, Daemon, run_hawk, run_tests, user_environment, wait_for
+from hawktest import BOUND, HAWK, Daemon, dropped, run_hawk, run_tests, user_environment, wait_for
 
 
 def test_clients_find_it():
@@ -236,21 +237,41 @@ def test_settings_of_workers_that_it_has_under_another_name():
     assert "--set up.output_dir=/tmp/x" in r.stderr, r
 
 
-def test_two_do_not_share_the_default_directory_of_output():
+@contextlib.contextmanager
+def nobodys_state():
+    """A home, and what starts a command as its user: root's default directory of output is one of the machine's."""
     with tempfile.TemporaryDirectory() as d:
-        ups, jobs = [], []
-        try:
-            for name in ("one", "two"):
-                env = {**user_environment(d), "HAWK_DIST": f"unix:{d}/{name}.sock"}
-                ups.append(Daemon("up", "--slots", "1", "--socket", f"{d}/{name}.sock", env=env))
-                ups[-1].ready()
-                jobs.append((env, name, run_hawk(env, "submit", "--wait", "--", "echo", name).stdout.strip()))
-            for env, name, job in jobs:
-                assert run_hawk(env, "cat", job).stdout == f"{name}\n", jobs
-            assert "that of this one is in" in ups[1].text(), ups[1].text()
-        finally:
-            for up in ups:
-                up.stop()
+        uid = 61001 if os.geteuid() == 0 else 0
+        if uid:
+            os.chown(d, uid, uid)
+        yield d, user_environment(d), [*dropped(uid), "env", "-C", d, HAWK]
+
+
+def test_two_do_not_share_the_default_directory_of_output():
+    """Each finds its own again, whichever starts first: both have a job 1.1."""
+    with nobodys_state() as (d, env, argv):
+        jobs = {}
+
+        def start(name):
+            up = Daemon(argv=[*argv, "up", "--slots", "1", "--socket", f"{name}.sock"], env=env)
+            up.ready()
+            hawk = functools.partial(run_hawk, {**env, "HAWK_DIST": f"unix:{d}/{name}.sock"})
+            job = hawk("submit", "--cwd", "/", "--wait", "--", "echo", name).stdout.strip()
+            assert hawk("cat", jobs.setdefault(name, job)).stdout == f"{name}\n", (name, job, jobs)
+            return up
+
+        ups = [start(name) for name in ("one", "two")]
+        assert jobs == {"one": "1.1", "two": "1.1"} and "that of this one is in" in ups[1].text(), (jobs, ups[1].text())
+        for names in (("two", "one"), ("three", "two", "one")):
+            ups[0].stop()
+            ups[1].kill()
+            if "three" in names:  # as if an earlier version had left one, which is nobody's
+                os.truncate(f"{d}/hawk/up/.numbers", 21)
+                del jobs["one"]
+            ups = [start(name) for name in names]
+        for up in ups:
+            assert up.stop() == 0, up.text()
+        assert sorted(n for n in os.listdir(f"{d}/hawk") if n.startswith("up")) == ["up", "up-2", "up-3"], os.listdir(f"{d}/hawk")
 
 
 def test_a_worker_of_a_cluster_has_another_default_directory_of_output():
