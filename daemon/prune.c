@@ -5,6 +5,7 @@
 #include "cli/print.h"
 #include "config/config.h"
 #include "daemon/commands.h"
+#include "daemon/output_dir.h"
 #include "daemon/retention.h"
 #include "net/join_dir.h"
 
@@ -18,9 +19,8 @@
 
 const char prune_details[] =
     "DIR is a directory of tasks' output. Without one these are worker.output_dir and up.output_dir of the\n"
-    "configuration, as far as they are here, and those of clusters of `hawk up --join-dir` beside them. "
-    "Without\n"
-    "--older and --max-size its output_keep and output_max hold.\n"
+    "configuration, as far as they are here, and beside them those of more than one `hawk up` and of\n"
+    "`hawk up --join-dir`. Without --older and --max-size its output_keep and output_max hold.\n"
     "Output that a running task writes to stays, and what was written to within the last 10 s.\n"
     "\n"
     "examples:\n"
@@ -141,8 +141,9 @@ static void add_rules(struct plan *plan, struct retention r)
     plan->v[plan->n++] = r;
 }
 
-/* The directories beside it where workers of clusters of `hawk up --join-dir` keep theirs, by the same rules. */
-static void add_join_dirs(struct plan *plan, const struct retention *rules)
+/* The directories beside it that is_beside() knows, by the same rules. */
+static void add_beside(struct plan *plan, const struct retention *rules,
+                       bool (*is_beside)(const char *name, const char *first))
 {
     const char *leaf = strrchr(rules->dir, '/');
     char parent[PATH_MAX], path[PATH_MAX + NAME_MAX + 2];
@@ -156,7 +157,7 @@ static void add_join_dirs(struct plan *plan, const struct retention *rules)
         struct retention r = *rules;
         r.dir = path;
         snprintf(path, sizeof path, "%s/%s", parent, e->d_name);
-        if (join_dir_is_output(e->d_name, leaf + 1))
+        if (is_beside(e->d_name, leaf + 1))
             add_rules(plan, r);
     }
     if (d)
@@ -177,8 +178,10 @@ static void make_plan(struct plan *plan, const struct options *o, const struct c
     add_rules(plan, worker);
     if (strcmp(worker.dir, up.dir) != 0)
         add_rules(plan, up);
+    if (config_is_default(c, "up.output_dir")) /* else `hawk up` uses none beside it */
+        add_beside(plan, &up, output_dir_is_beside);
     joined.dir = worker.dir;
-    add_join_dirs(plan, &joined);
+    add_beside(plan, &joined, join_dir_is_output);
 }
 
 static int prune_all(const struct options *o, const struct config *c, int argc, char **argv)

@@ -104,8 +104,9 @@ def user_environment(home):
     return env
 
 
-def run_hawk(env, *args, check=0):
-    r = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND, env={**(env or os.environ), **LEAKS_MAY_STAY})
+def run_hawk(env, *args, check=0, argv=None):
+    """argv: another start of the command line than hawk itself."""
+    r = subprocess.run([*(argv or [HAWK]), *args], capture_output=True, text=True, timeout=BOUND, env={**(env or os.environ), **LEAKS_MAY_STAY})
     assert r.returncode == check, (args, r.returncode, r.stdout, r.stderr)
     return r
 

@@ -271,7 +271,13 @@ def test_two_do_not_share_the_default_directory_of_output():
             ups = [start(name) for name in names]
         for up in ups:
             assert up.stop() == 0, up.text()
-        assert sorted(n for n in os.listdir(f"{d}/hawk") if n.startswith("up")) == ["up", "up-2", "up-3"], os.listdir(f"{d}/hawk")
+        # `hawk prune` knows them all, and no others.
+        os.makedirs(f"{d}/hawk/up-to-date/1.1")
+        for at, _, files in os.walk(f"{d}/hawk"):
+            for path in (at, *(f"{at}/{name}" for name in files)):
+                os.utime(path, (1, 1))
+        listed = run_hawk(env, "prune", "--older", "30d", "--output", "json", argv=argv).stdout
+        assert {j["dir"] for j in json.loads(listed)["jobs"]} == {f"{d}/hawk/{name}" for name in ("up", "up-2", "up-3")}, listed
 
 
 def test_a_worker_of_a_cluster_has_another_default_directory_of_output():
