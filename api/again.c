@@ -53,6 +53,8 @@ static struct job_desc *desc_again(const struct job_desc *of, const struct api_r
 {
     struct job_desc *d = job_desc_copy(of);
     after_free(&d->after);
+    for (uint32_t i = 0; i < r->after_n; i++)
+        after_add(&d->after, r->after[i], strlen(r->after[i]));
     d->again_of = r->job;
     job_desc_unsign(d);
     d->signature = r->signature_n ? blob_new(r->signature, r->signature_n) : NULL;
@@ -115,7 +117,11 @@ void api_rerun(struct api *a, struct rpc_call *c, void *request)
         return;
     }
     struct job_desc *d = desc_again(v.desc, r);
-    int err = api_may_submit(a, rpc_caller(c), d, false, why, sizeof why);
+    int err = after_check(&d->after, why, sizeof why);
+    if (!err)
+        err = api_may_submit(a, rpc_caller(c), d, false, why, sizeof why);
+    if (!err)
+        err = api_knows_predecessors(a, d, why, sizeof why);
     if (err) {
         api_fail(c, err, "%s", why);
     } else {

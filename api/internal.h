@@ -85,6 +85,9 @@ HAWK_MUST_USE int api_may_submit(struct api *a, const struct caller *who, struct
 /* Whether that user's job is the caller's own; of a caller who is not known every job is. user "": nobody knows whose
  * it is. An operator may touch the others, too (api_may_touch), but not run them again in their users' names. */
 bool api_is_own(const struct caller *who, const char *user);
+/* 0 if all jobs that it is to run after are here, and the same user's. HAWK_ENOT_FOUND: why says which is not. */
+HAWK_MUST_USE int api_knows_predecessors(const struct api *a, const struct job_desc *job, char *why,
+                                         size_t size);
 /* Takes out of a job's line in a list what only its user and operators may see. */
 void api_hide_from_others(const struct api *a, const struct rpc_call *c, struct api_job *job);
 /* Whether the caller may see all of that user's job, and end it. If not, it has failed the call. user "": nobody knows

@@ -85,6 +85,19 @@ int api_may_submit(struct api *a, const struct caller *who, struct job_desc *job
     return err;
 }
 
+int api_knows_predecessors(const struct api *a, const struct job_desc *job, char *why, size_t size)
+{
+    char pred[AFTER_TEXT];
+    const struct after *missing = dist_after_missing(a->roles.dist, job);
+    if (!missing)
+        return 0;
+    snprintf(why, size,
+             "job %s, which this one is to run after, is not known here as one of yours: it ended too long "
+             "ago, never was, or is of another dist (this is node %u)",
+             after_format(pred, missing), dist_node(a->roles.dist).v);
+    return HAWK_ENOT_FOUND;
+}
+
 int api_submit_event(struct api *a, const struct caller *who, struct job_desc *job,
                      const struct api_resubmit *from, uint64_t key, struct msg_submit *m, char *why,
                      size_t size)
@@ -112,18 +125,10 @@ int api_submit_event(struct api *a, const struct caller *who, struct job_desc *j
     }
     /* may_move() has seen that the receipt is good. */
     err = api_may_submit(a, who, job, from->job.v && from->receipt, why, size);
+    if (!err)
+        err = api_knows_predecessors(a, job, why, size);
     if (err)
         return err;
-    char pred[AFTER_TEXT];
-    const struct after *missing = dist_after_missing(a->roles.dist, job);
-    if (missing) {
-        snprintf(
-            why, size,
-            "job %s, which this one is to run after, is not known here as one of yours: it ended too long "
-            "ago, never was, or is of another dist (this is node %u)",
-            after_format(pred, missing), dist_node(a->roles.dist).v);
-        return HAWK_ENOT_FOUND;
-    }
     return from->job.v ? resubmit_from(from, job, &m->resubmit, why, size) : 0;
 }
 

@@ -1,4 +1,5 @@
 /* hawk submit */
+#include "cli/after_flags.h"
 #include "cli/commands.h"
 #include "cli/print.h"
 #include "cli/script.h"
@@ -6,9 +7,6 @@
 #include "cli/show.h"
 #include "cli/spec.h"
 #include "cli/wait.h"
-
-#include "base/check.h"
-#include "libhawk/select.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,10 +26,7 @@ const struct flag submit_flags[] = {
     SPEC_APP_FLAGS(struct submit_options, spec),
     FLAG(BOOL, struct submit_options, spec.no_pause, "no-pause", 0, NULL,
          "never pause a task of a long job for a short one"),
-    FLAG(LIST, struct submit_options, after, "after", 0, "ID,...[:ok|any|failed]",
-         "start when these jobs (3.17-20, last: your newest) have ended so: ok (the default), all their "
-         "tasks are "
-         "done; any, they have ended; failed, a task failed. For different ends give it again"),
+    FLAG(LIST, struct submit_options, after, "after", 0, AFTER_FLAG_VALUE, AFTER_FLAG_HELP),
     FLAG(BOOL, struct submit_options, after_whole, "after-whole", 0, NULL,
          "with --after: wait for whole jobs; else task by task where both have as many tasks"),
     FLAG(BOOL, struct submit_options, hold, "hold", 'H', NULL,
@@ -143,64 +138,6 @@ static int read_flags(int *argc, char ***argv, struct script *script, struct sub
     return script->first;
 }
 
-/* What --after names: jobs, and how all of them must have ended. An exit code after a message. */
-static int read_after(const char *command, const char *text, struct selection *jobs, const char **when)
-{
-    char list[2048], why[256];
-    struct after a;
-    *when = strrchr(text, ':') ? strrchr(text, ':') : ":ok";
-    int len = snprintf(list, sizeof list, "3.1%s", *when);
-    bool fine = len < (int)sizeof list && after_parse(list, (size_t)len, &a) &&
-                strchr(text, ':') == strrchr(text, ':');
-    if (fine)
-        len = snprintf(list, sizeof list, "%.*s", (int)strcspn(text, ":"), text);
-    if (!fine || len >= (int)sizeof list || selection_parse(jobs, 1, &(char *){list}, why, sizeof why) ||
-        jobs->all ||
-        (jobs->n == 0 && !jobs->last && a.when == AFTER_FAILED)) /* an empty list has ended well */
-        return usage_error("%s: --after takes ids of jobs, as 3.17, 3.17-20, last or 3.17,last, and how they "
-                           "must have ended, as "
-                           "3.17:any or 3.17:failed, not '%s'; for different ends give --after again",
-                           command, text);
-    return 0;
-}
-
-static int check_after(const char *command, const struct submit_options *o)
-{
-    uint64_t n = 0;
-    if (o->after_whole && o->after.n == 0)
-        return usage_error("%s: --after-whole goes with --after", command);
-    for (uint32_t i = 0; i < o->after.n; i++) {
-        struct selection jobs = {0};
-        const char *when;
-        int exit_code = read_after(command, o->after.v[i], &jobs, &when);
-        n += jobs.n + jobs.last;
-        selection_free(&jobs);
-        if (exit_code)
-            return exit_code;
-    }
-    return n > LIMIT_AFTER ? usage_error("%s: a job runs after %u jobs at most", command, LIMIT_AFTER) : 0;
-}
-
-/* What check_after() has checked: `last` needs a session. */
-static int use_after(struct session *s, const struct submit_options *o, struct job_desc *d)
-{
-    int err = 0;
-    for (uint32_t i = 0; !err && i < o->after.n; i++) {
-        struct selection jobs = {0};
-        const char *when;
-        CHECK(read_after(s->command, o->after.v[i], &jobs, &when) == 0);
-        err = selection_resolve(&jobs, s->client, user_name());
-        for (uint32_t k = 0; !err && k < jobs.n; k++) {
-            char text[JOB_ID_TEXT + AFTER_TEXT];
-            int len = snprintf(text, sizeof text, "%s%s", JOB_TEXT(jobs.jobs[k]), when);
-            after_add(&d->after, text, (size_t)len);
-        }
-        selection_free(&jobs);
-    }
-    d->flags |= o->after_whole ? JOB_AFTER_WHOLE : 0;
-    return err ? session_failed(s) : HAWK_EXIT_OK;
-}
-
 /* A job of no tasks has succeeded before it begins. It has no id, but a word that all commands take for one. */
 static int submit_nothing(const struct submit_options *o)
 {
@@ -234,7 +171,9 @@ int submit_main(int argc, char **argv)
     if (!exit_code)
         exit_code = spec_build(argv[0], &o.spec, argc - first, argv + first, &d, NULL);
     if (!exit_code)
-        exit_code = check_after(argv[0], &o);
+        exit_code = after_flags_check(argv[0], &o.after);
+    if (!exit_code && o.after_whole && o.after.n == 0)
+        exit_code = usage_error("%s: --after-whole goes with --after", argv[0]);
     if (!exit_code && o.results && (!o.wait || !o.spec.app))
         exit_code = usage_error("%s: --results goes with --app and --wait", argv[0]);
     if (!exit_code && o.for_us && !o.wait)
@@ -248,10 +187,12 @@ int submit_main(int argc, char **argv)
         d->flags |= JOB_DETACHED;
     if (!exit_code && o.hold)
         d->flags |= JOB_SUBMIT_HELD;
+    if (!exit_code && o.after_whole)
+        d->flags |= JOB_AFTER_WHOLE;
     if (!exit_code)
         exit_code = session_open(&s, argv[0], &o.common);
     if (!exit_code)
-        exit_code = use_after(&s, &o, d);
+        exit_code = after_flags_use(&s, &o.after, &d->after);
     if (!exit_code)
         exit_code = submit_job(&s, &o, d);
 done:

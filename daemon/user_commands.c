@@ -154,7 +154,8 @@ const struct command client_commands[] = {
             "run again: of others the environment is forgotten when they end. The new job has as many "
             "tasks as the old\n"
             "one, with the same numbers; the output of those that were done is the old job's.\n" SELECTORS
-            "\nexamples:\n  hawk resubmit --failed last\n  hawk wait $(hawk resubmit 3.17)\n",
+            "\nexamples:\n  hawk resubmit --failed last\n  hawk wait $(hawk resubmit 3.17)\n"
+            "  hawk resubmit --after 3.20 3.18\n",
         .flags = resubmit_flags,
         .common = common_flags,
         .run = resubmit_main,

@@ -52,9 +52,10 @@ HAWK_MUST_USE int client_cancel_tasks(struct client *client, job_id_t job, struc
                                       uint32_t n, bool *already_ended);
 /* Holds a job, or releases it. */
 HAWK_MUST_USE int client_hold(struct client *client, job_id_t job, bool release, bool *already_ended);
-/* Submits a job like one that has ended; failed: with the tasks that are done as they are. */
+/* Submits a job like one that has ended, to run after jobs of the same dist; failed: with the tasks that are done as
+ * they are. */
 HAWK_MUST_USE int client_rerun(struct client *client, job_id_t job, bool failed,
-                               struct api_submit_reply *reply);
+                               const struct after_list *after, struct api_submit_reply *reply);
 HAWK_MUST_USE int client_get_job(struct client *client, const struct api_get_job_request *r,
                                  struct api_get_job_reply *reply);
 HAWK_MUST_USE int client_list_nodes(struct client *client, struct api_list_nodes_reply *reply);

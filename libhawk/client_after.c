@@ -1,5 +1,7 @@
 /* Jobs with predecessors, jobs that are held, and jobs that run again. */
 #include "libhawk/client_impl.h"
+
+#include "base/check.h"
 #include "net/submission.h"
 #include "net/tls.h"
 
@@ -66,15 +68,21 @@ static int sign_again(struct client *client, job_id_t job, struct blob **signatu
                : 0;
 }
 
-int client_rerun(struct client *client, job_id_t job, bool failed, struct api_submit_reply *reply)
+int client_rerun(struct client *client, job_id_t job, bool failed, const struct after_list *after,
+                 struct api_submit_reply *reply)
 {
-    struct api_rerun_request request = {.job = job, .failed = failed};
+    char texts[LIMIT_AFTER][AFTER_TEXT];
+    const char *v[LIMIT_AFTER];
+    struct api_rerun_request request = {.job = job, .failed = failed, .after = v, .after_n = after->n};
     struct blob *signature;
     int err = sign_again(client, job, &signature);
 
     memset(reply, 0, sizeof *reply);
     if (err)
         return err;
+    CHECK(after->n <= LIMIT_AFTER);
+    for (uint32_t i = 0; i < after->n; i++)
+        v[i] = after_format(texts[i], &after->v[i]);
     request.signature = signature ? (const uint8_t *)signature->data : NULL;
     request.signature_n = signature ? signature->len : 0;
     err = client_call_job(client, job, API_RERUN, &request, reply);

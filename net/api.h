@@ -240,6 +240,8 @@ struct api_rerun_request {
     bool failed;
     const uint8_t *signature;
     uint32_t signature_n;
+    const char **after;
+    uint32_t after_n;
 };
 
 struct api_list_jobs_request {

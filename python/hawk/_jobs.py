@@ -166,11 +166,12 @@ class Job:
         request = pb.HoldRequest(job=self.id, release=release)
         return not self._cluster.call_owner(self.id, "Hold", request, pb.HoldReply).already_ended
 
-    def resubmit(self, failed=False):
+    def resubmit(self, failed=False, after=None):
         """The Job that runs again what this one ran, which has ended. failed: only tasks that are not done; the others
-        count as done in the new job as well."""
-        signature = self._get(signature=True).signature
-        request = pb.RerunRequest(job=self.id, failed=failed, signature=self._cluster.sign_again(signature))
+        count as done in the new job as well. after: as for submit(); without it the new job waits for no other."""
+        after = after_of(after)
+        signature = self._cluster.sign_again(self._get(signature=True).signature)
+        request = pb.RerunRequest(job=self.id, failed=failed, signature=signature, after=after)
         return Job(self._cluster, self._cluster.call_owner(self.id, "Rerun", request, pb.SubmitReply).job)
 
     def check(self):

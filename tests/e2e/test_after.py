@@ -234,9 +234,45 @@ def test_what_runs_again_waits_for_no_job():
         job = c.submit("--after", first, "--", "false")
         c.hawk("wait", job, check=1)
         assert c.job(job)["after"] == [first], c.job(job)
-        again = c.hawk("resubmit", job).stdout.strip()
+        r = c.hawk("resubmit", job)
+        again = r.stdout.strip()
+        assert r.stderr == (f"hawk: resubmit: job {job} ran after {first}; job {again} waits for no job: --after ID lets it wait\n"), r
         c.hawk("wait", again, check=1)
         assert c.job(again)["after"] == [], c.job(again)
+        assert not c.hawk("resubmit", again).stderr
+
+
+def test_what_runs_again_waits_as_it_is_told():
+    with Cluster(workers=1, slots=2) as c:
+        first = c.submit("--array", "1-2", "--", "sh", "-c", f"test $HAWK_INPUT = 1 || test -e {c.dir}/mended")
+        second = c.submit("--after", first, "--array", "1-2", "--", *notes(c, "second"))
+        third = c.submit("--", "sh", "-c", f"test -e {c.dir}/mended")
+        c.hawk("wait", first, second, third, check=1)
+        assert lines(f"{c.dir}/second") == ["1"]
+        touch(c, "mended")
+        again = c.hawk("resubmit", first).stdout.strip()
+        # `last` is that one, also for the second of two.
+        r = c.hawk("resubmit", "--failed", "--after", "last", second, third)
+        jobs = r.stdout.split()
+        c.hawk("wait", *jobs)
+        assert not r.stderr and [c.job(j)["after"] for j in jobs] == [[again]] * 2, r
+        assert sorted(lines(f"{c.dir}/second")) == ["1", "2"]
+        # What can never start is cancelled.
+        never = c.hawk("resubmit", "--after", f"{again}:failed", "--failed", second).stdout.strip()
+        c.hawk("wait", never, check=1)
+        assert (c.job(never)["state"], c.job(never)["done"]) == ("cancelled", 1), c.job(never)
+        held = c.submit("--hold", "--", "true")
+        waits = c.hawk("resubmit", "--after", f"{held}:any", first).stdout.strip()
+        assert state(c, waits) == "blocked"
+        restarted = c.dists[0].kill()
+        c.dists[0].kill()
+        restart(c)
+        assert state(c, waits) == "blocked" and c.job(waits)["after"] == [f"{held}:any"]
+        c.hawk("release", held)
+        c.hawk("wait", waits)
+        for wrong, code, said in (("all", 2, "--after takes ids"), ("1.99999", 3, "job 1.99999, which this one is to run after")):
+            r = c.hawk("resubmit", "--after", wrong, first, check=code)
+            assert said in r.stderr, r
 
 
 def test_what_was_cancelled_does_not_run_again():

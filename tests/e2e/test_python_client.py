@@ -94,6 +94,8 @@ def test_a_job_is_held_released_and_resubmitted():
         assert again.id != job.id and again.wait(BOUND) == "done"
         assert [task.state for task in again.tasks()] == ["done"] * 2
         assert c.job(again.id)["again_of"] == job.id, c.job(again.id)
+        last = job.resubmit(after=[again, f"{job.id}:any"])
+        assert c.job(last.id)["after"] == [again.id, f"{job.id}:any"] and last.wait(BOUND) == "done"
         first = hawk.submit(["sh", "-c", f"while ! test -e {c.dir}/go; do sleep 0.1; done"], max_running=1, count=2)
         wait_for("the first task", lambda: first.state == "running")
         assert first.hold() and c.job(first.id)["held"]
