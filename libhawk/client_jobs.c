@@ -7,14 +7,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether a text is the wanted one, or one that a table shows so: "..." stands for the middle of what did not fit. */
+/* The first place in text of the len bytes of part. */
+static const char *find_part(const char *text, const char *part, size_t len)
+{
+    while (strncmp(text, part, len) != 0 && *text)
+        text++;
+    return strncmp(text, part, len) == 0 ? text : NULL;
+}
+
+/* Whether a text is the wanted one, or one that a table shows so: "..." stands for what did not fit. A text that was
+ * cut twice has it twice, perhaps with more dots. */
 static bool text_fits(const char *wanted, const char *text)
 {
     const char *gap = strstr(wanted, "...");
-    size_t len = strlen(text), head = gap ? (size_t)(gap - wanted) : 0, tail = gap ? strlen(gap + 3) : 0;
-
-    return strcmp(wanted, text) == 0 || (gap && head + tail <= len && strncmp(wanted, text, head) == 0 &&
-                                         strcmp(gap + 3, text + len - tail) == 0);
+    if (strcmp(wanted, text) == 0)
+        return true;
+    if (!gap || strncmp(wanted, text, (size_t)(gap - wanted)) != 0)
+        return false;
+    text += gap - wanted;
+    for (;;) {
+        const char *part = gap + strspn(gap, ".");
+        gap = strstr(part, "...");
+        size_t len = gap ? (size_t)(gap - part) : strlen(part), left = strlen(text);
+        if (!gap)
+            return len <= left && strcmp(part, text + left - len) == 0;
+        text = find_part(text, part, len);
+        if (!text)
+            return false;
+        text += len;
+    }
 }
 
 /* you: this client's name as the server knows it; "": it does not. */

@@ -64,6 +64,14 @@ def test_tables_fit():
             assert run_hawk(env, "jobs", "-q", "--name", "quart...report-of").stdout == ""
             jobs = json.loads(shown(env, 60, "jobs", "-o", "json"))["jobs"]
             assert jobs[1]["name"] == NAME and jobs[1]["user"]
+            # So can one that was cut twice: its end as well.
+            long = "step-" + "x" * 180
+            run_hawk(env, "submit", "--wait", "--name", long, "--", "true")
+            for columns in (120, 60, 40):
+                cut = [line for line in shown(env, columns, "jobs").splitlines() if line.startswith("1.3 ")][0].split()[1]
+                assert cut.endswith("..") and run_hawk(env, "jobs", "-q", "--name", cut).stdout == "1.3\n", cut
+            for wanted, found in (("st...x...x...", "1.3\n"), ("st...y...x...", ""), ("...p-...p-...", "")):
+                assert run_hawk(env, "jobs", "-q", "--name", wanted).stdout == found, wanted
         finally:
             up.stop()
 
