@@ -388,13 +388,30 @@ static void fill_input(const struct job_desc *d, struct api_task *t)
     t->input_n = len <= INPUT_BYTES_MAX ? len : (uint32_t)utf8_whole(t->input, INPUT_BYTES_MAX);
 }
 
-static void list_predecessors(const struct dist_job *j, char *buf, size_t size)
+static bool is_held(const struct api *a, job_id_t job)
 {
-    char text[AFTER_TEXT];
+    const struct dist_job *j = dist_find(a->roles.dist, job);
+    struct job_view v = {0};
+    if (j)
+        dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
+    return v.held;
+}
+
+static void list_predecessors(const struct api *a, const struct dist_job *j, char *buf, size_t size)
+{
+    char text[AFTER_TEXT], held[LIMIT_AFTER * (JOB_ID_TEXT + 1)] = "";
     const struct after *p;
-    size_t at = (size_t)snprintf(buf, size, "waits for the end of");
-    for (uint32_t i = 0; (p = dist_next_predecessor(j, &i)) && at < size;)
+    uint32_t n = 0;
+    size_t at = (size_t)snprintf(buf, size, "waits for the end of"), held_at = 0;
+    for (uint32_t i = 0; (p = dist_next_predecessor(j, &i)) && at < size; n++) {
         at += (size_t)snprintf(buf + at, size - at, " %s", after_format(text, p));
+        if (is_held(a, p->job))
+            held_at +=
+                (size_t)snprintf(held + held_at, sizeof held - held_at, " %s", job_id_format(text, p->job));
+    }
+    if (held_at && at < size)
+        snprintf(buf + at, size - at, "%s: `hawk release%s`", n == 1 ? ", which is held" : "; some are held",
+                 held);
 }
 
 static void fill_blocked(const struct api *a, const struct dist_job *j, const struct job_desc *d, char *buf,
@@ -414,7 +431,7 @@ static void fill_blocked(const struct api *a, const struct dist_job *j, const st
             duration_format(left, sizeof left, (left_us + US_PER_S - 1) / US_PER_S * US_PER_S), n,
             n == 1 ? "" : "s");
     else if (b == DIST_BLOCK_AFTER)
-        list_predecessors(j, buf, size);
+        list_predecessors(a, j, buf, size);
     else if (b == DIST_BLOCK_APP)
         snprintf(buf, size, "no worker serves application %.*s%s%.*s: start an executor of it (%u task%s)",
                  (int)LIMIT_NAME_BYTES, d->app->data, d->user->len > 0 ? " for user " : "",

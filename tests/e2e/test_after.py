@@ -325,6 +325,16 @@ def test_wait_says_what_it_waits_for():
             c.hawk("release", held)
             touch(c, "go")
             assert w.ends(0).count("job ") == 2, w.err
+        # What is held may be another job.
+        held = c.submit("--hold", "--", "true")
+        after = c.submit("--after", held, "--", "true")
+        both = c.submit("--after", held, "--after", f"{after}:any", "--", "true")
+        with Waiting(c, after) as w:
+            w.hears(f"job {after} waits for the end of {held}, which is held: `hawk release {held}`")
+            said = c.hawk("explain", both).stdout
+            assert f"blocked   waits for the end of {held} {after}:any; some are held: `hawk release {held}`\n" in said, said
+            c.hawk("release", held)
+            w.ends(0)
         # A job of which some tasks run is held; and a job that is held meanwhile.
         some = c.submit("--class", "short", "--array", "1-2", "--", *gate(c, "some", "on"))
         wait_for("it to run", lambda: lines(f"{c.dir}/some"))
