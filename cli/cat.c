@@ -32,10 +32,11 @@ struct cat {
     int exit_code;
     uint32_t silent, silent_task; /* tasks that have written nothing yet, and the first one */
     enum task_state silent_state;
-    uint32_t earlier;   /* tasks that were done in the job that this one runs again, */
-    job_id_t again_of;  /* which is this one, if its dist says so */
-    uint32_t unstarted; /* tasks that have ended so, where all are asked for */
-    uint32_t missing;   /* tasks without output anywhere: timers, or tasks whose files somebody removed */
+    uint32_t first, n_tasks; /* which tasks are shown */
+    uint32_t earlier;        /* of those: done in the job that this one runs again, or in one before it */
+    job_id_t again_of;       /* the job that this one runs again, if its dist says so */
+    uint32_t unstarted;      /* tasks that have ended so, where all are asked for */
+    uint32_t missing; /* tasks without output anywhere: timers, or tasks whose files somebody removed */
     char missing_text[800];
     char file[160];       /* as the job names it; "": it names none */
     uint32_t first_index; /* the HAWK_TASK_INDEX of task 0 */
@@ -154,6 +155,50 @@ static void add_output(struct cat *c, int64_t task, int64_t index, uint32_t atte
                   "truncated", (int)c->truncated));
 }
 
+struct done_tasks {
+    uint32_t own, earlier; /* in this job, and in those that it runs again */
+    job_id_t again_of;
+};
+
+static bool done_earlier(const struct api_task *t) { return !t->worker && t->state == TASK_DONE; }
+
+static int count_done(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
+{
+    struct done_tasks *d = ctx;
+    (void)first_index;
+    if (page->spec)
+        d->again_of = page->spec->again_of;
+    for (uint32_t i = 0; i < page->tasks_n; i++) {
+        d->earlier += done_earlier(&page->tasks[i]);
+        d->own += page->tasks[i].state == TASK_DONE && !done_earlier(&page->tasks[i]);
+    }
+    return 0;
+}
+
+/* Names the jobs that have the output of tasks that were done before: each may have run another one again. */
+static void say_earlier(const struct cat *c)
+{
+    job_id_t job = c->again_of;
+    uint32_t left = c->earlier;
+    while (left && !job_eq(job, JOB_NONE)) {
+        struct done_tasks d = {.again_of = JOB_NONE};
+        const char *or_before = "";
+        if (job_pages(c->s->client, job, c->first, c->n_tasks, count_done, &d) < 0 || d.own > left) {
+            d.own = left; /* it is forgotten */
+            or_before = ", or in one before it";
+        }
+        if (d.own)
+            say_warning(c->s->command,
+                        "%u task%s of job %s had been done in job %s%s, which it runs again: `hawk cat %s`",
+                        d.own, PLURAL(d.own), JOB_TEXT(c->job), JOB_TEXT(job), or_before, JOB_TEXT(job));
+        left -= d.own;
+        job = d.again_of;
+    }
+    if (left) /* submitted at a dist of an older version */
+        say_warning(c->s->command, "%u task%s of job %s had been done in the job that it runs again", left,
+                    PLURAL(left), JOB_TEXT(c->job));
+}
+
 /* Writes one line for each kind, however many tasks it is about. */
 static void say_silent(const struct cat *c)
 {
@@ -175,13 +220,7 @@ static void say_silent(const struct cat *c)
             "task %u: its output%s may be cut short: the disk it was written to was full when the task ended",
             c->first_index + c->cut_task, others);
     }
-    if (c->earlier && !job_eq(c->again_of, JOB_NONE))
-        say_warning(
-            c->s->command, "%u task%s of job %s had been done in job %s, which it runs again: `hawk cat %s`",
-            c->earlier, PLURAL(c->earlier), JOB_TEXT(c->job), JOB_TEXT(c->again_of), JOB_TEXT(c->again_of));
-    else if (c->earlier) /* submitted at a dist of an older version */
-        say_warning(c->s->command, "%u task%s of job %s had been done in the job that it runs again",
-                    c->earlier, PLURAL(c->earlier), JOB_TEXT(c->job));
+    say_earlier(c);
     if (c->unstarted)
         say_warning(c->s->command, "%u task%s of job %s ended without a start: `hawk job %s` says why",
                     c->unstarted, PLURAL(c->unstarted), JOB_TEXT(c->job), JOB_TEXT(c->job));
@@ -230,7 +269,7 @@ static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_i
         c->exit_code = session_failed(c->s);
         return STOP;
     }
-    if (!t.worker && t.state == TASK_DONE) {
+    if (done_earlier(&t)) {
         c->earlier++;
         return 0;
     }
@@ -399,7 +438,9 @@ static int cat_job(struct cat *c, const char *task_text)
         return cat_unknown(c, task_text);
     if (exit_code)
         return exit_code < 0 ? session_failed(c->s) : exit_code;
-    int result = job_pages(c->s->client, c->job, task, c->one ? 1 : UINT32_MAX, cat_page, c);
+    c->first = task;
+    c->n_tasks = c->one ? 1 : UINT32_MAX;
+    int result = job_pages(c->s->client, c->job, c->first, c->n_tasks, cat_page, c);
     say_silent(c);
     if (result == HAWK_ENOT_FOUND)
         return cat_unknown(c, task_text);

@@ -227,6 +227,21 @@ def test_failed_tasks_run_again():
         assert r.returncode and "all its tasks are done" in r.stderr, r.stderr
 
 
+def test_output_of_a_job_that_ran_again_twice():
+    with Cluster(workers=1, slots=2) as c:
+        script = f"echo $HAWK_INPUT; test $HAWK_INPUT = 1 || test -e {c.dir}/$HAWK_INPUT"
+        jobs = [c.submit("--array", "1-3", "--", "sh", "-c", script)]
+        c.hawk("wait", jobs[0], check=1)
+        for mended in "23":
+            touch(c, mended)
+            jobs.append(c.hawk("resubmit", "--failed", jobs[-1]).stdout.strip())
+            c.hawk("wait", jobs[-1], check=None)
+        had = [f"hawk: cat: 1 task of job {jobs[2]} had been done in job {j}, which it runs again: `hawk cat {j}`\n" for j in jobs[:2]]
+        r = c.hawk("cat", jobs[2])
+        assert r.stdout == "3\n" and r.stderr == had[1] + had[0], r
+        assert [c.hawk("cat", jobs[2], task).stderr for task in "123"] == [*had, ""]
+
+
 def test_what_runs_again_waits_for_no_job():
     """Those that it waited for have ended, and may be forgotten."""
     with Cluster(workers=1, slots=2) as c:
