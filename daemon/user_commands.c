@@ -149,9 +149,11 @@ const struct command client_commands[] = {
         .help = "run jobs that failed again: the same command, environment, directory and inputs",
         .synopsis = "[FLAGS] [--failed] ID...",
         .details =
-            "Each makes a new job, which nobody waits for, and prints its id. Only jobs of your own that "
-            "have failed can\n"
-            "run again: of others the environment is forgotten when they end. The new job has as many "
+            "Each makes a new job, which nobody waits for, and prints its id. Jobs of your own run again "
+            "that failed, or\n"
+            "that were cancelled, but not as a whole: task by task (hawk cancel --task), or because of a job "
+            "that they\n"
+            "waited for. Of others the environment is forgotten when they end. The new job has as many "
             "tasks as the old\n"
             "one, with the same numbers; the output of those that were done is the old job's.\n" SELECTORS
             "\nexamples:\n  hawk resubmit --failed last\n  hawk wait $(hawk resubmit 3.17)\n"
