@@ -74,11 +74,11 @@ static inline bool flag_repeats(const struct flag *f)
 }
 
 struct command {
-    const char *name;     /* NULL ends a table */
-    const char *help;     /* one line for the list of commands */
-    const char *synopsis; /* the text after "hawk NAME": "[OPTIONS] -- CMD [ARG...]" */
-    const char *words;    /* what the first argument may be, for completion: "set|reset"; NULL: anything */
-    const char *details;  /* paragraphs and examples; NULL: none */
+    const char *name;          /* NULL ends a table */
+    const char *help;          /* one line for the list of commands */
+    const char *synopsis;      /* the text after "hawk NAME": "[OPTIONS] -- CMD [ARG...]" */
+    const char *words;         /* what arguments may be, for completion: "set|reset"; NULL: anything */
+    const char *details;       /* paragraphs and examples; NULL: none */
     const struct flag *flags;  /* its own; NULL: none, or reads argv itself */
     const struct flag *common; /* flags that it shares with other commands, shown after its own; NULL: none */
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; an enum hawk_exit */

@@ -25,8 +25,8 @@ static void put_words(FILE *out, const char *words)
         fputc(*words == '|' ? ' ' : *words, out);
 }
 
-/* What the command's first argument may be; "": nothing that is known. */
-static const char *first_words(const struct command *c)
+/* What the command's arguments may be; "": nothing that is known. */
+static const char *argument_words(const struct command *c)
 {
     if (c->words)
         return c->words;
@@ -86,7 +86,7 @@ static void bash(FILE *out)
         fprintf(out, "    %s) flags='--help", c->name);
         each_flag(out, c, bash_name);
         fputs("'; words='", out);
-        put_words(out, first_words(c));
+        put_words(out, argument_words(c));
         fputs("' ;;\n", out);
     }
     fputs("    *) return ;;\n    esac\n    if [[ $cur == -* ]]; then\n"
@@ -153,9 +153,9 @@ static void zsh(FILE *out)
     {
         fprintf(out, "    %s)\n        _arguments -S '--help[tell about it]' \\\n", c->name);
         each_flag(out, c, zsh_flag);
-        if (*first_words(c)) {
+        if (*argument_words(c)) {
             fputs("            '1:argument:(", out);
-            put_words(out, first_words(c));
+            put_words(out, argument_words(c));
             fputs(")' \\\n", out);
         }
         fputs("            '*:argument:_default'\n        ;;\n", out);
@@ -206,9 +206,9 @@ static void fish(FILE *out)
                 c->name);
         fish_text(out, c->help);
         fputc('\n', out);
-        if (*first_words(c)) {
+        if (*argument_words(c)) {
             fprintf(out, "complete -c hawk -n '__fish_seen_subcommand_from %s' -a '", c->name);
-            put_words(out, first_words(c));
+            put_words(out, argument_words(c));
             fputs("'\n", out);
         }
         each_flag(out, c, fish_flag);

@@ -126,6 +126,8 @@ def test_completion_in_bash():
             bash.completes("hawk worker --freezer cgroup1", "--freezer cgroup1 ")
             bash.completes("hawk policy re", "hawk policy reset ")
             bash.completes("hawk cancel la", "hawk cancel last ")
+            bash.completes("hawk cat la", "hawk cat last ")
+            bash.completes("hawk cat last 1 stde", "hawk cat last 1 stderr ")
             with open(f"{d}/inputs.txt", "w", encoding="utf-8"):
                 pass
             bash.completes(f"hawk submit --each-line {d}/inp", f"{d}/inputs.txt ")
