@@ -118,7 +118,7 @@ static int answer_taken(void)
 }
 
 /* The jobs of `hawk up` end with it. Without jobs there is nothing to lose, and no question. */
-static int confirm_embedded(const struct down *d)
+static int confirm_embedded(struct down *d)
 {
     const struct client_job_query q = {.states = JOB_STATES_UNFINISHED};
     struct api_list_jobs_reply jobs;
@@ -138,7 +138,7 @@ static int confirm_embedded(const struct down *d)
     return answer_taken();
 }
 
-static int confirm_down(const struct down *d)
+static int confirm_down(struct down *d)
 {
     uint32_t dists = 0, workers = 0;
     if (d->o->yes || !d->all)

@@ -52,9 +52,38 @@ void session_close(struct session *s)
     s->client = NULL;
 }
 
-int session_failed(const struct session *s)
+static void say_more(struct session *s)
 {
-    say_error(s->command, "%s", client_error(s->client));
+    if (s->more)
+        say_error(s->command, "and so of %u other job%s, up to %s", s->more, PLURAL(s->more),
+                  JOB_TEXT(s->last));
+    s->more = 0;
+}
+
+/* Whether the text says of this job what was said of another one. */
+static bool said_before(struct session *s, const char *text)
+{
+    char now[sizeof s->said];
+    const char *id = JOB_TEXT(s->job), *at = strstr(text, id);
+    if (job_eq(s->job, JOB_NONE) || s->mode == OUTPUT_JSON || !at)
+        return false;
+    snprintf(now, sizeof now, "%.*s%s", (int)(at - text), text, at + strlen(id));
+    if (strcmp(now, s->said) == 0)
+        return true;
+    say_more(s);
+    memcpy(s->said, now, sizeof now);
+    return false;
+}
+
+int session_failed(struct session *s)
+{
+    const char *text = client_error(s->client);
+    if (said_before(s, text)) {
+        s->more++;
+        s->last = s->job;
+    } else {
+        say_error(s->command, "%s", text);
+    }
     return HAWK_EXIT_UNREACHABLE;
 }
 
@@ -89,9 +118,11 @@ int session_each(const char *command, const struct common_options *o, int argc, 
     bool opened = exit_code == HAWK_EXIT_OK;
     json_t *list = opened && s.mode == OUTPUT_JSON ? json_array() : NULL;
     for (uint32_t i = 0; opened && i < jobs.n; i++) {
+        s.job = jobs.jobs[i];
         int result = each->job(each->arg, &s, jobs.jobs[i], list);
         exit_code = exit_code ? exit_code : result;
     }
+    say_more(&s);
     if (list)
         document_print(json_pack("{s:o}", each->list, list));
     else if (opened && s.mode == OUTPUT_TABLE && jobs.n == 0 && each->none)

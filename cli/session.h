@@ -26,13 +26,18 @@ struct session {
     struct client *client;
     const char *command;
     enum output_mode mode;
+    job_id_t job;   /* whose turn it is in session_each(); JOB_NONE: none */
+    char said[640]; /* of session_failed(): the last text, without that job's id */
+    uint32_t more;  /* jobs of which that is true as well, and the last one */
+    job_id_t last;
 };
 
 /* Opens a session. HAWK_EXIT_OK, or another exit code after a message. Call session_close in either case. */
 int session_open(struct session *s, const char *command, const struct common_options *o);
 void session_close(struct session *s);
-/* Reports the last call's error, and returns the exit code for it. */
-int session_failed(const struct session *s);
+/* Reports the last call's error, and returns the exit code for it. What is true of many jobs of session_each() is said
+ * once, with their number (in JSON: of each). */
+int session_failed(struct session *s);
 /* Warns of what the last call left out. Call it before the document is printed, which contains the
  * warning. */
 void session_warn(const struct session *s);

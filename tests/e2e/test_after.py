@@ -225,6 +225,13 @@ def test_failed_tasks_run_again():
         assert c.job(c.hawk("resubmit", second).stdout.strip())["again_of"] == second
         r = c.hawk("resubmit", again, check=None)
         assert r.returncode and "all its tasks are done" in r.stderr, r.stderr
+        # What is true of many jobs is said once; in JSON of each.
+        node = again.split(".")[0]
+        r = c.hawk("resubmit", again, f"{node}.90-99", again, check=3)
+        said = r.stderr.splitlines()
+        assert len(said) == 3 and f"no job {node}.90 " in said[1], r
+        assert said[2] == f"hawk: resubmit: and so of 9 other jobs, up to {node}.99", r
+        assert len(c.json("resubmit", f"{node}.90-99", check=3)["errors"]) == 10
 
 
 def test_output_of_a_job_that_ran_again_twice():
