@@ -340,6 +340,8 @@ static int show_job(void *arg, struct session *s, job_id_t job, json_t *list)
         table_free(&v.table);
     if (s->mode == OUTPUT_TABLE && err >= 0)
         failures_print(&v.failures, stdout, "", FAILURE_KINDS_MAX);
+    if (s->mode == OUTPUT_TABLE && err >= 0 && o->failed && o->first == 0 && !v.failures.n && !v.shown)
+        puts("none of its tasks has failed");
     failures_free(&v.failures);
     if (s->mode == OUTPUT_TABLE && err >= 0 && v.shown && v.left)
         printf("%u more %stask%s: see --tasks%s\n", v.left, o->failed ? "failed " : "", PLURAL(v.left),

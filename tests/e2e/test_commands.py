@@ -150,6 +150,9 @@ def test_the_same_failure_is_one_line():
         rows = shown[next(i for i, x in enumerate(shown) if "ATTEMPT" in x) + 1:]
         assert len(rows) == 2 and rows[0].split()[0] == "1", rows
         assert rows[1].startswith("999 more tasks (2, 3, 4, 5, 6, ...): not started (127): nosuchthing: "), rows
+        none = "none of its tasks has failed\n"
+        assert none not in hawk("job", "--failed", job).stdout
+        assert hawk("job", "--failed", hawk("submit", "--wait", "--", "true").stdout.strip()).stdout.endswith(none)
         # Who asks for so many gets each, and so do scripts.
         assert hawk("job", "--tasks", "50", job).stdout.count("nosuchthing: no such") >= 16
         assert len(json_of(hawk, "job", job)["jobs"][0]["task_list"]) == 1000
