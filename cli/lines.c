@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "cli/document.h"
+#include "cli/print.h"
 #include "template/template.h"
 
 #include <errno.h>
@@ -172,8 +173,8 @@ static int check_record(struct lines *l, size_t line, const char *fields, size_t
                            "NULs end the inputs",
                            l->command, l->path, line);
     if (l->columns && n != l->columns)
-        return usage_error("%s: --each-line: %s, line %zu: %u columns, and the first line has %u", l->command,
-                           l->path, line, n, l->columns);
+        return usage_error("%s: --each-line: %s, line %zu: %u column%s, and the first line has %u",
+                           l->command, l->path, line, n, PLURAL(n), l->columns);
     if (n > LIMIT_COLUMNS)
         return usage_error("%s: --each-line: %s has %u columns, the limit is %u", l->command, l->path, n,
                            LIMIT_COLUMNS);

@@ -312,7 +312,7 @@ static void test_spec_sources(void **state)
     assert_non_null(strstr(build(&o, 2, argv), "the first source has 2 inputs, and source 2 has 3"));
     unlink(path);
     path = file_with("a,b\n1,2\n3\n", 10);
-    assert_non_null(strstr(build(&o, 2, argv), "line 3: 1 columns, and the first line has 2"));
+    assert_non_null(strstr(build(&o, 2, argv), "line 3: 1 column, and the first line has 2"));
     unlink(path);
     texts[1] = "1-2000", texts[2] = "1-2000", flags[2] = "array";
     o = (struct spec_options){.inputs = {.sources = {.v = texts + 1, .flags = flags + 1, .n = 2}}};

@@ -387,7 +387,7 @@ class Core:
             self._settle(call, task.result)
         elif task.state == pb.TASK_LOST:
             self._fail(call, WorkerError(f"{call.name}: the process or machine that ran this call died, "
-                                         f"{task.attempt} times in all"))
+                                         f"{task.attempt} time{'s' * (task.attempt != 1)} in all"))
         elif task.state == pb.TASK_CANCELLED:
             self._fail(call, concurrent.futures.CancelledError())
         else:

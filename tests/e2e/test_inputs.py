@@ -150,7 +150,7 @@ def test_csv():
     r = run("-k", "--separator", "\\t", "-l", "-", "--", "echo", "{2}{1}", lines=[b"a\tb", b"c\td"])
     assert r.stdout == b"ba\ndc\n", r
     r = run("--csv", "-l", "-", "--", "echo", lines=[b"a,b", b"c"], check=2)
-    assert b"line 2: 1 columns" in r.stderr, r
+    assert b"line 2: 1 column," in r.stderr, r
 
 
 def test_a_list_from_windows_is_named_once():

@@ -268,7 +268,7 @@ def test_a_process_that_a_call_ends_is_replaced():
         wait_for("calls in both", lambda: len({pid for _, pid in ex.map(p.who, [0.05] * 8)}) == 2)
         before = p.residents()
         error = ex.submit(os._exit, 0).exception(BOUND)
-        assert isinstance(error, hawk.WorkerError), repr(error)
+        assert isinstance(error, hawk.WorkerError) and "1 time in all" in str(error), repr(error)
         wait_for("another process in its place", lambda: len(p.residents()) == 3 and p.residents() != before)
         assert list(ex.map(p.square, range(20))) == [x * x for x in range(20)]
 

@@ -271,9 +271,9 @@ def test_a_line_that_is_refused_ends_the_list():
     assert hear(p) == "a"
     say(p, "2,b", "3", "4,d")
     out, err = end(p, 2)
-    assert out == "b\n" and "line 3: 1 columns, and the first line has 2" in err, (out, err)
+    assert out == "b\n" and "line 3: 1 column, and the first line has 2" in err, (out, err)
     # The same if they come at once, and it is the last one.
-    for refused, said in (("3", "line 3: 1 columns, and the first line has 2"), ('3,"x', "line 3: a column in quotes")):
+    for refused, said in (("3", "line 3: 1 column, and the first line has 2"), ('3,"x', "line 3: a column in quotes")):
         p = start("-k", "--csv", "-l", "-", "--", "echo", "{2}")
         say(p, "1,a", "2,b", refused)
         out, err = end(p, 2)
