@@ -147,6 +147,19 @@ int lines_read_all(struct lines *l)
 
 /* ---- Taking ---- */
 
+/* A place with the name stands for the first of them. */
+static void warn_same_names(const struct lines *l)
+{
+    const char *name = l->names.data;
+    for (uint32_t i = 0; i < l->names.n; i++, name += strlen(name) + 1) {
+        const char *other = name + strlen(name) + 1;
+        for (uint32_t k = i + 1; *name && k < l->names.n; k++, other += strlen(other) + 1)
+            if (strcmp(name, other) == 0)
+                say_warning(l->command, "%s: columns %u and %u have one name: {%s} stands for the first",
+                            l->path, i + 1, k + 1, CLEAN(name));
+    }
+}
+
 static void take_names(struct lines *l, const char *fields, size_t len, uint32_t n)
 {
     static const char bom[] = "\xef\xbb\xbf";
@@ -159,6 +172,7 @@ static void take_names(struct lines *l, const char *fields, size_t len, uint32_t
         memcpy(strings_add_space(&l->names, name), fields, name);
         fields += name + 1;
     }
+    warn_same_names(l);
     l->header = false;
 }
 

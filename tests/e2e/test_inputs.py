@@ -178,6 +178,8 @@ def test_columns_that_are_not_there_are_named():
     r = run("--csv", "--header", "-l", "-", "--env", "X={size}", "--", "echo", "{name}", "{2/}", "${zz}", lines=[table], end=b"")
     assert r.stdout == b"a 1 ${zz}\n" and r.stderr == b"", r
     assert b"{b} stays" in run("--csv", "--header", "-l", "-", "--env", "X={b}", "--", "true", lines=[table], end=b"").stderr
+    r = run("--csv", "--header", "-l", "-", "--", "echo", "{size/}", "{name}", lines=[b"size,name,size,,\n1,a,2,,\n"], end=b"")
+    assert (r.stdout, r.stderr) == (b"1 a\n", b"hawk: run: -: columns 1 and 3 have one name: {size} stands for the first\n"), r
     # Of one column nobody speaks of columns: this may be a regular expression.
     assert run("-l", "-", "--", "echo", "a{3}{zz}", lines=[b"x"]).stderr == b""
     for flags in (["--input", "a"], ["--array", "1-1"], ["-l", "-"]):
