@@ -203,6 +203,7 @@ static int64_t mean_of_rank(struct weighed *jobs, uint32_t n, weight_t k)
     uint64_t any = 1;
     int shift;
 
+    CHECK(jobs && n > 0);
     for (uint32_t i = 0; i < n; i++)
         any |= (uint64_t)jobs[i].mean_us;
     for (shift = 56 - __builtin_clzll(any); shift > -8 && n > 1; shift -= 8) {
