@@ -358,8 +358,8 @@ def test_a_daemon_with_wrong_files_does_not_start():
         os.chmod(f"{ca.dir}/c1.key", 0o640)
         assert "others can read the key: chmod 600 it" in refusal("central", *ca.files("c1"))
     assert "DIR/hawk.yaml:2: tls.key: \"/x\": TLS needs all three files" in config_says("tls:\n  key: /x\n", 2)
-    said = config_says("tls:\n  certificate: /x\n  key: /y\n  roots: /z\n", 2)
-    for line, missing in enumerate(("certificate: /x", "key: /y", "roots: /z"), 2):
+    said = config_says("tls:\n  certificate: /none/x\n  key: /none/y\n  roots: /none/z\n", 2)
+    for line, missing in enumerate(("certificate: /none/x", "key: /none/y", "roots: /none/z"), 2):
         assert f"DIR/hawk.yaml:{line}: tls.{missing}: No such file" in said, said
     said = config_says(f"tls:\n  roots: {ca.dir}/c1.key\n  certificate: {ca.dir}/c1.crt\n  key: {ca.dir}/c1.key\n", 2)
     assert "DIR/hawk.yaml:4: tls.key: " in said and "others can read the key" in said, said
