@@ -402,10 +402,18 @@ static void watchdog_start(struct process *p)
         on_watchdog(p);
 }
 
+/* Whoever upgrades workers in place may name the wrong daemon. */
+static void on_ignored(void *arg, int signo)
+{
+    log_info("%s: ignored; it upgrades workers in place, and this is none", strsignal(signo));
+}
+
 void process_signals(struct process *p, void (*stop)(void *arg, bool now), void *arg)
 {
     p->stop = stop;
     p->arg = arg;
+    if (strcmp(p->section, "worker") != 0 && loop_signal(p->loop, SIGUSR2, on_ignored, p))
+        log_warn("SIGUSR2 cannot be handled");
     if (loop_signal(p->loop, SIGTERM, on_signal, p) || loop_signal(p->loop, SIGINT, on_signal, p))
         log_warn("signals cannot be handled");
     bool ends_with_terminal = strcmp(p->section, "up") == 0;

@@ -1,6 +1,7 @@
 /* store/: a real file in a directory of its own; a second process where one is needed. */
 #include "tests/test_store.h"
 
+#include "store/nonces.h"
 #include "tests/lib/store_conformance.h"
 
 static void exec_sql(const char *path, const char *sql)
@@ -581,6 +582,52 @@ static void test_a_second_opener_is_refused(void **state)
     wait_token(f, 1);
 }
 
+static uint32_t count_nonces(const char *path)
+{
+    sqlite3 *db;
+    sqlite3_stmt *s;
+    uint32_t n;
+
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, "SELECT COUNT(*) FROM nonces", -1, &s, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+    n = (uint32_t)sqlite3_column_int(s, 0);
+    sqlite3_finalize(s);
+    sqlite3_close(db);
+    return n;
+}
+
+static void use_nonce(struct nonces *n, uint32_t number, int64_t until_s, int64_t now_s)
+{
+    uint8_t nonce[NONCE_BYTES] = {0};
+    job_id_t other;
+
+    memcpy(nonce, &number, sizeof number);
+    assert_int_equal(store_nonces_use(n, nonce, (job_id_t){number}, until_s, now_s, &other), 0);
+}
+
+/* A worker waits for what each use forgets. A week of a busy one's nonces kept it from answering for minutes. */
+static void test_nonces_are_forgotten_a_few_at_a_time(void **state)
+{
+    const struct fixture *f = *state;
+    struct nonces *n;
+    char path[300], why[200];
+    uint32_t left, i = 0;
+
+    snprintf(path, sizeof path, "%s/nonces.db", f->dir);
+    assert_int_equal(store_nonces_open(&n, path, why, sizeof why), 0);
+    while (i < 2000)
+        use_nonce(n, ++i, 100, 50);
+    assert_int_equal(count_nonces(path), 2000);
+    use_nonce(n, ++i, 1000, 200); /* the time of all others is over */
+    left = count_nonces(path);
+    assert_in_range(left, 1990, 2000);
+    while (i < 3000)
+        use_nonce(n, ++i, 1000, 200);
+    assert_int_equal(count_nonces(path), 1000); /* those whose time is to come */
+    store_nonces_free(n);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -607,6 +654,7 @@ int main(void)
         TEST(test_a_log_without_its_file_is_refused),
         TEST(test_places_where_no_file_can_be),
         TEST(test_a_second_opener_is_refused),
+        TEST(test_nonces_are_forgotten_a_few_at_a_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

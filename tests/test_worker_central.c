@@ -478,7 +478,7 @@ static void a_drained_worker_gives_back_what_waits(void **state)
     talk_end(&t);
 }
 
-/* Who is being ended in order has no time left any more. It stays what it was: cancelled. */
+/* A second stop leaves no time to who is being ended in order. It stays what it was: cancelled. */
 static void a_cancelled_task_is_killed_when_the_worker_must_go(void **state)
 {
     struct talk t;
@@ -492,6 +492,8 @@ static void a_cancelled_task_is_killed_when_the_worker_must_go(void **state)
     nothing(&t);
     tell(&t, QUIT, quit, CENTRAL, .now = 1);
     expect(&t, DRAINING, draining, CENTRAL, whatever);
+    nothing(&t);
+    tell(&t, QUIT, quit, CENTRAL, .now = 1);
     expect(&t, EXEC_KILL, exec_kill, 0, m->run == run && m->force && m->outcome == OUTCOME_CANCELLED);
     t.taken = t.out.n;
     talk_end(&t);
@@ -507,7 +509,7 @@ static void told_to_quit(void **state)
     tell(&t, QUIT, quit, CENTRAL, .now = 0);
     expect(&t, DRAINING, draining, CENTRAL, whatever);
     tell(&t, QUIT, quit, CENTRAL, .now = 1);
-    expect(&t, EXEC_KILL, exec_kill, 0, m->run == run && m->force);
+    expect(&t, EXEC_KILL, exec_kill, 0, m->run == run && !m->force);
     tell(&t, EXEC_EXITED, exec_exited, 0, .run = run, .outcome = OUTCOME_SIGNALED, .code = 9);
     expect(&t, TASK_FINISHED, task_finished, CENTRAL, m->outcome == OUTCOME_LOST);
     expect(&t, LEAVE, leave, CENTRAL, whatever);
@@ -579,6 +581,9 @@ static void stopping_at_once(void **state)
     b = starts(&t, 5, 0, DIST);
     tell(&t, STOP, stop, 0, .now = 0);
     expect(&t, DRAINING, draining, CENTRAL, whatever);
+    tell(&t, STOP, stop, 0, .now = 1); /* as at SIGTERM: tasks may handle it */
+    expect(&t, EXEC_KILL, exec_kill, 0, m->run == a && !m->force);
+    expect(&t, EXEC_KILL, exec_kill, 0, m->run == b && !m->force);
     tell(&t, STOP, stop, 0, .now = 1); /* the operator loses patience */
     expect(&t, EXEC_KILL, exec_kill, 0, m->run == a && m->force);
     expect(&t, EXEC_KILL, exec_kill, 0, m->run == b && m->force);

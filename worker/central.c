@@ -397,9 +397,12 @@ int64_t worker_edges_next(const struct worker *w)
 /* ---- Stopping (protocol 8) ---- */
 
 /* Output: at most 1 message per entry and per slot, and 3. Requests under way are still answered, and with
- * now = 0 their tasks run: a stop in good order spends no try. */
+ * now = 0 their tasks run: a stop in good order spends no try. With now = 1 running tasks end as if they were
+ * cancelled, after a signal that they may handle; with now = 1 once more, without one. */
 static void stop_worker(struct worker *w, bool now)
 {
+    bool force = now && w->stop_now;
+
     if (!w->stopping && w->joined) /* this comes first: otherwise what is handed back would return */
         out_add(w->out, MSG_DRAINING, NODE_CENTRAL.v);
     w->stopping = true;
@@ -409,7 +412,7 @@ static void stop_worker(struct worker *w, bool now)
     w->stop_now = true;
     for (uint32_t i = 0; i < w->n_slots; i++)
         if (slot_at(w, i)->task)
-            worker_task_kill(w, slot_at(w, i)->task, OUTCOME_LOST, true);
+            worker_task_kill(w, slot_at(w, i)->task, OUTCOME_LOST, force);
 }
 
 void worker_on_stop(struct worker *w, const struct msg *in) { stop_worker(w, in->stop.now); }

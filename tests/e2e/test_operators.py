@@ -4,6 +4,7 @@ configuration, what `auto` came to, logs as JSON."""
 import calendar
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,27 @@ def test_a_worker_is_done_at_its_end_time():
             assert c.start_worker("w3", flags=("--end-time", over), wait=False).wait() == 0, over
     for text in ("soon", "2h3x", "-5"):
         assert "worker.end_time" in hawk("worker", f"--end-time={text}", check=2).stderr
+
+
+def test_tasks_hear_that_their_worker_stops():
+    """By SIGTERM, as of a cancellation: a program that saves its state then can do so."""
+    with Cluster(workers=2) as c:
+        heard = f"{c.dir}/heard"
+        job = c.submit("--array", "1-2", "--", "sh", "-c",
+                       f"test $HAWK_ATTEMPT = 2 && exit; trap 'echo bye >> {heard}; exit' TERM; sleep 600 & wait")
+        wait_for("a task on both", lambda: c.job(job)["running"] == 2)
+        c.workers[0].p.send_signal(signal.SIGTERM)
+        assert c.workers[0].wait() == 0, c.workers[0].text()
+        assert open(heard, encoding="utf-8").read() == "bye\n"
+        c.hawk("cancel", job)
+
+
+def test_the_signal_for_upgrades_ends_no_scheduler():
+    with Cluster(workers=1) as c:
+        for daemon in (c.central, c.dists[0]):
+            daemon.p.send_signal(signal.SIGUSR2)
+            wait_for("its word", lambda d=daemon: "ignored; it upgrades workers in place" in d.text())
+        assert c.hawk("exec", "--", "echo", "on").stdout == "on\n"
 
 
 def test_tasks_go_where_their_estimate_fits():
