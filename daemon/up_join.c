@@ -146,7 +146,7 @@ static int put_file(const struct up_join *u, const char *name, const char *text,
                                                   : HAWK_EIO;
 }
 
-/* Removes the files, unless they are another cluster's by now. */
+/* Removes the files, unless they are another cluster's by now. Once: then another `hawk up` may take the directory. */
 static void leave_dir(struct up_join *u)
 {
     static const char *const files[] = {JOIN_DIR_CLUSTER, JOIN_DIR_INVITATION, LOGIN_CERTIFICATE, LOGIN_KEY,
@@ -159,7 +159,6 @@ static void leave_dir(struct up_join *u)
         for (size_t i = 0; i < sizeof files / sizeof *files; i++)
             if (ca_path(path, u->dir, files[i], why, sizeof why))
                 unlink(path);
-    u->told = false;
 }
 
 static int write_invitation(struct up_join *u, char *why, size_t size)
@@ -591,8 +590,7 @@ static void stop_all(struct up_join *u)
         for (int m = WORKER; m >= CENTRAL; m--) /* they are just ending */
             wait_end(u, (enum part)m, TERM_US, 1);
     }
-    if (u->told)
-        leave_dir(u);
+    leave_dir(u);
     for (int m = WORKER; m >= CENTRAL; m--)
         end_child(u, (enum part)m, SIGTERM);
 }
@@ -641,7 +639,6 @@ int up_join_run(struct process *p, const char *socket)
             code = exit_code(u);
         }
         stop_all(u);
-        leave_dir(u);
     }
     if (*u->private)
         remove_tree(u->private);

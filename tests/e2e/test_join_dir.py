@@ -45,6 +45,10 @@ class Home:
                 continue
         return found
 
+    def child(self, up, role):
+        children = subprocess.run(["ps", "--ppid", str(up.p.pid), "-o", "pid=,args="], capture_output=True, text=True, check=True).stdout
+        return int(next(line.split()[0] for line in children.splitlines() if f"hawk {role}" in line))
+
     def daemon(self, *args, argv=(), ready=True):
         d = Daemon(env=self.env, argv=[*argv, HAWK, *map(str, args)])
         self.daemons.append(d)
@@ -169,10 +173,23 @@ def test_a_cluster_that_was_killed_leaves_a_directory_that_says_so():
 def test_without_central_it_ends():
     with Home() as h:
         up = h.up()
-        children = subprocess.run(["ps", "--ppid", str(up.p.pid), "-o", "pid=,args="], capture_output=True, text=True, check=True).stdout
-        central = next(line.split()[0] for line in children.splitlines() if "hawk central" in line)
-        os.kill(int(central), signal.SIGKILL)
+        os.kill(h.child(up, "central"), signal.SIGKILL)
         assert up.wait() == 1 and os.listdir(h.dir) == [] and not h.processes(), up.text()
+
+
+def test_the_directory_is_left_once():
+    """Another `hawk up` may take it while the first one still waits for its worker."""
+    with Home() as h:
+        up = h.up()
+        pid = {role: h.child(up, role) for role in ["central", "worker"]}
+        os.kill(pid["worker"], signal.SIGSTOP)
+        os.kill(pid["central"], signal.SIGKILL)
+        wait_for("the directory to be left", lambda: os.listdir(h.dir) == [])
+        for name in ["lock", "worker.invitation"]:
+            with open(f"{h.dir}/{name}", "w", encoding="ascii") as f:
+                f.write("another's")
+        os.kill(pid["worker"], signal.SIGCONT)
+        assert up.wait() != 0 and sorted(os.listdir(h.dir)) == ["lock", "worker.invitation"], up.text()
 
 
 def test_two_clusters_keep_outputs_apart():
