@@ -67,6 +67,7 @@ struct running {
     struct api_task task; /* as of the last event; without its texts */
     char message[256];
     struct stream streams[2];
+    bool begun; /* the streams have */
     bool cancelled;
 };
 
@@ -121,6 +122,7 @@ static void *print_stream(void *arg)
 
 static void begin_streams(struct running *r, const struct exec_options *o)
 {
+    r->begun = true;
     for (int i = 0; i < 2; i++) {
         struct stream *m = &r->streams[i];
         *m = (struct stream){.options = &o->common,
@@ -128,7 +130,10 @@ static void begin_streams(struct running *r, const struct exec_options *o)
                              .worker = {r->task.worker},
                              .attempt = r->task.attempt,
                              .is_stderr = i == 1};
-        m->started = thread_start(&m->thread, print_stream, m) == 0;
+        int err = thread_start(&m->thread, print_stream, m);
+        m->started = err == 0;
+        if (err)
+            snprintf(m->why, sizeof m->why, "no thread can be started: %s", strerror(err));
     }
 }
 
@@ -137,9 +142,8 @@ static bool end_streams(struct running *r)
 {
     bool all = true;
     for (int i = 0; i < 2; i++) {
-        if (!r->streams[i].started)
-            continue;
-        pthread_join(r->streams[i].thread, NULL);
+        if (r->streams[i].started)
+            pthread_join(r->streams[i].thread, NULL);
         if (*r->streams[i].why)
             say_error("exec", "%s: %s", i ? "stderr" : "stdout", CLEAN(r->streams[i].why));
         all &= !*r->streams[i].why;
@@ -162,7 +166,7 @@ static void take_news(struct watching *w, const struct api_task *task)
     r->task.message = r->message;
     r->task.worker_name = "";
     bool ran = task->worker && !task_state_before(task->state) && task->outcome != OUTCOME_NOT_STARTED;
-    if (ran && !r->streams[0].started)
+    if (ran && !r->begun)
         begin_streams(r, w->o);
 }
 

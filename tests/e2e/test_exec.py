@@ -124,4 +124,38 @@ def test_output_that_nobody_takes_cancels():
         assert r.returncode == 125 and b"stdout: No space left on device" in r.stderr, r
 
 
+NO_THREAD = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+/* gRPC gives its threads attributes. */
+int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+    static int n;
+    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+    *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
+    return !attr && n++ == atoi(getenv("NO_THREAD")) ? EAGAIN : real(t, attr, run, arg);
+}
+"""
+
+
+def test_without_a_thread_for_output_it_fails():
+    if os.environ.get("SANITIZE"):
+        print("skip: a sanitizer has to come before what is preloaded")
+        return
+    with Cluster(workers=1) as c, tempfile.TemporaryDirectory() as d:
+        with open(f"{d}/no_thread.c", "w", encoding="utf-8") as f:
+            f.write(NO_THREAD)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", f"{d}/no_thread.so", f.name], check=True, timeout=BOUND)
+        for i, name in enumerate(["stdout", "stderr"]):
+            c.exec_env = {"HAWK_DIST": c.dist_addrs[0], "LD_PRELOAD": f"{d}/no_thread.so", "NO_THREAD": str(i)}
+            out, err = run(c, "-n", "--", "sh", "-c", "echo out; echo err >&2", check=125)
+            said = f"{name}: no thread can be started: Resource temporarily unavailable\n".encode()
+            assert said in err and out == (b"out\n" if i else b"") and (b"err\n" in err) == (not i), (out, err)
+
+
 run_tests(sys.modules[__name__])
