@@ -53,7 +53,8 @@ bool identity_parse(const char *dns, size_t len, struct identity *who)
     if (!at || label != strlen(IDENTITY_DOMAIN) || memcmp(at, IDENTITY_DOMAIN, label) != 0)
         return false;
     at = last_label(dns, &len, &label);
-    if (!at || label >= sizeof role || len == 0 || len > LIMIT_NAME_BYTES || memchr(dns, '\0', len + label))
+    if (!at || label >= sizeof role || len == 0 || len > LIMIT_NAME_BYTES ||
+        memchr(dns, '\0', len + 1 + label))
         return false;
     snprintf(role, sizeof role, "%.*s", (int)label, at);
     if (!identity_set_role(who, role))

@@ -57,6 +57,7 @@ static void names_are_read(void **state)
             assert_string_equal(identity_text(&who, text), cases[i].dns);
     }
     assert_false(identity_parse("ann\0b.user.hawk", 15, &who));
+    assert_false(identity_parse("ann.user\0.hawk", 14, &who));
     for (int n = 250; n < 260; n++) {
         snprintf(long_name, sizeof long_name, "%0*d.worker.hawk", n, 0);
         assert_int_equal(identity_parse(long_name, strlen(long_name), &who), n <= (int)LIMIT_NAME_BYTES);
