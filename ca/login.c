@@ -59,9 +59,11 @@ static int say_failure(const char *command, int err, const char *why)
 
 static void say_who(const struct identity *who, const char *dir)
 {
-    char scopes[SCOPES_TEXT], until[CLOCK_TEXT];
+    char scopes[SCOPES_TEXT], until[CLOCK_TEXT], uid[32] = "no uid";
     bool over = who->until_s <= time(NULL);
 
+    if (who->has_uid)
+        snprintf(uid, sizeof uid, "uid %u", (unsigned)who->uid);
     scopes_format(scopes, who->scopes);
     utc_text(until, who->until_s);
     if (document_wanted())
@@ -69,7 +71,7 @@ static void say_who(const struct identity *who, const char *dir)
                                  (json_int_t)(who->has_uid ? (int64_t)who->uid : -1), "scopes", scopes,
                                  "until", until, "expired", over, "directory", dir));
     else
-        printf("%s (uid %u; scopes %s), until %s%s: %s\n", who->name, (unsigned)who->uid, scopes, until,
+        printf("%s (%s; scopes %s), until %s%s: %s\n", who->name, uid, scopes, until,
                over ? ", which is over" : "", dir);
 }
 

@@ -5,6 +5,7 @@ import datetime
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -75,6 +76,9 @@ def test_a_user_logs_in_and_needs_no_flags():
         assert "no cluster found" in c.as_login("bob", "nodes", HAWK_LOGIN=f"{c.dir}/elsewhere", check=3).stderr
         assert "no cluster found" in c.as_login("ann", "nodes", HAWK_LOGIN="none", check=3).stderr
         assert "HAWK_LOGIN=none: commands use no credential" in c.as_login("ann", "login", HAWK_LOGIN="none", check=1).stderr
+        # Certificates of `hawk ca issue` name no uid.
+        shutil.copy(f"{c.ca.dir}/{c.ca.issue('user', 'eve')}.crt", f"{place}/user.crt")
+        assert "eve (no uid; scopes " in c.as_login("ann", "login").stdout
 
 
 def test_a_login_that_is_named_goes_before_a_cluster_that_runs_here():
