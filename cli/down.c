@@ -37,7 +37,7 @@ struct down {
     struct session s;
     const struct down_options *o;
     struct leaving_nodes nodes;
-    bool all, embedded, failed;
+    bool all, embedded, without_central, failed;
     bool central_stopped;
 };
 
@@ -150,8 +150,9 @@ static int confirm_down(struct down *d)
     if (!isatty(STDIN_FILENO) || d->s.mode != OUTPUT_TABLE)
         return usage_error("down: this stops the whole cluster: say --yes, or name nodes");
     workers = d->nodes.n - dists;
-    fprintf(stderr, "stop the whole cluster, central, %u dist%s and %u worker%s? [y/N] ", dists,
-            PLURAL(dists), workers, PLURAL(workers));
+    fprintf(stderr, "stop the whole cluster%s %u dist%s and %u worker%s? [y/N] ",
+            d->without_central ? " but central, which is away:" : ", central,", dists, PLURAL(dists), workers,
+            PLURAL(workers));
     return answer_taken();
 }
 
@@ -282,29 +283,27 @@ static int stop_central(struct down *d)
 /* Central is away: without --grace 0, no node is stopped unawares. */
 static int stop_without_central(struct down *d, int argc, char **argv)
 {
-    struct api_list_nodes_reply reply;
     session_failed(&d->s);
-    if (d->o->grace_us > 0 || client_list_nodes(d->s.client, &reply)) {
+    if (d->o->grace_us > 0) {
         say_error("down",
                   "without central nothing can be drained: start it, or stop the nodes a dist knows, and "
                   "what runs there, with --grace 0");
         return HAWK_EXIT_UNREACHABLE;
     }
     d->failed = true;
-    for (int dists = 0; dists < 2; dists++) /* the dist that answered goes last */
-        for (uint32_t i = 0; i < reply.nodes_n; i++) {
-            const struct api_node *n = &reply.nodes[i];
-            bool dist = strcmp(n->role, role_text(ROLE_DIST)) == 0;
-            if (dist != dists || strcmp(n->role, role_text(ROLE_CENTRAL)) == 0 || !is_meant(n, argc, argv))
+    int exit_code = choose_nodes(d, argc, argv);
+    if (!exit_code)
+        exit_code = confirm_down(d);
+    for (int dists = 0; dists < 2 && !exit_code; dists++) /* the dist that answered goes last */
+        for (uint32_t i = 0; i < d->nodes.n; i++) {
+            struct leaving_node *v = &d->nodes.v[i];
+            if (v->dist != dists)
                 continue;
-            leaving_nodes_add(&d->nodes, n, 1);
-            struct leaving_node *v = &d->nodes.v[d->nodes.n - 1];
-            v->gone = client_stop_node(d->s.client, n->address, true) == 0;
+            v->gone = client_stop_node(d->s.client, v->address, true) == 0;
             if (!v->gone)
                 note_problem(d, v, client_error(d->s.client));
         }
-    api_free(&api_list_nodes_reply_type, &reply);
-    return HAWK_EXIT_OK;
+    return exit_code;
 }
 
 /* ---- All of it ---- */
@@ -350,9 +349,8 @@ static int take_down(struct down *d, int argc, char **argv)
     d->all = argc == 0;
     int err = client_use_central(d->s.client);
     if (err) {
-        exit_code = confirm_down(d);
-        if (!exit_code)
-            exit_code = stop_without_central(d, argc, argv);
+        d->without_central = true;
+        exit_code = stop_without_central(d, argc, argv);
     } else {
         exit_code = choose_nodes(d, argc, argv);
         if (!exit_code)

@@ -27,8 +27,10 @@ void leaving_nodes_add(struct leaving_nodes *r, const struct api_node *nodes, ui
         if (!dist && strcmp(nodes[i].role, role_text(ROLE_WORKER)) != 0)
             continue;
         vec_grow(r->v, r->n, r->cap);
-        r->v[r->n++] =
-            (struct leaving_node){.name = xstrdup(nodes[i].name), .node = nodes[i].node, .dist = dist};
+        r->v[r->n++] = (struct leaving_node){.name = xstrdup(nodes[i].name),
+                                             .address = xstrdup(nodes[i].address),
+                                             .node = nodes[i].node,
+                                             .dist = dist};
     }
 }
 
@@ -36,6 +38,7 @@ void leaving_nodes_free(struct leaving_nodes *r)
 {
     for (uint32_t i = 0; i < r->n; i++) {
         free(r->v[i].name);
+        free(r->v[i].address);
         free(r->v[i].problem);
     }
     free(r->v);

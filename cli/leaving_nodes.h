@@ -6,7 +6,7 @@
 
 /* One node on its way out. */
 struct leaving_node {
-    char *name;
+    char *name, *address;
     uint32_t node;
     bool dist;     /* else a worker */
     bool drained;  /* nothing is left there, as far as central knows */

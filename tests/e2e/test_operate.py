@@ -298,6 +298,15 @@ def test_without_central():
         c.central.kill()
         r = c.hawk("down", "--yes", check=3)
         assert c.central_addr in r.stderr and "--grace 0" in r.stderr, r.stderr
+        assert "--grace 0" in c.hawk("down", check=3).stderr, "nothing is asked before it says that it cannot"
+        assert "no node nosuch" in c.hawk("down", "--grace", "0", "nosuch", check=3).stderr
+        keys, terminal = os.openpty()
+        os.write(keys, b"n\n")
+        asked = subprocess.run([HAWK, "down", "--grace", "0"], stdin=terminal, capture_output=True, text=True, timeout=BOUND,
+                               env={**os.environ, "HAWK_DIST": c.dist_addrs[0]})
+        os.close(keys)
+        os.close(terminal)
+        assert asked.returncode == 2 and "central, which is away: 1 dist and 1 worker? [y/N]" in asked.stderr, asked
         r = c.hawk("down", "--yes", "--grace", "0", check=1)
         assert c.central_addr in r.stderr and "worker w1: stopped" in r.stdout, (r.stdout, r.stderr)
         for d in c.dists + c.workers:
