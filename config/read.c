@@ -340,14 +340,14 @@ static int take_flag(struct config *c, struct args *a)
     const struct setting *s = any_key ? NULL : flag_setting(a->section, arg, len);
     if (!s && !any_key && !(len == 6 && strncmp(arg, "config", 6) == 0))
         return unknown_flag(a->section, arg, len);
+    snprintf(origin, sizeof origin, "flag --%.*s", (int)len, arg);
     if (s && s->kind == KIND_BOOL && !equals)
-        return setting_set(c, s, "yes", "flag", why, sizeof why) ? 2 : 0;
+        return setting_set(c, s, "yes", origin, why, sizeof why) ? 2 : 0;
     const char *value = flag_value(a, equals);
     if (!value)
         return usage_error(a->section, "--%.*s needs a value", (int)len, arg);
     if (!s && !any_key)
         return 0; /* --config was read before all others */
-    snprintf(origin, sizeof origin, "flag --%.*s", (int)len, arg);
     if (any_key) {
         char key[128];
         const char *eq = strchr(value, '=');

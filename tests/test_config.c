@@ -323,6 +323,8 @@ static void test_flags(void **state)
     assert_string_equal(c.worker.central, "127.0.0.1:9");
     assert_string_equal(c.log.level, "debug");
     assert_true(c.cluster.insecure);
+    assert_string_equal(config_origin(&c, "worker.slots"), "flag --slots");
+    assert_string_equal(config_origin(&c, "cluster.insecure"), "flag --insecure");
     assert_int_equal(from_args(&c, "--frobnicate 3"), 2);
     assert_int_equal(from_args(&c, "--slots"), 2);
     assert_int_equal(from_args(&c, "extra"), 2);
