@@ -64,6 +64,7 @@ static int on_event(void *ctx, const struct api_event *event)
     *j = event->job;
     j->name = xstrdup(j->name);
     j->user = xstrdup(j->user);
+    j->waits = j->waits ? xstrdup(j->waits) : NULL;
     return 0;
 }
 

@@ -1,5 +1,6 @@
 """The wire is public: a client made from protos/hawk.proto alone, with Python's grpcio, submits a job, streams
 its events and reads the result."""
+import json
 import os
 import sys
 import tempfile
@@ -9,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 
 from grpctest import Caller, pb, refused
-from hawktest import Cluster, Daemon, run_tests, user_environment, wait_for
+from hawktest import Cluster, Daemon, run_hawk, run_tests, user_environment, wait_for
 from healthtest import NOT_SERVING, SERVICE_UNKNOWN, SERVING, health, health_watch
 
 KEY = 4711
@@ -232,6 +233,23 @@ def test_the_end_of_an_output_that_is_followed():
             assert min(took) < 0.05, took
         finally:
             up.stop()
+
+
+def test_a_newer_dist_may_say_in_events_what_a_job_waits_for():
+    def events(request, context):
+        for state in (pb.JOB_BLOCKED, pb.JOB_RUNNING, pb.JOB_DONE):
+            yield pb.Event(job=pb.Job(job=request.job, name="n", user="u", waits="after", state=state, tasks=1))
+
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("127.0.0.1:0")
+    watch = grpc.unary_stream_rpc_method_handler(events, pb.WatchRequest.FromString, pb.Event.SerializeToString)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("hawk.v1.Hawk", {"Watch": watch}),))
+    server.start()
+    try:
+        r = run_hawk({**os.environ, "HAWK_DIST": f"127.0.0.1:{port}"}, "wait", "1.1", "--output", "json")
+        assert json.loads(r.stdout)["jobs"][0]["waits"] == "after", r
+    finally:
+        server.stop(None)
 
 
 run_tests(sys.modules[__name__])
