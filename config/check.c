@@ -563,11 +563,12 @@ static void check_identity(struct checker *k, const struct identity *who)
     const char *name = strcmp(k->section, "dist") == 0     ? k->c->dist.name
                        : strcmp(k->section, "worker") == 0 ? k->c->worker.name
                                                            : who->name;
+    bool named = strcmp(k->section, "central") != 0; /* central has no name of its own */
     char text[IDENTITY_TEXT];
 
     if (strcmp(identity_role(who), k->section) != 0 || strcmp(who->name, name) != 0)
-        complain_of_value(k, "tls.certificate", "it is for %s, and not for %s %s", identity_text(who, text),
-                          k->section, strcmp(k->section, "central") == 0 ? "" : name);
+        complain_of_value(k, "tls.certificate", "it is for %s, and not for %s%s%s", identity_text(who, text),
+                          k->section, named ? " " : "", named ? name : "");
 }
 
 /* All files that cannot be read, else what tls_new says of one. */

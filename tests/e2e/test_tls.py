@@ -349,7 +349,7 @@ def test_a_daemon_with_wrong_files_does_not_start():
             assert daemon.wait() == 2, daemon.text()
             return daemon.text()
 
-        assert "it is for w1.worker.hawk, and not for central" in refusal("central", *ca.files("w1"))
+        assert "it is for w1.worker.hawk, and not for central\n" in refusal("central", *ca.files("w1"))
         assert "it is for ann.user.hawk, and not for central" in refusal("central", *ca.files("ann"))
         assert "it is for w1.worker.hawk, and not for worker w2" in refusal("worker", "--name", "w2", *ca.files("w1"))
         assert "it is for w1.worker.hawk, and not for dist w1" in refusal("dist", "--name", "w1", *ca.files("w1"))
