@@ -61,7 +61,7 @@ struct up_join {
     struct child children[PARTS];
     sigset_t mask; /* as it was */
     int signals;   /* the descriptor */
-    int lock;
+    int lock, private_lock;
     bool told; /* DIR tells of this cluster */
     int64_t invite_at_us;
 };
@@ -231,8 +231,12 @@ static int make_private(struct up_join *u, char *why, size_t size)
     if (snprintf(u->private, PATH_MAX - 64, "%s/hawk-up-XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp") >=
         PATH_MAX - 64)
         return ca_complain(why, size, HAWK_EIO, tmp, strerror(ENAMETOOLONG));
-    if (mkdtemp(u->private))
+    if (mkdtemp(u->private)) {
+        /* systemd-tmpfiles cleans no directory that is locked. Without locks the cluster runs all the same. */
+        u->private_lock = open(u->private, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        (void)!flock(u->private_lock, LOCK_EX | LOCK_NB);
         return 0;
+    }
     ca_complain(why, size, HAWK_EIO, u->private, strerror(errno));
     *u->private = '\0';
     return HAWK_EIO;

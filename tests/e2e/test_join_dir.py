@@ -2,6 +2,7 @@
 there. One test has two machines, each a network namespace."""
 # seconds: 30
 # make test-all
+import fcntl
 import os
 import shutil
 import signal
@@ -91,6 +92,13 @@ def test_workers_and_clients_find_it_by_the_directory():
         assert h.hawk("cat", "last", HAWK_LOGIN=h.dir) == "met\nmet\n"
         # This machine's clients find the socket, as that of any `hawk up`.
         assert "done" in h.hawk("jobs", "--all")
+        # What cleans /tmp of old files leaves a directory that is locked.
+        private = os.open(next(e.path for e in os.scandir(h.path) if e.name.startswith("hawk-up-")), os.O_RDONLY)
+        try:
+            fcntl.flock(private, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            assert False, "its keys and journals are not locked"
+        except BlockingIOError:
+            os.close(private)
         # Nobody gets in without what is in the directory.
         with open(f"{h.dir}/dist", encoding="ascii") as f:
             dist = f.read().strip()
