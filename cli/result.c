@@ -45,6 +45,8 @@ struct kept_results *results_keep_new(void)
 {
     struct kept_results *k = xcalloc(1, sizeof *k);
     k->f = tmpfile();
+    if (k->f) /* what finds no room must be known at once */
+        setvbuf(k->f, NULL, _IONBF, 0);
     return k;
 }
 

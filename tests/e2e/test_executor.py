@@ -5,6 +5,7 @@
 import base64
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -368,6 +369,22 @@ def test_command_line():
         assert "up" in c.hawk("cat", job, check=3).stderr
         command = c.hawk("submit", "--wait", "--", "true").stdout.strip()
         assert "hawk cat" in c.hawk("result", command, check=3).stderr
+        x.leave()
+
+
+def little_room():
+    """Files of at most three bytes, as on a disk that is full."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3, 3))
+
+
+def test_results_that_find_no_room_are_asked_for_again():
+    with Cluster(workers=1, slots=1) as c:
+        x = Executor(socket_of(c, "w1"), "up", lambda t: t.payload.upper() + b"!").wait_attached()
+        r = subprocess.run([HAWK, "submit", "--app", "up", "--each-line", "-", "--wait", "--results"], input="a\nb\n", text=True,
+                           capture_output=True, timeout=BOUND, env={**os.environ, "HAWK_DIST": c.dist_addrs[0]},
+                           preexec_fn=little_room)
+        assert (r.returncode, r.stdout) == (0, "A!\nB!\n"), r
         x.leave()
 
 
