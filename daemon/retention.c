@@ -158,7 +158,6 @@ int retention_apply(const struct retention *r, struct retention_result *result)
         if (take(r, at, &v[i].job, result) && user)
             user->bytes -= v[i].job.bytes;
     }
-    result->left = n - result->gone_n;
     result->left_bytes = bytes - result->bytes;
     free(v);
     free(users.v);

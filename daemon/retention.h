@@ -32,7 +32,6 @@ struct retention_result {
     uint32_t gone_n, cap;
     uint64_t bytes;      /* of those */
     uint64_t left_bytes; /* of what stays */
-    uint32_t left;       /* jobs that stay */
 };
 
 /* Looks at all of dir, and removes what the rules say. It takes as long as the disk does. 0, or HAWK_EIO: errno says
