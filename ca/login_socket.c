@@ -96,11 +96,12 @@ static int check_listed(const struct users *u, struct identity *who, char *why, 
     struct denied *d;
     int err = grant_check(u, who, why, size);
 
-    if (err || !known)
+    if (err)
         return err;
-    who->scopes = known->scopes;
+    if (known)
+        who->scopes = known->scopes;
     d = grant_denied(u->dir);
-    if (d && denied_has(d, known)) {
+    if (d && denied_has(d, known ? known : who)) {
         snprintf(why, size, "%s was revoked: the operator lets you in again with `hawk user add %s`",
                  who->name, who->name);
         err = HAWK_EINVALID;

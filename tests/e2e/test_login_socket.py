@@ -114,6 +114,11 @@ def test_who_is_revoked_stays_out_until_the_operator_adds_him():
         # What the operator says of a user goes before what the socket gives others.
         m.run(0, "user", "add", "ann", "--uid", str(ANN), "--scopes", "read,submit", "--out", f"{m.dir}/a", "--ca", m.ca.dir)
         assert "scopes read,submit)" in m.log_in(ANN).stdout
+        # Also who has had no credential yet.
+        m.run(0, "ca", "revoke", m.ca.dir, "--yes", "--role", "user", "--name", "bob")
+        assert "bob was revoked: the operator lets you in again with `hawk user add bob`" in m.log_in(BOB, check=1).stderr
+        m.run(0, "user", "add", "bob", "--uid", str(BOB), "--out", f"{m.dir}/b", "--ca", m.ca.dir)
+        m.log_in(BOB)
 
 
 def test_short_lives_and_a_second_one_too_soon():
