@@ -12,17 +12,24 @@
 
 #define WAIT_TRIES 60 /* 3 s */
 
-struct denied *grant_denied(const char *dir)
+int grant_denied(const char *dir, struct denied **d, char *why, size_t size)
 {
-    char path[PATH_MAX], why[PATH_MAX + 300], *text = NULL, *roots = NULL;
-    struct denied *d = NULL;
+    char path[PATH_MAX], roots_path[PATH_MAX], what[200], *text = NULL, *roots = NULL;
+    int err;
 
-    if (ca_path(path, dir, CA_ROOTS, why, sizeof why) && ca_read(path, &roots, why, sizeof why) == 0 &&
-        ca_path(path, dir, CA_DENIED, why, sizeof why) && ca_read(path, &text, why, sizeof why) == 0)
-        d = denied_read(text, roots, why, sizeof why);
+    *d = NULL;
+    if (!ca_path(path, dir, CA_DENIED, why, size) || !ca_path(roots_path, dir, CA_ROOTS, why, size))
+        return HAWK_EIO;
+    err = ca_read(path, &text, why, size);
+    if (err == HAWK_ENOT_FOUND)
+        return 0;
+    if (!err)
+        err = ca_read(roots_path, &roots, why, size);
+    if (!err && !(*d = denied_read(text, roots, what, sizeof what)))
+        err = ca_complain(why, size, HAWK_ECORRUPT, path, what);
     free(text);
     free(roots);
-    return d;
+    return err == HAWK_ENOT_FOUND ? HAWK_EIO : err == HAWK_EINVALID ? HAWK_ECORRUPT : err;
 }
 
 int grant_check(const struct users *u, const struct identity *who, char *why, size_t size)
@@ -42,8 +49,8 @@ int grant_check(const struct users *u, const struct identity *who, char *why, si
 /* A revocation denies what was made up to the end of its second. This waits until that second is over. */
 static int wait_until_good(const char *dir, struct identity *who, char *why, size_t size)
 {
-    struct denied *d = grant_denied(dir);
-    int tries = 0, err = 0;
+    struct denied *d;
+    int tries = 0, err = grant_denied(dir, &d, why, size);
 
     for (who->made_s = time(NULL); d && denied_has(d, who) && !err; who->made_s = time(NULL)) {
         usleep(50 * 1000);

@@ -5,8 +5,9 @@
 #include "ca/credential.h"
 #include "ca/users.h"
 
-/* The list of revoked names; NULL: there is none that can be read. Free it with denied_free. */
-struct denied *grant_denied(const char *dir);
+/* Reads the list of revoked names. *d is NULL where nobody has been revoked, and after an error; free it with
+ * denied_free. HAWK_EIO, HAWK_ECORRUPT: why names the file; anybody may be revoked then. */
+HAWK_MUST_USE int grant_denied(const char *dir, struct denied **d, char *why, size_t size);
 /* Whether the list of users allows this one: a name stays with its uid, and a uid with its name. HAWK_EINVALID: why
  * names the other. */
 HAWK_MUST_USE int grant_check(const struct users *u, const struct identity *who, char *why, size_t size);

@@ -100,7 +100,7 @@ static int check_listed(const struct users *u, struct identity *who, char *why, 
         return err;
     if (known)
         who->scopes = known->scopes;
-    d = grant_denied(u->dir);
+    err = grant_denied(u->dir, &d, why, size);
     if (d && denied_has(d, known ? known : who)) {
         snprintf(why, size, "%s was revoked: the operator lets you in again with `hawk user add %s`",
                  who->name, who->name);

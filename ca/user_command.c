@@ -287,9 +287,11 @@ static int list_users(const char *dir)
 {
     struct users u;
     char why[WHY];
+    struct denied *d = NULL;
     int err = users_open(&u, dir, false, why, sizeof why), code = HAWK_EXIT_OK;
-    struct denied *d = err ? NULL : grant_denied(dir);
 
+    if (!err)
+        err = grant_denied(dir, &d, why, sizeof why);
     if (err)
         code = say_failure(err, why);
     else if (document_wanted())

@@ -1,6 +1,7 @@
 """The login socket: whoever connects gets a credential for the uid that the kernel names, and for no other."""
 # make test-all
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -119,6 +120,17 @@ def test_who_is_revoked_stays_out_until_the_operator_adds_him():
         assert "bob was revoked: the operator lets you in again with `hawk user add bob`" in m.log_in(BOB, check=1).stderr
         m.run(0, "user", "add", "bob", "--uid", str(BOB), "--out", f"{m.dir}/b", "--ca", m.ca.dir)
         m.log_in(BOB)
+        # As long as the list cannot be read, anybody may be on it.
+        m.run(0, "user", "revoke", "ann", "--ca", m.ca.dir)
+        os.rename(f"{m.ca.dir}/denied", f"{m.ca.dir}/kept")
+        for spoil in (os.mkdir, lambda path: shutil.copy(m.ca.roots, path)):
+            spoil(f"{m.ca.dir}/denied")
+            assert "no credential can be made: the operator's log says why" in m.log_in(ANN, check=1).stderr
+            for command in (("list",), ("add", "ann", "--out", f"{m.dir}/a")):
+                r = m.run(0, "user", *command, "--ca", m.ca.dir, check=1)
+                assert f"{m.ca.dir}/denied: " in r.stderr and r.stdout == "", (r.stdout, r.stderr)
+            subprocess.run(["rm", "-r", f"{m.ca.dir}/denied"], check=True)
+        assert "good" in m.run(0, "user", "list", "--ca", m.ca.dir).stdout
 
 
 def test_short_lives_and_a_second_one_too_soon():
