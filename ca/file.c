@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,6 +29,22 @@ bool ca_path(char path[PATH_MAX], const char *dir, const char *name, char *why, 
         return true;
     ca_complain(why, size, HAWK_EIO, dir, strerror(ENAMETOOLONG));
     return false;
+}
+
+int ca_open_dir(int *fd, const char *dir, bool lock, char *why, size_t size)
+{
+    *fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd < 0)
+        return ca_complain(why, size, HAWK_EIO, dir, strerror(errno));
+    while (lock && flock(*fd, LOCK_EX) != 0) {
+        if (errno == EINTR)
+            continue;
+        ca_complain(why, size, HAWK_EIO, dir, strerror(errno));
+        close(*fd);
+        *fd = -1;
+        return HAWK_EIO;
+    }
+    return 0;
 }
 
 int ca_write(const char *path, mode_t mode, const void *data, size_t len, char *why, size_t size)

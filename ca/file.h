@@ -15,7 +15,10 @@
 int ca_complain(char *why, size_t size, int err, const char *path, const char *what);
 /* Joins two names. False, with why: they are too long. */
 bool ca_path(char path[PATH_MAX], const char *dir, const char *name, char *why, size_t size);
-/* Durable when it returns 0. */
+/* Opens a directory. `lock`: waits until nobody else has it locked, and keeps it locked until *fd is closed. HAWK_EIO:
+ * *fd is -1. */
+HAWK_MUST_USE int ca_open_dir(int *fd, const char *dir, bool lock, char *why, size_t size);
+/* Durable when it returns 0. One process at a time writes a file: where several may, they lock the directory. */
 HAWK_MUST_USE int ca_write(const char *path, mode_t mode, const void *data, size_t len, char *why,
                            size_t size);
 /* Sets *text to what the file holds, the caller's to free. "-": standard input. HAWK_ENOT_FOUND, HAWK_EIO. */

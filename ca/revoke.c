@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Checks that the list is one of the roots', and sets its version. */
 static int read_version(const char *roots, const char *path, const char *text, uint64_t *version, char *why,
@@ -70,7 +71,7 @@ int ca_revoke(const char *dir, const struct identity *who, uint64_t *version, ch
 {
     char path[PATH_MAX], roots_path[PATH_MAX], *old = NULL, *roots = NULL, *text;
     struct ca_root *r;
-    int err;
+    int err, lock;
 
     *version = 0;
     if (!identity_name_fits(who->name))
@@ -79,7 +80,9 @@ int ca_revoke(const char *dir, const struct identity *who, uint64_t *version, ch
         return HAWK_EIO;
     if ((err = open_signer(&r, dir, who, why, size)) != 0)
         return err;
-    err = ca_read(roots_path, &roots, why, size);
+    err = ca_open_dir(&lock, dir, true, why, size); /* for the list: each revocation adds to the last one */
+    if (!err)
+        err = ca_read(roots_path, &roots, why, size);
     if (!err)
         err = ca_read(path, &old, why, size);
     if (err == HAWK_ENOT_FOUND && roots)
@@ -91,6 +94,8 @@ int ca_revoke(const char *dir, const struct identity *who, uint64_t *version, ch
         err = ca_write(path, 0644, text, strlen(text), why, size);
         free(text);
     }
+    if (lock >= 0)
+        close(lock);
     free(old);
     free(roots);
     ca_root_free(r);

@@ -5,13 +5,10 @@
 #include "base/units.h"
 #include "ca/file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #define HEAD "hawk users 1\n"
@@ -81,12 +78,8 @@ int users_open(struct users *u, const char *dir, bool change, char *why, size_t 
     *u = (struct users){.dir = xstrdup(dir), .lock = -1};
     if (!ca_path(path, dir, "users", why, size))
         return HAWK_EIO;
-    u->lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (u->lock < 0)
-        return ca_complain(why, size, HAWK_EIO, path, strerror(errno));
-    while (change && flock(u->lock, LOCK_EX) != 0)
-        if (errno != EINTR)
-            return ca_complain(why, size, HAWK_EIO, path, strerror(errno));
+    if ((err = ca_open_dir(&u->lock, path, change, why, size)) != 0)
+        return err;
     if (!ca_path(path, dir, LIST, why, size))
         return HAWK_EIO;
     err = ca_read(path, &text, why, size);

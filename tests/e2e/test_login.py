@@ -162,6 +162,18 @@ def test_the_user_root_revokes_alone():
     assert "ann.user.hawk" in ca.read("denied").decode()
 
 
+def test_revocations_at_once_are_all_kept():
+    r = Roots()
+    names = [f"n{i}" for i in range(24)]
+    running = [subprocess.Popen([HAWK, "ca", "revoke", r.dir, "--yes", "--role", "worker", "--name", name],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for name in names]
+    for p in running:
+        assert (p.communicate(timeout=BOUND)[1], p.returncode) == ("", 0)
+    text = r.read("denied").decode()
+    assert text.startswith("hawk denied 1\nversion: 24\n"), text
+    assert [name for name in names if f"\n{name}.worker.hawk " not in text] == []
+
+
 def test_a_name_that_no_certificate_was_made_for():
     """A typo is no revocation."""
     ca = Roots()
