@@ -225,6 +225,23 @@ static int write_root(const char *dir, const char *room, const struct pair *root
     return write_pair(root, path, "root", why, size);
 }
 
+/* Whether roots, or parts of them, are there already. */
+static int check_empty(const char *dir, char *why, size_t size)
+{
+    static const char *const files[] = {CA_ROOTS, "nodes/root.key", "nodes/root.crt", "users/root.key",
+                                        "users/root.crt"};
+    char path[PATH_MAX];
+
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        path_join(path, dir, files[i]);
+        if (access(path, F_OK) == 0)
+            return ca_complain(
+                why, size, HAWK_EEXISTS, path,
+                "a root is there already, and machines may trust it; choose another directory");
+    }
+    return 0;
+}
+
 int ca_init(const char *dir, char *why, size_t size)
 {
     char path[PATH_MAX];
@@ -233,12 +250,9 @@ int ca_init(const char *dir, char *why, size_t size)
 
     if (strlen(dir) > PATH_MAX - 32)
         return ca_complain(why, size, HAWK_EIO, dir, strerror(ENAMETOOLONG));
-    path_join(path, dir, "roots.crt");
-    if (access(path, F_OK) == 0)
-        return ca_complain(why, size, HAWK_EEXISTS, path,
-                           "the roots are there already, and machines trust them; choose another directory");
-    if ((err = make_dir(dir, why, size)) != 0)
+    if ((err = check_empty(dir, why, size)) != 0 || (err = make_dir(dir, why, size)) != 0)
         return err;
+    path_join(path, dir, CA_ROOTS);
     nodes = root_new("Hawk node root", "critical,permitted;DNS:central.hawk,permitted;DNS:dist.hawk,"
                                        "permitted;DNS:worker.hawk,permitted;DNS:" IDENTITY_SCHEDULER);
     users = root_new("Hawk user root", "critical,permitted;DNS:user.hawk");
@@ -252,25 +266,36 @@ int ca_init(const char *dir, char *why, size_t size)
 
 /* ---- Issuing ---- */
 
-/* Whether a certificate that lies where a new one goes is somebody else's. */
-static int check_place(const char *path, const struct identity *who, char *why, size_t size)
+/* Whether a certificate and a key that lie where new ones go are somebody else's. */
+static int check_place(const char *out, const struct identity *who, char *why, size_t size)
 {
+    char path[PATH_MAX], leaf[LIMIT_NAME_BYTES + 8];
     struct identity other;
-    X509 *certificate = access(path, F_OK) == 0 ? read_certificate(path) : NULL;
-    bool same = certificate && certificate_names(certificate, &other) && other.role == who->role &&
-                strcmp(other.name, who->name) == 0;
+    X509 *certificate;
+    bool same;
 
-    X509_free(certificate);
-    if (same || access(path, F_OK) != 0)
-        return 0;
-    return ca_complain(why, size, HAWK_EEXISTS, path,
-                       "it is there, and not of this name and role: move it away");
+    snprintf(leaf, sizeof leaf, "%s.crt", who->name);
+    path_join(path, out, leaf);
+    if (access(path, F_OK) == 0) {
+        certificate = read_certificate(path);
+        same = certificate && certificate_names(certificate, &other) && other.role == who->role &&
+               strcmp(other.name, who->name) == 0;
+        X509_free(certificate);
+        return same ? 0
+                    : ca_complain(why, size, HAWK_EEXISTS, path,
+                                  "it is there, and not of this name and role: move it away");
+    }
+    snprintf(leaf, sizeof leaf, "%s.key", who->name);
+    path_join(path, out, leaf);
+    return access(path, F_OK) != 0 ? 0
+                                   : ca_complain(why, size, HAWK_EEXISTS, path,
+                                                 "it is there without its certificate: move it away");
 }
 
 int ca_issue(const char *dir, const struct identity *who, int64_t life_us, const char *out, char *why,
              size_t size)
 {
-    char path[PATH_MAX], leaf[LIMIT_NAME_BYTES + 8];
+    char path[PATH_MAX];
     struct pair root, p;
     int err;
 
@@ -279,11 +304,9 @@ int ca_issue(const char *dir, const struct identity *who, int64_t life_us, const
                  who->name);
         return HAWK_EINVALID;
     }
-    if (strlen(dir) > PATH_MAX - 32 || strlen(out) > PATH_MAX - sizeof leaf - 8)
+    if (strlen(dir) > PATH_MAX - 32 || strlen(out) > PATH_MAX - LIMIT_NAME_BYTES - 16)
         return ca_complain(why, size, HAWK_EIO, dir, strerror(ENAMETOOLONG));
-    snprintf(leaf, sizeof leaf, "%s.crt", who->name);
-    path_join(path, out, leaf);
-    if ((err = check_place(path, who, why, size)) != 0)
+    if ((err = check_place(out, who, why, size)) != 0)
         return err;
     path_join(path, dir, who->role == ROLE_NONE ? "users" : "nodes");
     err = read_root(path, &root, why, size);

@@ -29,8 +29,8 @@
 /* Certificates are good from this time before they were made, for clocks that differ. */
 #define CA_BACKDATED_US (CERTIFICATE_BACKDATED_S * US_PER_S)
 
-/* Makes both roots in a directory, which it makes as well if it is missing. HAWK_EEXISTS: there is one already;
- * HAWK_EIO. why (size bytes) names the file and what to do. */
+/* Makes both roots in a directory, which it makes as well if it is missing. HAWK_EEXISTS: a file of a root is there
+ * already; HAWK_EIO. why (size bytes) names the file and what to do. */
 HAWK_MUST_USE int ca_init(const char *dir, char *why, size_t size);
 /* Makes a key and a certificate, NAME.key and NAME.crt in `out`, good for life_us from now, or as long as
  * the root if that is less. Replaces files of an earlier certificate of the same name and role, each at once.

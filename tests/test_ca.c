@@ -167,6 +167,64 @@ static void what_cannot_be_issued(void **state)
     assert_int_equal(ca_init(dir, why, sizeof why), HAWK_EEXISTS);
 }
 
+static void put_file(const char *name, const char *text, mode_t mode)
+{
+    char path[128];
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    unlink(path);
+    f = fopen(path, "we");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+static char *text_of(const char *name)
+{
+    char path[128], *text;
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_int_equal(ca_read(path, &text, why, sizeof why), 0);
+    return text;
+}
+
+static void expect_text(const char *name, const char *text)
+{
+    char *now = text_of(name);
+
+    assert_string_equal(now, text);
+    free(now);
+}
+
+static void no_key_is_replaced_that_is_anothers(void **state)
+{
+    static const char *const halves[] = {"nodes/root.key", "nodes/root.crt", "users/root.key",
+                                         "users/root.crt"};
+    struct identity who = somebody("worker", "server");
+    char path[128], file[200];
+
+    put_file("server.key", "precious", 0600);
+    assert_int_equal(ca_issue(dir, &who, DAYS, dir, why, sizeof why), HAWK_EEXISTS);
+    assert_non_null(strstr(why, "server.key: it is there"));
+    expect_text("server.key", "precious");
+    snprintf(path, sizeof path, "%s/half", dir);
+    for (size_t i = 0; i < sizeof halves / sizeof *halves; i++) {
+        assert_int_equal(mkdir(path, 0700), 0);
+        snprintf(file, sizeof file, "%s/%.5s", path, halves[i]);
+        assert_int_equal(mkdir(file, 0700), 0);
+        snprintf(file, sizeof file, "half/%s", halves[i]);
+        put_file(file, "precious", 0600);
+        assert_int_equal(ca_init(path, why, sizeof why), HAWK_EEXISTS);
+        if (!strstr(why, file))
+            fail_msg("%s", why);
+        expect_text(file, "precious");
+        snprintf(file, sizeof file, "rm -r %s", path);
+        assert_int_equal(system(file), 0); /* NOLINT: a name of our own */
+    }
+}
+
 static unsigned scopes_of(const char *role, unsigned scopes)
 {
     struct identity who = somebody(role, "scoped"), read;
@@ -202,20 +260,6 @@ static void a_certificate_has_scopes(void **state)
 }
 
 /* ---- Files ---- */
-
-static void put_file(const char *name, const char *text, mode_t mode)
-{
-    char path[128];
-    FILE *f;
-
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    unlink(path);
-    f = fopen(path, "we");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-    assert_int_equal(chmod(path, mode), 0);
-}
 
 static void expect_bad(const char *certificate, const char *key, const char *roots, const char *said)
 {
@@ -289,6 +333,7 @@ static void changed_files_are_read_anew(void **state)
     SSL_CTX_free(after);
     put_file("w1.crt", "", 0644);
     assert_int_equal(unlink(f.certificate), 0);
+    assert_int_equal(unlink(f.key), 0);
     tls_refresh(t, now += TLS_LOOK_US);
     after = tls_accepting(t);
     assert_ptr_equal(after, before);
@@ -338,6 +383,7 @@ int main(void)
         cmocka_unit_test(a_certificate_lasts_as_long_as_asked),
         cmocka_unit_test(keys_are_secret),
         cmocka_unit_test(what_cannot_be_issued),
+        cmocka_unit_test(no_key_is_replaced_that_is_anothers),
         cmocka_unit_test(a_certificate_has_scopes),
         cmocka_unit_test(what_is_wrong_with_a_file_is_said),
         cmocka_unit_test(changed_files_are_read_anew),
