@@ -159,10 +159,12 @@ static int write_invitation(const char *dir, struct invitation *v, const char *o
 {
     char why[PATH_MAX + 200] = "", path[PATH_MAX], leaf[LIMIT_NAME_BYTES + 16], until[CLOCK_TEXT], *text;
     struct ca_root *root = NULL;
-    int err = ca_path(path, dir, "roots.crt", why, sizeof why) ? 0 : HAWK_EIO;
+    int err = ca_path(path, dir, CA_ROOTS, why, sizeof why) ? 0 : HAWK_EIO;
 
     if (!err)
         err = ca_read(path, &v->roots, why, sizeof why);
+    if (!err)
+        err = ca_check_roots(path, v->roots, INVITATION_ROOTS_MAX, "an invitation", why, sizeof why);
     if (!err)
         err = ca_root_open(&root, dir, v->role, why, sizeof why);
     snprintf(leaf, sizeof leaf, "%s.invitation", v->name);

@@ -14,14 +14,16 @@
 #include "net/identity.h"
 #include "net/login.h"
 
-#define CREDENTIAL_MAX 65536u /* bytes of the text */
+#define CREDENTIAL_MAX (64 * 1024u) /* bytes of the text */
+#define CREDENTIAL_ROOTS_MAX (54 * 1024u)
 
 struct credential {
     char *certificate, *key, *roots, *dist; /* texts; NULL: not yet */
     struct identity who;                    /* as the certificate says */
 };
 
-/* Makes a new key and its certificate; `roots` (PEM) and `dist` are copied. HAWK_EINVALID: no certificate can carry
+/* Makes a new key and its certificate; `roots` (PEM, at most CREDENTIAL_ROOTS_MAX bytes) and `dist` (less than
+ * LOGIN_DIST_MAX) are copied. HAWK_EINVALID: no certificate can carry
  * the name. */
 HAWK_MUST_USE int credential_make(struct credential *c, const struct ca_root *users,
                                   const struct identity *who, int64_t life_us, const char *roots,

@@ -1,7 +1,6 @@
 /* See file.h. */
 #include "ca/file.h"
 
-#include "base/check.h"
 #include "base/mem.h"
 #include "base/sync.h"
 
@@ -31,6 +30,16 @@ bool ca_path(char path[PATH_MAX], const char *dir, const char *name, char *why, 
     return false;
 }
 
+int ca_check_roots(const char *path, const char *roots, size_t max, const char *what, char *why, size_t size)
+{
+    if (strlen(roots) <= max)
+        return 0;
+    snprintf(why, size,
+             "%s: it is too large for %s (%zu KiB): keep only the roots there that certificates are still of",
+             path, what, max / 1024);
+    return HAWK_ETOO_LARGE;
+}
+
 int ca_open_dir(int *fd, const char *dir, bool lock, char *why, size_t size)
 {
     *fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -53,7 +62,8 @@ int ca_write(const char *path, mode_t mode, const void *data, size_t len, char *
     int fd, error;
     bool good;
 
-    CHECK(snprintf(beside, sizeof beside, "%s.new", path) < (int)sizeof beside);
+    if (snprintf(beside, sizeof beside, "%s.new", path) >= (int)sizeof beside)
+        return ca_complain(why, size, HAWK_EIO, path, strerror(ENAMETOOLONG));
     unlink(beside);
     fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     good = fd >= 0 && write(fd, data, len) == (ssize_t)len && fsync(fd) == 0;

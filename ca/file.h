@@ -15,6 +15,10 @@
 int ca_complain(char *why, size_t size, int err, const char *path, const char *what);
 /* Joins two names. False, with why: they are too long. */
 bool ca_path(char path[PATH_MAX], const char *dir, const char *name, char *why, size_t size);
+/* Whether the roots, which the path holds, have at most `max` bytes (whole KiB), and so room in what they go into.
+ * HAWK_ETOO_LARGE. */
+HAWK_MUST_USE int ca_check_roots(const char *path, const char *roots, size_t max, const char *what, char *why,
+                                 size_t size);
 /* Opens a directory. `lock`: waits until nobody else has it locked, and keeps it locked until *fd is closed. HAWK_EIO:
  * *fd is -1. */
 HAWK_MUST_USE int ca_open_dir(int *fd, const char *dir, bool lock, char *why, size_t size);

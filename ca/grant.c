@@ -75,6 +75,8 @@ int grant_credential(struct users *u, const struct identity *who, int64_t life_u
     if (!err)
         err = ca_path(path, u->dir, CA_ROOTS, why, size) ? ca_read(path, &roots, why, size) : HAWK_EIO;
     if (!err)
+        err = ca_check_roots(path, roots, CREDENTIAL_ROOTS_MAX, "a credential", why, size);
+    if (!err)
         err = wait_until_good(u->dir, &now, why, size);
     if (!err) {
         err = credential_make(c, root, &now, life_us, roots, dist);

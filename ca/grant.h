@@ -13,7 +13,7 @@ HAWK_MUST_USE int grant_denied(const char *dir, struct denied **d, char *why, si
 HAWK_MUST_USE int grant_check(const struct users *u, const struct identity *who, char *why, size_t size);
 /* Makes a credential and writes its user into the list, which is open for change. It lives for life_us (microseconds),
  * and names `dist` (addresses; may be empty). It waits up to a second where the user was revoked just now. Free *c
- * with credential_free, also after an error. HAWK_EINVALID, HAWK_EIO, HAWK_ECORRUPT. */
+ * with credential_free, also after an error. HAWK_EINVALID, HAWK_EIO, HAWK_ECORRUPT, HAWK_ETOO_LARGE. */
 HAWK_MUST_USE int grant_credential(struct users *u, const struct identity *who, int64_t life_us,
                                    const char *dist, struct credential *c, char *why, size_t size);
 

@@ -16,6 +16,9 @@
 #define HEAD "hawk invitation 1\n"
 #define TIME_FORMAT "%Y-%m-%dT%H:%M:%SZ"
 
+_Static_assert(INVITATION_ROOTS_MAX + sizeof(struct invitation) + SIGNATURE_TEXT + 256 <= INVITATION_MAX,
+               "all lines have room beside the roots");
+
 /* ---- Writing ---- */
 
 char *invitation_write(const struct invitation *v, const struct ca_root *r)

@@ -23,6 +23,7 @@
 #include <stdbool.h>
 
 #define INVITATION_MAX 16384u /* bytes of the text */
+#define INVITATION_ROOTS_MAX (13 * 1024u)
 #define INVITATION_USES_MAX 100000u
 #define INVITATION_LIFE_MAX_US (INT64_C(30) * 24 * 3600 * US_PER_S)
 
@@ -33,7 +34,7 @@ struct invitation {
     uint32_t uses, slots;
     int64_t until_s; /* since 1970 */
     uint64_t id;
-    char *roots; /* PEM */
+    char *roots; /* PEM, at most INVITATION_ROOTS_MAX bytes */
 };
 
 /* Makes the text, the caller's to free; v->roots is read. */

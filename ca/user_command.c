@@ -225,6 +225,8 @@ static int add_user(const char *dir, const char *name, const struct user_options
     if (strlen(name) > LIMIT_NAME_BYTES || !identity_name_fits(name))
         return usage_error("user add: a name has letters, digits, '-', '_' and '.'");
     snprintf(who.name, sizeof who.name, "%s", name);
+    if (o->out && strlen(o->out) > PATH_MAX - sizeof ".new")
+        return usage_error("user add: --out is too long");
     if ((code = check_life(o, "add")) != 0 || (code = check_dists(o->dist, "add")) != 0)
         return code;
     err = users_open(&u, dir, true, why, sizeof why);

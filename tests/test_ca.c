@@ -373,6 +373,10 @@ static void what_cannot_be_written_leaves_nothing(void **state)
     assert_int_equal(rmdir(path), 0);
     snprintf(path, sizeof path, "%s/taken.new", dir);
     assert_int_equal(stat(path, &st), -1);
+    memset(path, 'x', sizeof path - 1);
+    path[sizeof path - 1] = '\0';
+    assert_int_equal(ca_write(path, 0600, "secret", 6, why, sizeof why), HAWK_EIO);
+    assert_non_null(strstr(why, "x: File name too long"));
 }
 
 int main(void)

@@ -6,6 +6,7 @@
 #include "ca/ca.h"
 #include "net/tls.h"
 
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +20,7 @@
 #define DAYS INT64_C(86400000000)
 
 static char dir[64], strange[80]; /* ours, and the strangers' */
-static char why[1024];
+static char why[PATH_MAX + 300];
 
 static struct identity somebody(const char *role, const char *name)
 {

@@ -174,6 +174,30 @@ def test_revocations_at_once_are_all_kept():
     assert [name for name in names if f"\n{name}.worker.hawk " not in text] == []
 
 
+def test_what_is_too_long_is_refused_before_anything_is_written():
+    r = Roots()
+    roots = r.read("roots.crt")
+
+    def fails(*args, code=1):
+        p = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND, check=False)
+        assert (p.returncode, p.stdout) == (code, ""), (p.returncode, p.stdout, p.stderr)
+        return p.stderr
+    add = ("user", "add", "ann", "--ca", r.dir, "--uid", "1001", "--out")
+    assert "--out is too long" in fails(*add, "x" * 4300, code=2)
+    with open(r.roots, "wb") as f:
+        f.write(roots * (64 * 1024 // len(roots)))
+    remedy = "keep only the roots there that certificates are still of"
+    said = fails(*add, f"{r.dir}/ann")
+    assert f"{r.roots}: it is too large for a credential (54 KiB): {remedy}" in said, said
+    with open(r.roots, "wb") as f:
+        f.write(roots * (16 * 1024 // len(roots)))
+    said = fails("ca", "invite", r.dir, "--role", "worker", "--name", "n1", "--out", r.dir)
+    assert f"{r.roots}: it is too large for an invitation (13 KiB): {remedy}" in said, said
+    assert sorted(os.listdir(r.dir)) == ["audit.log", "nodes", "roots.crt", "users"]
+    assert not os.path.exists(f"{r.dir}/users/list")
+    subprocess.run([HAWK, *add, f"{r.dir}/ann"], check=True, capture_output=True, timeout=BOUND)
+
+
 def test_a_name_that_no_certificate_was_made_for():
     """A typo is no revocation."""
     ca = Roots()
