@@ -17,14 +17,15 @@
 #include <time.h>
 #include <unistd.h>
 
-static bool append_line(const char *path, const char *line)
+/* 0, or what was wrong. */
+static int append_line(const char *path, const char *line)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-    bool good = fd >= 0 && write(fd, line, strlen(line)) == (ssize_t)strlen(line) && fsync(fd) == 0;
+    int error = fd < 0 || ca_put(fd, line, strlen(line)) != 0 ? errno : 0;
 
-    if (fd >= 0 && close(fd) != 0)
-        good = false;
-    return good;
+    if (fd >= 0 && close(fd) != 0 && !error)
+        error = errno;
+    return error;
 }
 
 void ca_audit(const char *dir, const char *fmt, ...)
@@ -33,6 +34,7 @@ void ca_audit(const char *dir, const char *fmt, ...)
     const struct caller who = caller_of_uid(getuid());
     char path[PATH_MAX], at[CLOCK_TEXT], why[PATH_MAX + 200], *what, *line;
     va_list ap;
+    int error;
 
     va_start(ap, fmt);
     CHECK(vasprintf(&what, fmt, ap) >= 0);
@@ -42,8 +44,8 @@ void ca_audit(const char *dir, const char *fmt, ...)
                    sudo ? ", by sudo of " : "", (int)LIMIT_NAME_BYTES, sudo ? sudo : "", what) >= 0);
     if (!ca_path(path, dir, CA_AUDIT, why, sizeof why))
         say_warning("ca", "%s", why);
-    else if (!append_line(path, line))
-        say_warning("ca", "%s: this is not on record: %s", path, strerror(errno));
+    else if ((error = append_line(path, line)) != 0)
+        say_warning("ca", "%s: this is not on record: %s", path, strerror(error));
     free(line);
     free(what);
 }

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/sync.h"
+#include "cli/command.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,23 +57,32 @@ int ca_open_dir(int *fd, const char *dir, bool lock, char *why, size_t size)
     return 0;
 }
 
+int ca_put(int fd, const void *data, size_t len)
+{
+    int error = write_all(fd, data, len);
+
+    if (error)
+        errno = error;
+    return error || fsync(fd) != 0 ? -1 : 0;
+}
+
 int ca_write(const char *path, mode_t mode, const void *data, size_t len, char *why, size_t size)
 {
     char beside[PATH_MAX];
-    int fd, error;
-    bool good;
+    int fd, error = 0;
 
     if (snprintf(beside, sizeof beside, "%s.new", path) >= (int)sizeof beside)
         return ca_complain(why, size, HAWK_EIO, path, strerror(ENAMETOOLONG));
     unlink(beside);
     fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    good = fd >= 0 && write(fd, data, len) == (ssize_t)len && fsync(fd) == 0;
-    if (fd >= 0 && close(fd) != 0)
-        good = false;
-    good = good && rename(beside, path) == 0 && sync_parent(path) == 0;
-    if (good)
+    if (fd < 0 || ca_put(fd, data, len) != 0)
+        error = errno;
+    if (fd >= 0 && close(fd) != 0 && !error)
+        error = errno;
+    if (!error && (rename(beside, path) != 0 || sync_parent(path) != 0))
+        error = errno;
+    if (!error)
         return 0;
-    error = errno;
     unlink(beside);
     return ca_complain(why, size, HAWK_EIO, path,
                        error == EISDIR ? "it is a directory: name a file in it" : strerror(error));

@@ -22,6 +22,8 @@ HAWK_MUST_USE int ca_check_roots(const char *path, const char *roots, size_t max
 /* Opens a directory. `lock`: waits until nobody else has it locked, and keeps it locked until *fd is closed. HAWK_EIO:
  * *fd is -1. */
 HAWK_MUST_USE int ca_open_dir(int *fd, const char *dir, bool lock, char *why, size_t size);
+/* Writes all to a file that is open, durably. 0, or -1 and errno. */
+int ca_put(int fd, const void *data, size_t len);
 /* Durable when it returns 0. One process at a time writes a file: where several may, they lock the directory. */
 HAWK_MUST_USE int ca_write(const char *path, mode_t mode, const void *data, size_t len, char *why,
                            size_t size);

@@ -6,6 +6,8 @@
 
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -379,6 +381,24 @@ static void what_cannot_be_written_leaves_nothing(void **state)
     assert_non_null(strstr(why, "x: File name too long"));
 }
 
+/* Of a disk that is full, the first write takes a part. */
+static void a_short_write_says_why(void **state)
+{
+    const struct rlimit small = {.rlim_cur = 4, .rlim_max = RLIM_INFINITY};
+    struct rlimit before;
+    char path[128];
+    int err;
+
+    snprintf(path, sizeof path, "%s/short", dir);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    err = ca_write(path, 0600, "secret", 6, why, sizeof why);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(err, HAWK_EIO);
+    assert_non_null(strstr(why, "short: File too large"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -393,6 +413,7 @@ int main(void)
         cmocka_unit_test(changed_files_are_read_anew),
         cmocka_unit_test(anothers_certificate_is_not_taken),
         cmocka_unit_test(what_cannot_be_written_leaves_nothing),
+        cmocka_unit_test(a_short_write_says_why),
     };
 
     return cmocka_run_group_tests(tests, make_roots, remove_roots);

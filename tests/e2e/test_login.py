@@ -174,6 +174,19 @@ def test_revocations_at_once_are_all_kept():
     assert [name for name in names if f"\n{name}.worker.hawk " not in text] == []
 
 
+def test_what_is_not_on_record_is_said_with_the_reason():
+    r = Roots()
+    with open(f"{r.dir}/audit.log", "w", encoding="ascii") as f:
+        f.write("x" * 1019 + "\n")
+    # As on a full disk, a part of the line finds room.
+    p = subprocess.run([sys.executable, "-c", "import os, resource, sys\n"
+                        "resource.setrlimit(resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))\n"
+                        "os.execv(sys.argv[1], sys.argv[1:])",  # Python ignores SIGXFSZ
+                        HAWK, "ca", "revoke", r.dir, "--yes", "--role", "worker", "--name", "n1"],
+                       capture_output=True, text=True, timeout=BOUND, check=True)
+    assert f"{r.dir}/audit.log: this is not on record: File too large" in p.stderr, p.stderr
+
+
 def test_what_is_too_long_is_refused_before_anything_is_written():
     r = Roots()
     roots = r.read("roots.crt")
