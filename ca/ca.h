@@ -41,7 +41,8 @@ HAWK_MUST_USE int ca_issue(const char *dir, const struct identity *who, int64_t 
 
 /* Adds a node or user to DIR/denied (net/denied.h), a new version of the list: its certificates made until now are
  * good no more. Signs with the node root, or a user with the user root where that is alone. *version: the list's.
- * Errors as for ca_issue; HAWK_ECORRUPT: the list that is there is none of the roots'. */
+ * Errors as for ca_issue; HAWK_ECORRUPT: the list that is there is none of the roots'; HAWK_ETOO_LARGE: it has no room
+ * for another name. */
 HAWK_MUST_USE int ca_revoke(const char *dir, const struct identity *who, uint64_t *version, char *why,
                             size_t size);
 

@@ -91,7 +91,12 @@ int ca_revoke(const char *dir, const struct identity *who, uint64_t *version, ch
         err = read_version(roots, path, old, version, why, size);
     if (!err) {
         text = make_list(r, old ? old : "", who, ++*version);
-        err = ca_write(path, 0644, text, strlen(text), why, size);
+        err = strlen(text) < DENIED_MAX
+                  ? ca_write(path, 0644, text, strlen(text), why, size)
+                  : ca_complain(
+                        why, size, HAWK_ETOO_LARGE, path,
+                        "it is full (1 MiB): only names that it has can be revoked again; `hawk ca init` "
+                        "makes new roots, whose list is empty");
         free(text);
     }
     if (lock >= 0)

@@ -109,7 +109,7 @@ static bool read_list(struct denied *d, const char *at, const char *end)
 struct denied *denied_read(const char *text, const char *roots, char *why, size_t size)
 {
     struct denied *d = xcalloc(1, sizeof *d);
-    const char *end = strlen(text) <= DENIED_MAX ? strstr(text, "\n" SIGNATURE_KEY) : NULL;
+    const char *end = strlen(text) < DENIED_MAX ? strstr(text, "\n" SIGNATURE_KEY) : NULL;
     char base64[SIGNATURE_TEXT] = "";
     size_t len = end ? strcspn(end + 1, "\n") - strlen(SIGNATURE_KEY) : 0;
 

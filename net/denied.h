@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define DENIED_HEAD "hawk denied 1\n"
-#define DENIED_MAX (1u << 20) /* bytes of the text */
+#define DENIED_MAX (1u << 20) /* bytes; a text has fewer */
 #define SIGNATURE_KEY "signature: "
 #define SIGNATURE_TEXT 256 /* room for one in base64 */
 

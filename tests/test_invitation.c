@@ -237,6 +237,43 @@ static void a_list_names_who_is_denied(void **state)
     free(roots);
 }
 
+/* A list of the node root's, of `size` bytes at most, with as many names as there is room for. */
+static void put_large_list(const char *where, size_t size)
+{
+    char path[PATH_MAX], base64[SIGNATURE_TEXT], *text = xcalloc(1, size + 1);
+    size_t len = (size_t)snprintf(text, size, DENIED_HEAD "version: 9\n");
+
+    for (unsigned i = 0; len + 300 < size; i++)
+        len += (size_t)snprintf(text + len, size - len, "n%0170u.worker.hawk 1764057600\n", i);
+    ca_sign_text(root, text, base64);
+    snprintf(text + len, size - len, SIGNATURE_KEY "%s\n", base64);
+    assert_true(ca_path(path, where, CA_DENIED, why, sizeof why));
+    assert_int_equal(ca_write(path, 0644, text, strlen(text), why, sizeof why), 0);
+    free(text);
+}
+
+static void a_full_list_stays_as_it_is(void **state)
+{
+    struct identity who = {.role = ROLE_WORKER}, listed = {.role = ROLE_WORKER};
+    char *before, *after;
+    uint64_t version;
+
+    snprintf(who.name, sizeof who.name, "%0240u", 1U);
+    snprintf(listed.name, sizeof listed.name, "n%0170u", 7U);
+    put_large_list(dir, DENIED_MAX - 1);
+    before = list_of(dir);
+    assert_int_equal(ca_revoke(dir, &who, &version, why, sizeof why), HAWK_ETOO_LARGE);
+    assert_non_null(strstr(why, "/denied: it is full (1 MiB)"));
+    after = list_of(dir);
+    assert_string_equal(before, after);
+    assert_int_equal(ca_revoke(dir, &listed, &version, why, sizeof why), 0);
+    assert_int_equal(version, 10);
+    assert_int_equal(ca_revoke(dir, &listed, &version, why, sizeof why), 0);
+    assert_int_equal(version, 11);
+    free(before);
+    free(after);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +281,7 @@ int main(void)
         cmocka_unit_test(what_was_changed_is_refused),
         cmocka_unit_test(names_and_patterns),
         cmocka_unit_test(a_list_names_who_is_denied),
+        cmocka_unit_test(a_full_list_stays_as_it_is),
         cmocka_unit_test(a_request_shows_that_its_sender_has_the_key),
     };
     return cmocka_run_group_tests(tests, begin, end);
