@@ -13,7 +13,6 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <poll.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +25,6 @@
 #define DIST "dist: "
 #define CERTIFICATE "-----BEGIN CERTIFICATE-----"
 #define KEY "-----BEGIN PRIVATE KEY-----"
-#define PASSWD_BYTES 4096
 #define INSTALL_MS 10000 /* for a user's home, which may be on a slow server or in the user's hands */
 
 /* ---- Texts ---- */
@@ -177,30 +175,27 @@ int credential_install(const struct credential *c, const char *dir, char *why, s
 }
 
 /* In a process of its own, which becomes that user. Never returns. */
-static void install_and_exit(const struct credential *c, const struct passwd *user, const char *dir, int to)
+static void install_and_exit(const struct credential *c, const struct account *user, const char *dir, int to)
 {
     char why[PATH_MAX + 200] = "it cannot become that user";
     int err = HAWK_EIO;
 
-    if (setgroups(0, NULL) == 0 && setgid(user->pw_gid) == 0 && setuid(user->pw_uid) == 0)
+    if (setgroups(0, NULL) == 0 && setgid(user->gid) == 0 && setuid(user->uid) == 0)
         err = credential_install(c, dir, why, sizeof why);
     if (err && write(to, why, strlen(why)) < 0)
         _exit(2);
     _exit(err ? 1 : 0);
 }
 
-int credential_install_as(const struct credential *c, uint32_t uid, char dir[PATH_MAX], char *why,
-                          size_t size)
+int credential_install_as(const struct credential *c, const struct account *user, char dir[PATH_MAX],
+                          char *why, size_t size)
 {
-    struct passwd entry, *user = NULL;
-    char text[PASSWD_BYTES];
     int ends[2], status = 1;
     struct pollfd told;
     ssize_t n;
     pid_t pid;
 
-    if (getpwuid_r(uid, &entry, text, sizeof text, &user) != 0 || !user || user->pw_dir[0] != '/' ||
-        snprintf(dir, PATH_MAX, "%s/.config/hawk", user->pw_dir) >= PATH_MAX - 32)
+    if (user->home[0] != '/' || snprintf(dir, PATH_MAX, "%s/.config/hawk", user->home) >= PATH_MAX - 32)
         return ca_complain(why, size, HAWK_EIO, c->who.name, "that user has no home here");
     if (pipe2(ends, O_CLOEXEC) != 0)
         return ca_complain(why, size, HAWK_EIO, dir, strerror(errno));

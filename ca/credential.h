@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "ca/ca.h"
+#include "net/account.h"
 #include "net/identity.h"
 #include "net/login.h"
 
@@ -36,8 +37,8 @@ HAWK_MUST_USE int credential_read(struct credential *c, const char *text, char *
 /* Puts the files of net/login.h into a directory, which it makes. HAWK_EIO. */
 HAWK_MUST_USE int credential_install(const struct credential *c, const char *dir, char *why, size_t size);
 /* The same as that user, into his home: a directory of his may lead anywhere. */
-HAWK_MUST_USE int credential_install_as(const struct credential *c, uint32_t uid, char dir[PATH_MAX],
-                                        char *why, size_t size);
+HAWK_MUST_USE int credential_install_as(const struct credential *c, const struct account *user,
+                                        char dir[PATH_MAX], char *why, size_t size);
 void credential_free(struct credential *c);
 
 #endif

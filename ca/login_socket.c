@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/document.h"
 #include "cli/print.h"
+#include "net/account.h"
 #include "net/denied.h"
 #include "net/listen.h"
 #include "net/log_kind.h"
@@ -17,7 +18,6 @@
 
 #include <errno.h>
 #include <openssl/crypto.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,31 +62,41 @@ static bool comes_too_soon(struct login_socket *s, uint32_t uid)
     return false;
 }
 
-/* The account of a uid. HAWK_EINVALID: he gets no credential here. */
-static int find_account(const struct login_socket *s, uint32_t uid, struct identity *who, char *why,
-                        size_t size)
+/* Whether a uid gets credentials here. HAWK_EINVALID: why says why not. */
+static int check_uid(const struct login_socket *s, uint32_t uid, char *why, size_t size)
 {
-    struct passwd entry, *found = NULL;
-    char text[4096];
-
-    *who = (struct identity){.scopes = s->config->scopes, .has_uid = true, .uid = uid};
     if (!identity_uid_fits(uid))
         snprintf(why, size, "uid %u is nobody's", (unsigned)uid);
     else if (uid < s->config->lowest_uid)
         snprintf(why, size, "uid %u is below %u: `hawk user add` gives such users a credential",
                  (unsigned)uid, (unsigned)s->config->lowest_uid);
-    else if (getpwuid_r(uid, &entry, text, sizeof text, &found) != 0 || !found)
+    else
+        return 0;
+    return HAWK_EINVALID;
+}
+
+/* The account of a uid. HAWK_EINVALID: he gets no credential now. */
+static int find_account(const struct login_socket *s, uint32_t uid, struct identity *who, char *why,
+                        size_t size)
+{
+    struct account a;
+    int err = account_of_uid(&a, uid);
+
+    *who = (struct identity){.scopes = s->config->scopes, .has_uid = true, .uid = uid};
+    if (err == HAWK_ENOT_FOUND)
         snprintf(why, size, "no account of this machine has uid %u", (unsigned)uid);
-    else if (strlen(found->pw_name) > LIMIT_NAME_BYTES || !identity_name_fits(found->pw_name))
+    else if (err)
+        snprintf(why, size, "the account of uid %u could not be looked up: try again", (unsigned)uid);
+    else if (strlen(a.name) > LIMIT_NAME_BYTES || !identity_name_fits(a.name)) {
+        err = HAWK_EINVALID;
         snprintf(why, size,
                  "the account of uid %u has a name that cannot be in a certificate: it may have letters, "
                  "digits, '-', '_' and '.'",
                  (unsigned)uid);
-    else {
-        snprintf(who->name, sizeof who->name, "%s", found->pw_name);
-        return 0;
-    }
-    return HAWK_EINVALID;
+    } else
+        snprintf(who->name, sizeof who->name, "%s", a.name);
+    account_free(&a);
+    return err ? HAWK_EINVALID : 0;
 }
 
 /* A name that was revoked stays so until `hawk user add` gives it a credential again. */
@@ -114,7 +124,7 @@ static int make_for(struct login_socket *s, uint32_t uid, struct credential *c, 
 {
     struct identity who;
     struct users u;
-    int err = find_account(s, uid, &who, why, size);
+    int err = check_uid(s, uid, why, size);
 
     if (err)
         return err;
@@ -122,6 +132,8 @@ static int make_for(struct login_socket *s, uint32_t uid, struct credential *c, 
         snprintf(why, size, "you took a credential a moment ago: try again in a second");
         return HAWK_EINVALID;
     }
+    if ((err = find_account(s, uid, &who, why, size)) != 0)
+        return err;
     err = users_open(&u, s->config->ca, true, why, size);
     if (!err)
         err = check_listed(&u, &who, why, size);

@@ -11,11 +11,11 @@
 #include "ca/login_socket.h"
 #include "cli/document.h"
 #include "cli/print.h"
+#include "net/account.h"
 #include "net/addr.h"
 #include "net/denied.h"
 
 #include <openssl/crypto.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,19 +87,21 @@ static int say_failure(int err, const char *why)
 
 /* ---- Whom ---- */
 
-static bool account_uid(const char *name, uint32_t *uid)
+/* The account of this name; without a name, there is none. An exit code. */
+static int find_account(const struct user_options *o, const char *name, struct account *account)
 {
-    struct passwd entry, *found = NULL;
-    char text[4096];
+    int err = account_of_name(account, name);
 
-    if (getpwnam_r(name, &entry, text, sizeof text, &found) != 0 || !found)
-        return false;
-    *uid = found->pw_uid;
-    return true;
+    if (err == HAWK_EUNAVAILABLE && !(o->uid && o->out)) {
+        say_error("user", "the account %s could not be looked up: try again, or say --uid and --out", name);
+        return HAWK_EXIT_FAILED;
+    }
+    return HAWK_EXIT_OK;
 }
 
 /* The uid that is asked for, that the user had, or that his account has. An exit code. */
-static int choose_uid(const struct user_options *o, const struct users *u, struct identity *who)
+static int choose_uid(const struct user_options *o, const struct users *u, const struct account *account,
+                      struct identity *who)
 {
     const struct identity *known = users_find(u, who->name);
     char why[WHY];
@@ -112,7 +114,9 @@ static int choose_uid(const struct user_options *o, const struct users *u, struc
         who->uid = (uint32_t)n;
     else if (known)
         who->uid = known->uid;
-    else if (!account_uid(who->name, &who->uid) || !identity_uid_fits(who->uid))
+    else if (account->name && identity_uid_fits(account->uid))
+        who->uid = account->uid;
+    else
         return usage_error("user add: no account is called %s here: say with --uid which uid he has on the "
                            "cluster's machines",
                            who->name);
@@ -141,17 +145,16 @@ struct place {
     bool home;
 };
 
-static int put_credential(const struct credential *c, const char *out, struct place *at, char *why,
-                          size_t size)
+static int put_credential(const struct credential *c, const struct account *account, const char *out,
+                          struct place *at, char *why, size_t size)
 {
     char name[LIMIT_NAME_BYTES + 16], *text;
-    uint32_t uid;
-    bool account = account_uid(c->who.name, &uid) && uid == c->who.uid;
+    bool same = account->name && account->uid == c->who.uid;
     int err;
 
-    at->home = !out && account && (geteuid() == 0 || geteuid() == uid);
-    if (at->home && geteuid() != uid)
-        err = credential_install_as(c, uid, at->path, why, size);
+    at->home = !out && same && (geteuid() == 0 || geteuid() == account->uid);
+    if (at->home && geteuid() != account->uid)
+        err = credential_install_as(c, account, at->path, why, size);
     else if (at->home)
         err = login_dir(at->path)
                   ? credential_install(c, at->path, why, size)
@@ -216,9 +219,10 @@ static const char *dists_told(const struct user_options *o)
 static int add_user(const char *dir, const char *name, const struct user_options *o)
 {
     struct identity who = {.scopes = SCOPES_OF_USERS};
+    struct account account = {0};
     struct credential c = {0};
     struct place at = {0};
-    struct users u;
+    struct users u = {.lock = -1};
     char why[WHY];
     int code, err;
 
@@ -229,8 +233,11 @@ static int add_user(const char *dir, const char *name, const struct user_options
         return usage_error("user add: --out is too long");
     if ((code = check_life(o, "add")) != 0 || (code = check_dists(o->dist, "add")) != 0)
         return code;
-    err = users_open(&u, dir, true, why, sizeof why);
-    code = err ? say_failure(err, why) : choose_uid(o, &u, &who);
+    code = find_account(o, name, &account); /* before others have to wait for the list */
+    if (!code) {
+        err = users_open(&u, dir, true, why, sizeof why);
+        code = err ? say_failure(err, why) : choose_uid(o, &u, &account, &who);
+    }
     if (!code)
         code = choose_scopes(o, &u, &who);
     if (!code) {
@@ -238,12 +245,13 @@ static int add_user(const char *dir, const char *name, const struct user_options
                                sizeof why);
         users_free(&u); /* others need the list, and the user may hold up what happens in his home */
         if (!err)
-            err = put_credential(&c, o->out, &at, why, sizeof why);
+            err = put_credential(&c, &account, o->out, &at, why, sizeof why);
         if (err)
             code = say_failure(err, why);
         else
             say_added(dir, &c.who, &at);
     }
+    account_free(&account);
     credential_free(&c);
     users_free(&u);
     return code;

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "exec/exec.h"
-#include "net/caller.h"
+#include "net/account.h"
 #include "net/submission.h"
 #include "store/nonces.h"
 
@@ -98,7 +98,7 @@ static int check_uid(const struct signatures *s, const struct submission *job, c
         return 0;
     errno = 0;
     pw = getpwnam(head->user);
-    if (!pw && !caller_is_none(errno)) {
+    if (!pw && !account_is_none(errno)) {
         snprintf(why, EXEC_WHY_MAX, "user %.100s cannot be looked up on this machine: %s", head->user,
                  strerror(errno));
         return HAWK_ECANNOT_START;

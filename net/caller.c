@@ -2,18 +2,13 @@
 #include "net/caller.h"
 
 #include "base/clock.h"
-#include "base/mem.h"
 #include "base/units.h"
+#include "net/account.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#define PASSWD_BYTES 4096u /* large enough for most entries */
-#define PASSWD_BYTES_MAX (1u << 20)
 
 /* ---- Names, which the system may look up elsewhere ---- */
 
@@ -52,30 +47,18 @@ static void keep_name(uint32_t uid, const char *text, int64_t kept_us)
     pthread_mutex_unlock(&names_lock);
 }
 
-bool caller_is_none(int err)
-{
-    return err == 0 || err == ENOENT || err == ESRCH || err == EBADF || err == EPERM;
-}
-
 /* Returns for how long to keep the answer. */
 static int64_t look_name_up(uint32_t uid, char text[LIMIT_NAME_BYTES + 1])
 {
-    struct passwd entry, *found = NULL;
-    char *bytes = NULL;
-    int err = ERANGE;
+    struct account a;
+    int err = account_of_uid(&a, uid);
 
-    for (size_t size = PASSWD_BYTES; err == ERANGE && size <= PASSWD_BYTES_MAX; size *= 2) {
-        bytes = xrealloc(bytes, size);
-        err = getpwuid_r(uid, &entry, bytes, size, &found);
-    }
-    bool is_number =
-        !found || snprintf(text, LIMIT_NAME_BYTES + 1, "%s", entry.pw_name) > (int)LIMIT_NAME_BYTES;
-    if (is_number)
-        snprintf(text, LIMIT_NAME_BYTES + 1, "%u", (unsigned)uid);
-    if (!found && !caller_is_none(err))
+    if (err == HAWK_EUNAVAILABLE)
         text[0] = '\0';
-    free(bytes);
-    return found ? NAME_KEPT_US : NO_NAME_KEPT_US;
+    else if (err || snprintf(text, LIMIT_NAME_BYTES + 1, "%s", a.name) > (int)LIMIT_NAME_BYTES)
+        snprintf(text, LIMIT_NAME_BYTES + 1, "%u", (unsigned)uid);
+    account_free(&a);
+    return err ? NO_NAME_KEPT_US : NAME_KEPT_US;
 }
 
 bool caller_name(uint32_t uid, char text[LIMIT_NAME_BYTES + 1])

@@ -28,9 +28,6 @@ struct caller {
     bool nameless; /* the look-up of its name failed: nobody knows whose its jobs are */
 };
 
-/* Whether a look-up in the system's database that gave err found that there is no such user: by these errors, says
- * getpwnam(3), systems mean that. Any other failed. */
-bool caller_is_none(int err);
 /* The system's name of a uid, or the number where it has none. False: the look-up failed, and text is "". The system
  * may ask far away, while its caller waits: a name is kept for ten minutes, any other answer for ten seconds. */
 bool caller_name(uint32_t uid, char text[LIMIT_NAME_BYTES + 1]);

@@ -1,13 +1,12 @@
 /* See login.h. */
 #include "net/login.h"
 
-#include <pwd.h>
+#include "net/account.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define PASSWD_BYTES 4096
 
 static bool join_path(char path[PATH_MAX], const char *dir, const char *name)
 {
@@ -28,16 +27,18 @@ bool login_is_named(void) { return named_dir() && strcmp(named_dir(), LOGIN_NONE
 bool login_dir(char dir[PATH_MAX])
 {
     const char *own = named_dir(), *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    struct passwd entry, *found = NULL;
-    char text[PASSWD_BYTES];
+    struct account a = {0};
+    bool found;
 
     if (own)
         return strcmp(own, LOGIN_NONE) != 0 && snprintf(dir, PATH_MAX, "%s", own) < PATH_MAX;
     if (config && *config == '/')
         return join_path(dir, config, "hawk");
-    if ((!home || *home != '/') && getpwuid_r(geteuid(), &entry, text, sizeof text, &found) == 0 && found)
-        home = found->pw_dir;
-    return home && *home == '/' && join_path(dir, home, ".config/hawk");
+    if ((!home || *home != '/') && account_of_uid(&a, geteuid()) == 0)
+        home = a.home;
+    found = home && *home == '/' && join_path(dir, home, ".config/hawk");
+    account_free(&a);
+    return found;
 }
 
 bool login_find_in(const char *dir, struct login *l)

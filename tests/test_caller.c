@@ -1,5 +1,7 @@
 /* Who calls over a unix socket (net/caller): the system is asked once for a uid's name. */
+#include "net/account.h"
 #include "net/caller.h"
+#include "net/login.h"
 
 #include <errno.h>
 #include <pwd.h>
@@ -8,8 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -21,6 +25,8 @@ static time_t now_s = 1000;
 /* In place of the system's, which may ask a server: counts. */
 int getpwuid_r(uid_t uid, struct passwd *resultbuf, char *buffer, size_t buflen, struct passwd **result)
 {
+    static char home[] = "/home/u";
+
     asked++;
     *result = NULL;
     if (buflen < wants)
@@ -28,9 +34,15 @@ int getpwuid_r(uid_t uid, struct passwd *resultbuf, char *buffer, size_t buflen,
     if (fails || uid % 2)
         return fails;
     snprintf(buffer, buflen, "user%u", (unsigned)uid);
-    *resultbuf = (struct passwd){.pw_name = buffer, .pw_uid = uid};
+    *resultbuf = (struct passwd){.pw_name = buffer, .pw_uid = uid, .pw_gid = 7, .pw_dir = home};
     *result = resultbuf;
     return 0;
+}
+
+int getpwnam_r(const char *name, struct passwd *resultbuf, char *buffer, size_t buflen,
+               struct passwd **result)
+{
+    return getpwuid_r((uid_t)strtoul(name, NULL, 10), resultbuf, buffer, buflen, result);
 }
 
 int clock_gettime(clockid_t clock_id, struct timespec *tp)
@@ -109,12 +121,54 @@ static void a_failed_look_up_gives_no_name(void **state)
     fails = 0;
 }
 
+static void an_account_is_not_none_because_its_look_up_failed(void **state)
+{
+    static const struct {
+        int answer, err;
+    } cases[] = {{EIO, HAWK_EUNAVAILABLE},  {EMFILE, HAWK_EUNAVAILABLE}, {EAGAIN, HAWK_EUNAVAILABLE},
+                 {ENOENT, HAWK_ENOT_FOUND}, {ESRCH, HAWK_ENOT_FOUND},    {0, 0}};
+    struct account a;
+
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        fails = cases[i / 2].answer;
+        assert_int_equal(i % 2 ? account_of_name(&a, "5000") : account_of_uid(&a, 5000), cases[i / 2].err);
+        account_free(&a);
+    }
+    assert_int_equal(account_of_uid(&a, 5001), HAWK_ENOT_FOUND);
+    account_free(&a);
+    wants = 100000;
+    assert_int_equal(account_of_name(&a, "5000"), 0);
+    assert_string_equal(a.name, "user5000");
+    assert_string_equal(a.home, "/home/u");
+    assert_int_equal(a.uid, 5000);
+    assert_int_equal(a.gid, 7);
+    account_free(&a);
+    wants = 0;
+}
+
+static void a_home_may_stand_in_a_large_entry(void **state)
+{
+    char path[PATH_MAX];
+
+    unsetenv("HOME");
+    unsetenv("XDG_CONFIG_HOME");
+    unsetenv("HAWK_LOGIN");
+    wants = 100000;
+    assert_true(geteuid() % 2 || login_dir(path));
+    wants = 0;
+    assert_true(geteuid() % 2 || strcmp(path, "/home/u/.config/hawk") == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_is_asked_for_once),       cmocka_unit_test(names_are_not_mixed_up),
-        cmocka_unit_test(nobody_is_not_looked_up),        cmocka_unit_test(an_entry_may_be_large),
+        cmocka_unit_test(a_name_is_asked_for_once),
+        cmocka_unit_test(names_are_not_mixed_up),
+        cmocka_unit_test(nobody_is_not_looked_up),
+        cmocka_unit_test(an_entry_may_be_large),
         cmocka_unit_test(a_failed_look_up_gives_no_name),
+        cmocka_unit_test(an_account_is_not_none_because_its_look_up_failed),
+        cmocka_unit_test(a_home_may_stand_in_a_large_entry),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

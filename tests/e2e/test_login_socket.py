@@ -25,10 +25,12 @@ class Machine:
         os.chmod(self.dir, 0o755)
         self.ca = ca
         self.socket = f"{self.dir}/login.sock"
+        with open(f"{self.dir}/nsswitch", "w", encoding="ascii") as f:
+            f.write("passwd: files\n")
         with open(f"{self.dir}/passwd", "w", encoding="ascii") as f:
             f.write("root:x:0:0::/root:/bin/sh\nsystem:x:999:999::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n")
             for name, uid in (("ann", ANN), ("bob", BOB)):
-                f.write(f"{name}:x:{uid}:{uid}::{self.dir}/{name}:/bin/sh\n")
+                f.write(f"{name}:x:{uid}:{uid}:{'long ' * 2000}:{self.dir}/{name}:/bin/sh\n")
         for uid, name in ((ANN, "ann"), (BOB, "bob"), (EVE, "eve"), (999, "system"), (NOBODY, "nobody"), (0, "root")):
             os.mkdir(f"{self.dir}/{name}", 0o700)
             os.chown(f"{self.dir}/{name}", uid, uid)
@@ -49,7 +51,8 @@ class Machine:
         self.tmp.cleanup()
 
     def command(self, uid, *args):
-        return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/passwd; exec "$@"', f"{self.dir}/passwd",
+        return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0/passwd" /etc/passwd; [ ! -e /etc/nsswitch.conf ] || '
+                'mount --bind "$0/nsswitch" /etc/nsswitch.conf; exec "$@"', self.dir,
                 *dropped(uid), HAWK, *args]
 
     def env(self, uid):
@@ -131,6 +134,23 @@ def test_who_is_revoked_stays_out_until_the_operator_adds_him():
                 assert f"{m.ca.dir}/denied: " in r.stderr and r.stdout == "", (r.stdout, r.stderr)
             subprocess.run(["rm", "-r", f"{m.ca.dir}/denied"], check=True)
         assert "good" in m.run(0, "user", "list", "--ca", m.ca.dir).stdout
+
+
+def test_an_account_that_cannot_be_looked_up_may_be_there():
+    with Machine(Roots()) as m:
+        m.server.terminate()
+        m.server.communicate(timeout=BOUND)
+        os.remove(f"{m.dir}/passwd")
+        with socket.socket(socket.AF_UNIX) as s:
+            s.bind(f"{m.dir}/passwd")  # opening it fails
+        m.server = m.start("user", "serve", "--ca", m.ca.dir, "--socket", m.socket)
+        m.ready()
+        assert f"the account of uid {ANN} could not be looked up: try again" in m.log_in(ANN, check=1).stderr
+        for uid in ((), ("--uid", str(ANN))):
+            r = m.run(0, "user", "add", "ann", *uid, "--ca", m.ca.dir, check=1)
+            assert "ann could not be looked up: try again, or say --uid and --out" in r.stderr, r.stderr
+        assert "nobody" in m.run(0, "user", "list", "--ca", m.ca.dir).stdout
+        m.run(0, "user", "add", "ann", "--uid", str(ANN), "--out", f"{m.dir}/a", "--ca", m.ca.dir)
 
 
 def test_short_lives_and_a_second_one_too_soon():
