@@ -25,8 +25,18 @@ int grant_denied(const char *dir, struct denied **d, char *why, size_t size)
         return 0;
     if (!err)
         err = ca_read(roots_path, &roots, why, size);
-    if (!err && !(*d = denied_read(text, roots, what, sizeof what)))
-        err = ca_complain(why, size, HAWK_ECORRUPT, path, what);
+    for (const char *at = text; !err && at; at = denied_next(at)) {
+        struct denied *list = denied_read(at, roots, what, sizeof what);
+
+        if (list)
+            (void)denied_put(d, list);
+        else
+            err = ca_complain(why, size, HAWK_ECORRUPT, path, what);
+    }
+    if (err) {
+        denied_free(*d);
+        *d = NULL;
+    }
     free(text);
     free(roots);
     return err == HAWK_ENOT_FOUND ? HAWK_EIO : err == HAWK_EINVALID ? HAWK_ECORRUPT : err;

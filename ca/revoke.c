@@ -9,17 +9,21 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Checks that the list is one of the roots', and sets its version. */
+/* Checks that the lists are the roots', and sets the latest version of them. */
 static int read_version(const char *roots, const char *path, const char *text, uint64_t *version, char *why,
                         size_t size)
 {
     char what[200];
-    struct denied *d = denied_read(text, roots, what, sizeof what);
 
-    if (!d)
-        return ca_complain(why, size, HAWK_ECORRUPT, path, what);
-    *version = denied_version(d);
-    denied_free(d);
+    for (; text; text = denied_next(text)) {
+        struct denied *d = denied_read(text, roots, what, sizeof what);
+
+        if (!d)
+            return ca_complain(why, size, HAWK_ECORRUPT, path, what);
+        if (denied_version(d) > *version)
+            *version = denied_version(d);
+        denied_free(d);
+    }
     return 0;
 }
 
@@ -46,7 +50,8 @@ static char *make_list(const struct ca_root *r, const char *old, const struct id
 
     identity_text(who, name);
     at = text + snprintf(text, room, DENIED_HEAD "version: %llu\n", (unsigned long long)version);
-    at = copy_names(at, old, name);
+    for (; old; old = denied_next(old)) /* a copy of what a daemon keeps has a list of each root */
+        at = copy_names(at, old, name);
     snprintf(at, room - (size_t)(at - text), "%s %lld\n", name, (long long)time(NULL));
     ca_sign_text(r, text, base64);
     at = text + strlen(text);

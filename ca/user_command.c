@@ -69,7 +69,7 @@ const char user_details[] =
     "revoke makes all credentials of a user worthless that were made until now, and ends his connections. "
     "It\n"
     "writes DIR/denied, which a central with --ca DIR tells all nodes; for any other, copy that file into\n"
-    "its state_dir.\n"
+    "its state_dir while it runs: it adds what it has of the node root.\n"
     "\nExit codes: 0 done, 1 a file could not be read or written, 2 the command line is wrong.\n"
     "\nexamples:\n"
     "  hawk user add ann\n"

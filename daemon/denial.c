@@ -27,28 +27,43 @@ struct denial {
 
 const char *denial_text(const struct denial *d) { return d ? d->text : NULL; }
 
-/* Whether the list is newer than that in force, which it replaces then. `from` is for the log. */
+/* Whether a list of the text is newer than that of its root in force, which it replaces then. `from` is for the log. */
 static bool put_in_force(struct denial *d, const char *text, const char *from)
 {
     char why[200];
-    int got = tls_deny(d->process->tls, text, why, sizeof why);
+    uint64_t version = 0;
+    bool newer = false;
 
-    if (got < 0)
-        log_error("%s: %s; what was denied before stays denied", from, why);
-    if (got <= 0)
-        return false;
-    free(d->text);
-    d->text = xstrdup(text);
-    log_info("certificates that are good no more: version %llu of the list is in force, from %s",
-             (unsigned long long)tls_denied_version(d->process->tls), from);
-    return true;
+    for (; text; text = denied_next(text)) {
+        int got = tls_deny(d->process->tls, text, &version, why, sizeof why);
+
+        if (got == HAWK_ESTALE)
+            log_warn("%s: version %llu of a list of revoked names counts for nothing: a later one of the "
+                     "same root "
+                     "is in force; revoke with the newest `" FILE_NAME "` beside the root",
+                     from, (unsigned long long)version);
+        else if (got < 0)
+            log_error("%s: %s; what was denied before stays denied", from, why);
+        else if (got > 0)
+            log_info("certificates that are good no more: version %llu of the list is in force, from %s",
+                     (unsigned long long)version, from);
+        newer |= got > 0;
+    }
+    if (newer) {
+        free(d->text);
+        d->text = denied_text(tls_denied(d->process->tls));
+    }
+    return newer;
 }
 
 static void keep(const struct denial *d)
 {
     char why[PATH_MAX + 200];
 
-    if (*d->path[0] && ca_write(d->path[0], 0644, d->text, strlen(d->text), why, sizeof why))
+    if (strlen(d->text) >= CA_FILE_MAX)
+        log_error("the lists of certificates that are good no more are larger than 1 MiB together and are "
+                  "not kept");
+    else if (*d->path[0] && ca_write(d->path[0], 0644, d->text, strlen(d->text), why, sizeof why))
         log_error("the list of certificates that are good no more cannot be kept: %s", why);
 }
 
@@ -73,11 +88,10 @@ static void look_at_files(struct denial *d)
             log_error("%s", why);
             continue;
         }
-        if (put_in_force(d, text, d->path[i])) {
-            newer = true;
-            if (i > 0) /* a list from where it is kept is there already */
-                keep(d);
-        }
+        bool taken = put_in_force(d, text, d->path[i]);
+        newer |= taken;
+        if (i == 0 ? d->text && strcmp(text, d->text) != 0 : taken) /* all lists in force are kept */
+            keep(d);
         free(text);
     }
     if (newer && d->changed)

@@ -14,9 +14,9 @@ struct denial *denial_new(struct process *p, const char *dir, const char *ca, vo
                           void *arg);
 /* Sets the links that are looked at, and on which our certificate is shown when it was renewed. NULL: none. */
 void denial_set_links(struct denial *d, struct links *ls);
-/* A list that central has pushed: taken if it is newer and a root has signed it. */
+/* Lists that central has pushed: each is taken if it is newer and a root has signed it. */
 void denial_take(struct denial *d, const char *text);
-/* The list in force; NULL: none is. */
+/* The lists in force as one text; NULL: none is. */
 const char *denial_text(const struct denial *d);
 void denial_free(struct denial *d); /* NULL is fine */
 

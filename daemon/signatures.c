@@ -34,7 +34,7 @@ struct signatures {
     const struct tls *tls;
     struct nonces *nonces;
     bool any_user;
-    uint64_t denied;       /* the list of revoked names, and ... */
+    uint64_t denials;      /* the lists of revoked names, and ... */
     uint32_t roots;        /* ... the roots by which these were opened */
     struct opened *opened; /* by job */
     struct list by_age;
@@ -164,9 +164,9 @@ static int open_job(struct signatures *s, const struct msg_exec_start *m,
 /* What was opened by an older list of revoked names, or other roots, is opened anew. */
 static void follow_tls(struct signatures *s)
 {
-    if (s->denied == tls_denied_version(s->tls) && s->roots == tls_material(s->tls))
+    if (s->denials == tls_denials(s->tls) && s->roots == tls_material(s->tls))
         return;
-    s->denied = tls_denied_version(s->tls);
+    s->denials = tls_denials(s->tls);
     s->roots = tls_material(s->tls);
     forget_all(s);
 }

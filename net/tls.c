@@ -51,7 +51,8 @@ struct tls {
     bool told;          /* and the log says so */
     bool guests;        /* may come in */
     bool optional;
-    struct denied *denied;     /* NULL: nobody is */
+    struct denied *denied; /* NULL: nobody is */
+    uint64_t denials;
     struct verified *verified; /* by the roots in `now` */
 };
 
@@ -450,19 +451,17 @@ void tls_checker(const struct tls *t, struct signed_checker *checker)
 
 /* ---- Peers that are good no more ---- */
 
-int tls_deny(struct tls *t, const char *text, char *why, size_t size)
+int tls_deny(struct tls *t, const char *text, uint64_t *version, char *why, size_t size)
 {
     struct denied *d = denied_read(text, t->now.text[ROOTS], why, size);
+    int got;
 
     if (!d)
         return HAWK_EINVALID;
-    if (denied_version(d) <= tls_denied_version(t)) {
-        denied_free(d);
-        return 0;
-    }
-    denied_free(t->denied);
-    t->denied = d;
-    return 1;
+    *version = denied_version(d);
+    got = denied_put(&t->denied, d);
+    t->denials += got > 0;
+    return got;
 }
 
 uint64_t tls_signatures_verified(const struct tls *t)
@@ -470,7 +469,9 @@ uint64_t tls_signatures_verified(const struct tls *t)
     return verified_counted(t->verified, VERIFIED_BATCH);
 }
 
-uint64_t tls_denied_version(const struct tls *t) { return t->denied ? denied_version(t->denied) : 0; }
+const struct denied *tls_denied(const struct tls *t) { return t->denied; }
+
+uint64_t tls_denials(const struct tls *t) { return t->denials; }
 
 const char *tls_why_not(const struct tls *t, const struct identity *who)
 {

@@ -77,10 +77,13 @@ grpc_channel_credentials *tls_dialling(struct tls *t);
  * names the file and what is wrong. */
 grpc_channel_credentials *tls_foreign(const struct tls_files *f, char why[TLS_WHY]);
 
-/* Certificates that are good no more (net/denied.h). 1: the list is in force from now on; 0: it is not newer
- * than that in force; negative: why says what is wrong. */
-int tls_deny(struct tls *t, const char *text, char *why, size_t size);
-uint64_t tls_denied_version(const struct tls *t); /* 0: there is no list */
+/* Certificates that are good no more (net/denied.h): takes the first list of a text, whose version it sets. 1: it is in
+ * force from now on; 0: it is already; HAWK_ESTALE: a later one of the same root is; HAWK_EINVALID: why says what is
+ * wrong. */
+int tls_deny(struct tls *t, const char *text, uint64_t *version, char *why, size_t size);
+/* The lists in force; NULL: none is. Borrowed until the next tls_deny. */
+const struct denied *tls_denied(const struct tls *t);
+uint64_t tls_denials(const struct tls *t); /* lists that were put in force so far */
 /* Why a peer's certificate is good no more, or NULL. Static. */
 const char *tls_why_not(const struct tls *t, const struct identity *who);
 /* The same for whoever is refused, and for the log: whose it is, and what remedies it. */

@@ -125,15 +125,60 @@ static void an_earlier_list_of_the_revoked_is_not_taken(void **state)
 {
     char *earlier = list_without("w1"), *later = list_without("w2");
     struct identity w2 = somebody("worker", "w2");
+    uint64_t version;
 
-    assert_int_equal(tls_deny(ours, later, why, sizeof why), 1);
-    assert_int_equal(tls_denied_version(ours), 2);
-    assert_int_equal(tls_deny(ours, earlier, why, sizeof why), 0);
-    assert_int_equal(tls_deny(ours, later, why, sizeof why), 0);
-    assert_int_equal(tls_denied_version(ours), 2);
+    assert_int_equal(tls_deny(ours, later, &version, why, sizeof why), 1);
+    assert_int_equal(version, 2);
+    assert_int_equal(tls_deny(ours, earlier, &version, why, sizeof why), HAWK_ESTALE);
+    assert_int_equal(version, 1);
+    assert_int_equal(tls_deny(ours, later, &version, why, sizeof why), 0);
+    assert_int_equal(tls_denials(ours), 1);
     assert_non_null(tls_why_not(ours, &w2));
     free(earlier);
     free(later);
+}
+
+/* Users are administered elsewhere: their root signs a list with versions of its own. */
+static void each_root_has_its_list(void **state)
+{
+    struct identity ann = somebody("user", "ann"), w3 = somebody("worker", "w3");
+    char users[128], command[600], path[PATH_MAX], *nodes, *first, *second, *both;
+    uint64_t version;
+
+    snprintf(users, sizeof users, "%s/apart", dir);
+    snprintf(command, sizeof command, "mkdir %s && cp -r %s/users %s/roots.crt %s", users, dir, dir, users);
+    assert_int_equal(system(command), 0); /* NOLINT: names of our own */
+    nodes = list_without("w3");
+    assert_true(ca_path(path, users, CA_DENIED, why, sizeof why));
+    for (uint64_t i = 1; i <= 9; i++) {
+        assert_int_equal(ca_revoke(users, &ann, &version, why, sizeof why), 0);
+        assert_int_equal(version, i);
+        if (i == 8)
+            assert_int_equal(ca_read(path, &first, why, sizeof why), 0);
+    }
+    assert_int_equal(ca_read(path, &second, why, sizeof why), 0);
+    assert_int_equal(tls_deny(ours, second, &version, why, sizeof why), 1);
+    assert_int_equal(tls_deny(ours, nodes, &version, why, sizeof why), 1);
+    assert_int_equal(tls_deny(ours, first, &version, why, sizeof why), HAWK_ESTALE);
+    assert_non_null(tls_why_not(ours, &ann));
+    assert_non_null(tls_why_not(ours, &w3));
+    /* The node root's comes first: versions of Hawk that know of one list take that. */
+    both = denied_text(tls_denied(ours));
+    assert_ptr_equal(strstr(both, nodes), both);
+    assert_string_equal(denied_next(both), second);
+    assert_null(denied_next(denied_next(both)));
+    /* What a daemon keeps may be copied to where users are administered. */
+    assert_int_equal(ca_write(path, 0644, both, strlen(both), why, sizeof why), 0);
+    assert_int_equal(ca_revoke(users, &ann, &version, why, sizeof why), 0);
+    assert_int_equal(version, 10);
+    free(both);
+    assert_int_equal(ca_read(path, &both, why, sizeof why), 0);
+    assert_null(denied_next(both));
+    assert_non_null(strstr(both, "w3.worker.hawk"));
+    free(both);
+    free(nodes);
+    free(first);
+    free(second);
 }
 
 int main(void)
@@ -142,6 +187,7 @@ int main(void)
         cmocka_unit_test(a_renewed_one_is_taken_for_the_same_node_and_key),
         cmocka_unit_test(anything_else_is_refused),
         cmocka_unit_test(an_earlier_list_of_the_revoked_is_not_taken),
+        cmocka_unit_test(each_root_has_its_list),
     };
 
     return cmocka_run_group_tests(tests, open_ours, close_ours);

@@ -337,6 +337,44 @@ def who_is_revoked_stays_out(c):
     assert c.hawk("submit", "--wait", "--", "true").returncode == 0
 
 
+def test_users_that_are_revoked_elsewhere_bring_no_node_back():
+    """The user root is kept apart: its list has versions of its own."""
+    with JoinCluster() as c, tempfile.TemporaryDirectory(prefix="hawk-users-") as apart:
+        d = c.node("dist", "--join", c.invite("dist", "d1"))
+        for name in ("users", "roots.crt"):
+            subprocess.run(["cp", "-r", f"{c.ca.dir}/{name}", apart], check=True)
+        c.ca.run("revoke", c.ca.dir, "--yes", "--role", "worker", "--name", "w1")
+        wait_for("w1 to be out", lambda: "version 1 of the list is in force" in d.text(), bound=10)
+        hawk_user = [HAWK, "user", "--ca", apart]
+        subprocess.run([*hawk_user, "add", "eve", "--uid", "7001", "--out", f"{apart}/eve"], check=True, stdout=subprocess.DEVNULL)
+        lists = []
+        for _ in range(3):
+            subprocess.run([*hawk_user, "revoke", "eve"], check=True, stdout=subprocess.DEVNULL)
+            with open(f"{apart}/denied", encoding="ascii") as f:
+                lists.append(f.read())
+
+        def put(text):
+            with open(f"{c.dir}/central/new", "w", encoding="ascii") as f:
+                f.write(text)
+            os.rename(f"{c.dir}/central/new", f"{c.dir}/central/denied")
+        put(lists[2])
+        wait_for("the dist to hear of eve", lambda: "version 3 of the list is in force, from central" in d.text(), bound=10)
+        c.ca.run("revoke", c.ca.dir, "--yes", "--role", "worker", "--name", "w2")
+        wait_for("w2 to be out", lambda: "version 2 of the list is in force, from central" in d.text(), bound=10)
+        put(lists[0])
+        wait_for("the early list to be named", lambda: "/central/denied: version 1 of a list of revoked names counts for nothing"
+                 in c.central.text(), bound=10)
+        # All of them are kept, and hold after a restart.
+        for where in ("central", "dist"):
+            wait_for("the lists", lambda p=f"{c.dir}/{where}/denied": all(name in open(p, encoding="ascii").read() for name in (
+                "w1.worker.hawk", "w2.worker.hawk", "eve.user.hawk")))
+        listen = c.central_addr
+        c.central.stop()
+        c.start_central(listen)
+        for version in (2, 3):
+            assert f"version {version} of the list is in force, from {c.dir}/central/denied" in c.central.text(), c.central.text()
+
+
 def test_open_calls_end_with_their_certificate():
     with JoinCluster() as c:
         c.node("worker", "--join", c.invite("worker", "w1"))
