@@ -30,7 +30,7 @@ for i in range(1000):
         for whom in (pid, -pid):
             os.kill(whom, signal.SIGCONT)
     os.sched_yield()
-sys.exit(before != sizes())'''
+sys.exit(f"{{before}} bytes, then {{sizes()}}" if before != sizes() else 0)'''
 
 
 def sizes():
@@ -78,6 +78,11 @@ def pause(c):
     return job
 
 
+def expect_still(c):
+    r = c.as_user(ANN, "submit", "--wait", "--class", "short", "--", sys.executable, "-c", STILL, check=None)
+    assert r.returncode == 0, (r.stderr, c.as_user(ANN, "cat", r.stdout.strip(), "stderr").stdout)
+
+
 def each_version(test, starts_as="long"):
     for version in (2, 1):
         if is_freezable(version):
@@ -88,7 +93,7 @@ def each_version(test, starts_as="long"):
 def test_no_other_task_of_the_user_lets_it_go_on():
     def test(c, job):
         wait_for_growth()
-        c.submit_as(ANN, "--wait", "--class", "short", "--", sys.executable, "-c", STILL)
+        expect_still(c)
         wait_for_growth()
         assert c.task(ANN, job)["state"] == "running"
     each_version(test)
@@ -99,7 +104,7 @@ def test_none_lets_go_on_what_became_long_after_its_start():
         keeper = keeper_of(c, ANN)
         assert cgroups(keeper) == []
         for _ in range(2):
-            c.submit_as(ANN, "--wait", "--class", "short", "--", sys.executable, "-c", STILL)
+            expect_still(c)
             wait_for_growth()
         assert c.task(ANN, job)["state"] == "running" and len(cgroups(keeper)) == 1
         ends_paused(c, lambda: c.as_user(ANN, "cancel", job))
