@@ -1,0 +1,323 @@
+/* Jobs that are held: docs/protocol.md 14, the dist's side. */
+#include "tests/test_dist_restart.h"
+
+#include "msg/after.h"
+
+static void hold(struct talk *t, uint64_t seq, bool on)
+{
+    HEAR(t, 0, HOLD, hold, .job = J(seq), .client = 4, .on = on);
+}
+
+/* What is on record up to here, and whatever follows from it. */
+static void journalled(struct talk *t, uint64_t token)
+{
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = token);
+    ignore(t);
+}
+
+static void test_held_nothing_of_it_starts(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit(t, desc_new(2, ""));
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    hold(t, 1, true);
+    says(t, "101 PROBE_CANCEL job=3.1");
+    says(t, "- HOLD_SET job=3.1 client=4 err=0");
+    ignore(t);
+    request(t, 101, 1, 2);
+    says(t, "101 NO_TASK");
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_HELD);
+    /* What runs goes on. */
+    finished(t, 101, try_of(1, 0, 1, 1), 0, 50);
+    says(t, "101 FINISH_ACK");
+    hold(t, 1, false);
+    says(t, "101 PROBE job=3.1 estimate_us=0 count=2");
+    says(t, "- HOLD_SET job=3.1 client=4 err=0");
+    talk_end(t);
+}
+
+/* Its tasks start one after the other, so it is probed for. That stays so when its only task that ran is lost. */
+static void test_what_has_run_stays_here(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(2, "big");
+
+    submit(t, desc_new(2, ""));
+    ignore(t);
+    desc->retries = 1;
+    desc->tag = TAG_LONG;
+    after_add(&desc->after, "3.1", 3);
+    submit(t, desc);
+    ignore(t);
+    for (uint32_t i = 0; i < 2; i++) {
+        request(t, 101, 1, 1 + i);
+        ignore(t);
+    }
+    finished(t, 101, try_of(1, 0, 1, 1), 0, 50);
+    ignore(t);
+    request(t, 101, 2, 3);
+    says(t, "101 TASK_LAUNCH id=3.2/0@1.1");
+    ignore(t);
+    HEAR(t, 101, TASK_STARTED, task_started, .id = try_of(2, 0, 1, 1));
+    ignore(t);
+    hold(t, 2, true);
+    ignore(t);
+    finished(t, 101, try_of(1, 1, 1, 1), 0, 50);
+    ignore(t);
+    HEAR(t, 101, PEER_LOST, peer_lost, 0);
+    worker_member(t, 101, 1, MEMBER_GONE, true);
+    worker_up(t, 102, 1, true);
+    ignore(t);
+    hold(t, 2, false);
+    says(t, "102 PROBE job=3.2 estimate_us=0 count=4 class=1");
+    ignore(t);
+    assert_int_equal(job_view_of(t, 2).state, JOB_RUNNING);
+    talk_end(t);
+}
+
+static void test_held_before_anything_started(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit(t, desc_new(1, ""));
+    ignore(t);
+    hold(t, 1, true);
+    ignore(t);
+    assert_int_equal(job_view_of(t, 1).state, JOB_HELD);
+    hold(t, 7, true);
+    says(t, "- HOLD_SET job=3.7 client=4 err=-5");
+    talk_end(t);
+}
+
+/* A client moved it here and held it, and so it was not offered. Central has it already. */
+static void test_what_central_has_of_a_held_job_is_asked(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(2, "big");
+
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    ignore(t);
+    desc->tag = TAG_LONG;
+    submit(t, desc);
+    ignore(t);
+    hold(t, 1, true);
+    ignore(t);
+    central_joins(t);
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = try_of(1, 0, 1, 1), .worker = {101}, .state = TASK_RUNNING);
+    says(t, "central LONG_HOLD job=3.1 epoch=1 owner=1 on=1");
+    says(t, "central LONG_WATCH job=3.1 epoch=1 owner=1");
+    ignore(t);
+    talk_end(t);
+}
+
+static void test_a_hold_is_on_record_before_it_is_confirmed(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(1, "");
+
+    desc->flags = JOB_DETACHED;
+    submit(t, desc);
+    journalled(t, 1);
+    hold(t, 1, true);
+    says(t, "101 PROBE_CANCEL");
+    says(t, "- JOURNAL_WAITS job=3.1 token=2 cause=- met=0 epoch=1 held=1");
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    says(t, "- HOLD_SET job=3.1 client=4 err=0");
+    talk_end(t);
+}
+
+static void test_a_hold_is_read_back(void **state)
+{
+    struct talk *t = talk_again();
+
+    journal_job(t, 7, desc_new(1, ""), 1, 0, NULL);
+    HEAR(t, 0, JOURNAL_WAITS, journal_waits, .job = J(7), .epoch = 1, .held = 1);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    ignore(t);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    ignore(t);
+    held_end(t, 101);
+    ignore(t);
+    wait_timer(t, 50000);
+    assert_int_equal(job_view_of(t, 7).state, JOB_HELD);
+    ignore(t);
+    hold(t, 7, false);
+    says(t, "101 PROBE job=3.7");
+    ignore(t);
+    talk_end(t);
+}
+
+/* Central has lost its state, and the job is held and released before all workers have said what they have of it. */
+static void test_released_while_workers_are_asked(void **state)
+{
+    struct talk *t = talk_again();
+    struct job_desc *desc = desc_new(1, "big");
+
+    desc->tag = TAG_LONG;
+    journal_job(t, 7, desc, 1, 1, NULL);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    ignore(t);
+    central_joins(t);
+    says(t, "central LONG_WATCH job=3.7");
+    ignore(t);
+    worker_up(t, 101, 1, true);
+    ignore(t);
+    hold(t, 7, true);
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(7), .epoch = 1, .err = HAWK_ENOT_FOUND);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 99);
+    ignore(t);
+    hold(t, 7, false);
+    says(t, "central LONG_SUBMIT job=3.7");
+    ignore(t);
+    talk_end(t);
+}
+
+static void test_central_hears_of_a_hold_when_it_is_on_record(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(1, "big");
+
+    desc->flags = JOB_DETACHED;
+    desc->tag = TAG_LONG;
+    submit(t, desc);
+    journalled(t, 1);
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
+    ignore(t);
+    hold(t, 1, true);
+    says(t, "- JOURNAL_WAITS job=3.1");
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    says(t, "central LONG_HOLD job=3.1 epoch=1 owner=1 on=1");
+    says(t, "- HOLD_SET job=3.1 client=4 err=0");
+    hold(t, 1, false);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3);
+    says(t, "central LONG_HOLD job=3.1 epoch=1 owner=1 on=0");
+    ignore(t);
+    /* A central that comes back hears it again, before anything else about the job. */
+    hold(t, 1, true);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 4);
+    ignore(t);
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    central_joins(t);
+    says(t, "central LONG_HOLD job=3.1 epoch=1 owner=1 on=1");
+    says(t, "central LONG_WATCH job=3.1 epoch=1");
+    ignore(t);
+    talk_end(t);
+}
+
+static void test_held_from_the_start(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *is_short = tagged(1), *is_long = desc_new(1, "");
+
+    is_short->flags |= JOB_SUBMIT_HELD;
+    is_long->flags |= JOB_SUBMIT_HELD | JOB_DETACHED;
+    is_long->tag = TAG_LONG;
+    submit(t, is_short);
+    says(t, "- SUBMITTED job=3.1 client=9 err=0");
+    ignore(t);
+    submit(t, is_long);
+    says(t, "- JOURNAL_JOB job=3.2 token=1");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    says(t, "- SUBMITTED job=3.2 client=9 err=0");
+    assert_int_equal(job_view_of(t, 1).state, JOB_HELD);
+    assert_int_equal(job_view_of(t, 2).state, JOB_HELD);
+    hold(t, 1, false);
+    says(t, "101 PROBE job=3.1");
+    ignore(t);
+    hold(t, 2, false);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    assert_int_equal(job_view_of(t, 2).state, JOB_PENDING);
+    talk_end(t);
+}
+
+/* Its first record is all that there is of it. */
+static void test_held_from_the_start_on_after_a_restart(void **state)
+{
+    struct talk *t = talk_again();
+    struct job_desc *desc = desc_new(1, "");
+
+    desc->flags |= JOB_SUBMIT_HELD;
+    journal_job(t, 7, desc, 1, 0, NULL);
+    recover_with_nothing_held(t);
+    ignore(t);
+    assert_int_equal(job_view_of(t, 7).state, JOB_HELD);
+    hold(t, 7, false);
+    says(t, "101 PROBE job=3.7");
+    ignore(t);
+    talk_end(t);
+}
+
+/* A client that did not reach the dist held the job at central. */
+static void test_central_hears_of_a_release_that_changes_nothing_here(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(1, "big");
+
+    desc->flags = JOB_DETACHED;
+    desc->tag = TAG_LONG;
+    submit(t, desc);
+    journalled(t, 1);
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
+    ignore(t);
+    hold(t, 1, false);
+    says(t, "central LONG_HOLD job=3.1 epoch=1 owner=1 on=0");
+    says(t, "- HOLD_SET job=3.1 client=4 err=0");
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    hold(t, 1, false);
+    ignore(t);
+    central_joins(t);
+    says(t, "central LONG_HOLD job=3.1 epoch=1 owner=1 on=0");
+    says(t, "central LONG_WATCH job=3.1 epoch=1");
+    ignore(t);
+    talk_end(t);
+}
+
+/* It was released before the dist died, and a client may have held it at central meanwhile. */
+static void test_what_is_read_back_as_released_ends_no_hold_at_central(void **state)
+{
+    struct talk *t = talk_again();
+    struct job_desc *desc = desc_new(1, "big");
+
+    desc->tag = TAG_LONG;
+    journal_job(t, 7, desc, 1, 1, NULL);
+    HEAR(t, 0, JOURNAL_WAITS, journal_waits, .job = J(7), .epoch = 1, .held = 0);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    ignore(t);
+    central_joins(t);
+    says(t, "central LONG_WATCH job=3.7");
+    ignore(t);
+    talk_end(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_held_nothing_of_it_starts),
+        cmocka_unit_test(test_what_has_run_stays_here),
+        cmocka_unit_test(test_held_before_anything_started),
+        cmocka_unit_test(test_what_central_has_of_a_held_job_is_asked),
+        cmocka_unit_test(test_a_hold_is_on_record_before_it_is_confirmed),
+        cmocka_unit_test(test_a_hold_is_read_back),
+        cmocka_unit_test(test_released_while_workers_are_asked),
+        cmocka_unit_test(test_central_hears_of_a_hold_when_it_is_on_record),
+        cmocka_unit_test(test_central_hears_of_a_release_that_changes_nothing_here),
+        cmocka_unit_test(test_what_is_read_back_as_released_ends_no_hold_at_central),
+        cmocka_unit_test(test_held_from_the_start),
+        cmocka_unit_test(test_held_from_the_start_on_after_a_restart),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
