@@ -124,6 +124,25 @@ static void test_tasks_wait_for_tasks(void **state)
     talk_end(t);
 }
 
+static void test_a_lost_task_counts_as_failed(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(2, "");
+
+    desc->flags |= JOB_AT_MOST_ONCE;
+    submit(t, desc);
+    ignore(t);
+    submit_after(t, 2, 0, "3.1:failed", NULL);
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    worker_member(t, 101, 1, MEMBER_GONE, true);
+    ignore(t);
+    assert_int_equal(task_view_of(t, 1, 0).state, TASK_LOST);
+    assert_int_equal(task_view_of(t, 2, 0).state, TASK_WAITING);
+    talk_end(t);
+}
+
 /* Both have ended when it comes: the one that failed decides, in whatever order they are named. */
 static void test_a_task_with_a_failed_and_a_done_predecessor_is_cancelled(void **state)
 {
@@ -207,6 +226,47 @@ static void test_the_end_of_a_task_is_cheap_however_many_wait_for_its_job(void *
     assert_true(cost_of_cancelling(tasks, followers) < 6 * apart);
 }
 
+/* Its client moved it away and back: what the other dist made of its tasks is not known here. */
+static void test_whoever_waits_for_a_job_that_is_replaced_is_cancelled(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(2, "");
+    struct resubmit *r = resubmit_new(0);
+
+    submit(t, job_desc_ref(desc));
+    ignore(t);
+    submit_after(t, 2, 0, "3.1", NULL);
+    ignore(t);
+    submit_after(t, 2, JOB_AFTER_WHOLE, "3.1", NULL);
+    ignore(t);
+    r->job = J(1);
+    r->epoch = 3;
+    HEAR(t, 0, SUBMIT, submit, .desc = desc, .resubmit = r, .client = 9);
+    ignore(t);
+    for (uint64_t seq = 2; seq <= 3; seq++) {
+        assert_int_equal(job_view_of(t, seq).state, JOB_CANCELLED);
+        assert_int_equal(job_view_of(t, seq).cause.v, J(1).v);
+    }
+    resubmit_drop(r);
+    job_desc_drop(desc);
+    talk_end(t);
+}
+
+static void test_what_its_predecessor_does_is_nothing_to_an_ended_job(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit_one(t);
+    submit_after(t, 1, 0, "3.1", NULL);
+    ignore(t);
+    HEAR(t, 0, CANCEL, cancel, .job = J(2), .client = 9);
+    ignore(t);
+    run_one(t, 1, 1, 7);
+    ignore(t);
+    assert_true(job_eq(job_view_of(t, 2).cause, JOB_NONE));
+    talk_end(t);
+}
+
 static void test_whoever_is_not_known_here_is_refused(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
@@ -257,6 +317,27 @@ static void test_what_ended_as_asked_is_on_record_before_it_is_forgotten(void **
     talk_end(t);
 }
 
+static void test_nor_is_what_ended_task_by_task_forgotten_before(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit(t, desc_new(2, ""));
+    ignore(t);
+    submit_after(t, 2, JOB_DETACHED, "3.1", NULL);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        ignore(t);
+        request(t, 101, 1, 1 + i);
+        ignore(t);
+        finished(t, 101, try_of(1, i, 1, 1), 0, 50);
+    }
+    says(t, "- JOB_EVENT job=3.1");
+    says(t, "- JOURNAL_WAITS job=3.2 token=2 cause=- met=1 epoch=1 held=0");
+    ignore(t);
+    talk_end(t);
+}
+
 static void journal_after(struct talk *t, uint64_t seq, const char *pred)
 {
     struct job_desc *desc = desc_new(1, "");
@@ -274,6 +355,9 @@ static void test_read_back_it_waits_for_whom_it_waited_for(void **state)
     journal_after(t, 9, "3.5"); /* met, and forgotten since */
     HEAR(t, 0, JOURNAL_WAITS, journal_waits, .job = J(9), .epoch = 1, .met = 1);
     journal_after(t, 10, "3.5"); /* in no journal */
+    journal_after(t, 11, "3.5"); /* it ended because of that one */
+    HEAR(t, 0, JOURNAL_ENDED, journal_ended, .job = J(11), .left_out = 1, .epoch = 1, .state = JOB_CANCELLED);
+    HEAR(t, 0, JOURNAL_WAITS, journal_waits, .job = J(11), .epoch = 1, .cause = J(5));
     HEAR(t, 0, RECOVERED, recovered, 0);
     ignore(t);
     central_joins(t);
@@ -288,6 +372,7 @@ static void test_read_back_it_waits_for_whom_it_waited_for(void **state)
     assert_int_equal(job_view_of(t, 8).state, JOB_BLOCKED);
     assert_int_equal(job_view_of(t, 10).state, JOB_CANCELLED);
     assert_int_equal(job_view_of(t, 10).cause.v, J(5).v);
+    assert_int_equal(job_view_of(t, 11).cause.v, J(5).v);
     talk_end(t);
 }
 
@@ -298,12 +383,16 @@ int main(void)
         cmocka_unit_test(test_waits_for_the_last_of_several),
         cmocka_unit_test(test_a_predecessor_that_fails_cancels_what_waits_in_turn),
         cmocka_unit_test(test_tasks_wait_for_tasks),
+        cmocka_unit_test(test_a_lost_task_counts_as_failed),
         cmocka_unit_test(test_a_task_with_a_failed_and_a_done_predecessor_is_cancelled),
         cmocka_unit_test(test_as_a_whole_when_it_says_so),
         cmocka_unit_test(test_the_end_of_a_task_is_cheap_however_many_wait_for_its_job),
+        cmocka_unit_test(test_whoever_waits_for_a_job_that_is_replaced_is_cancelled),
+        cmocka_unit_test(test_what_its_predecessor_does_is_nothing_to_an_ended_job),
         cmocka_unit_test(test_whoever_is_not_known_here_is_refused),
         cmocka_unit_test(test_a_long_job_is_handed_over_when_it_may_begin),
         cmocka_unit_test(test_what_ended_as_asked_is_on_record_before_it_is_forgotten),
+        cmocka_unit_test(test_nor_is_what_ended_task_by_task_forgotten_before),
         cmocka_unit_test(test_read_back_it_waits_for_whom_it_waited_for),
     };
 

@@ -285,6 +285,52 @@ static void test_central_hears_of_a_release_that_changes_nothing_here(void **sta
     talk_end(t);
 }
 
+/* A client may have held it at central before the release. */
+static void test_central_hears_of_a_release_before_its_hold_is_on_record(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(1, "big");
+
+    desc->flags = JOB_DETACHED;
+    desc->tag = TAG_LONG;
+    submit(t, desc);
+    journalled(t, 1);
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
+    ignore(t);
+    hold(t, 1, true);
+    ignore(t);
+    hold(t, 1, false);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3);
+    says(t, "central LONG_HOLD job=3.1 epoch=1 owner=1 on=0");
+    ignore(t);
+    talk_end(t);
+}
+
+/* A promoted job that its client moved here held: central, which had a part of it, lost its state. */
+static void test_released_it_is_probed_for_though_its_rest_was_promoted(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(2, "");
+    struct resubmit *r = resubmit_new(0);
+
+    r->job = J(1);
+    r->epoch = 3;
+    r->class = CLASS_LONG;
+    r->why = WHY_PROMOTED;
+    r->held = true;
+    HEAR(t, 0, SUBMIT, submit, .desc = desc, .resubmit = r, .client = 9);
+    resubmit_drop(r);
+    job_desc_drop(desc);
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(1), .epoch = 2, .err = HAWK_ENOT_FOUND);
+    ignore(t);
+    hold(t, 1, false);
+    says(t, "101 PROBE job=3.1");
+    says(t, "- HOLD_SET job=3.1 client=4 err=0");
+    talk_end(t);
+}
+
 /* It was released before the dist died, and a client may have held it at central meanwhile. */
 static void test_what_is_read_back_as_released_ends_no_hold_at_central(void **state)
 {
@@ -314,6 +360,8 @@ int main(void)
         cmocka_unit_test(test_released_while_workers_are_asked),
         cmocka_unit_test(test_central_hears_of_a_hold_when_it_is_on_record),
         cmocka_unit_test(test_central_hears_of_a_release_that_changes_nothing_here),
+        cmocka_unit_test(test_central_hears_of_a_release_before_its_hold_is_on_record),
+        cmocka_unit_test(test_released_it_is_probed_for_though_its_rest_was_promoted),
         cmocka_unit_test(test_what_is_read_back_as_released_ends_no_hold_at_central),
         cmocka_unit_test(test_held_from_the_start),
         cmocka_unit_test(test_held_from_the_start_on_after_a_restart),
