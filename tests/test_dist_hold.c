@@ -331,6 +331,35 @@ static void test_released_it_is_probed_for_though_its_rest_was_promoted(void **s
     talk_end(t);
 }
 
+/* Central had accepted the promoted rest of a job before the dist restarted, and could not write it. */
+static void test_what_comes_back_from_central_while_held_is_probed_for_as_long(void **state)
+{
+    struct talk *t = talk_again();
+    struct job_desc *desc = desc_new(2, "");
+    struct task_set *rest = task_set_new(1);
+
+    rest->v[0] = 1;
+    desc->flags = JOB_DETACHED;
+    HEAR(t, 0, JOURNAL_JOB, journal_job, .job = J(7), .desc = desc, .tasks = rest, .epoch = 1, .life = 1,
+         .handed = 2, .class = CLASS_LONG, .why = WHY_PROMOTED);
+    task_set_drop(rest);
+    job_desc_drop(desc);
+    journal_task(t, 7, 0, TASK_DONE);
+    HEAR(t, 0, JOURNAL_WAITS, journal_waits, .job = J(7), .epoch = 1, .held = 1);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    ignore(t);
+    worker_up(t, 101, 1, true);
+    held_end(t, 101);
+    wait_timer(t, 50000);
+    HEAR(t, CENTRAL, LONG_REFUSED, long_refused, .job = J(7), .epoch = 2, .err = HAWK_EIO);
+    ignore(t);
+    hold(t, 7, false);
+    says(t, "101 PROBE job=3.7 estimate_us=0 count=2 class=1");
+    ignore(t);
+    talk_end(t);
+}
+
 /* It was released before the dist died, and a client may have held it at central meanwhile. */
 static void test_what_is_read_back_as_released_ends_no_hold_at_central(void **state)
 {
@@ -362,6 +391,7 @@ int main(void)
         cmocka_unit_test(test_central_hears_of_a_release_that_changes_nothing_here),
         cmocka_unit_test(test_central_hears_of_a_release_before_its_hold_is_on_record),
         cmocka_unit_test(test_released_it_is_probed_for_though_its_rest_was_promoted),
+        cmocka_unit_test(test_what_comes_back_from_central_while_held_is_probed_for_as_long),
         cmocka_unit_test(test_what_is_read_back_as_released_ends_no_hold_at_central),
         cmocka_unit_test(test_held_from_the_start),
         cmocka_unit_test(test_held_from_the_start_on_after_a_restart),
