@@ -146,6 +146,36 @@ static void what_a_client_holds_here_outlives_its_dist(void **state)
     end(&c);
 }
 
+/* A dist released it since, and holds it anew for its user. */
+static void a_dists_hold_after_a_clients_ends_with_its_owner(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 0);
+    submit(&c.t, c.d, 1, 1, 9 * S);
+    tell(&c.t, HOLD, hold, 0, .job = JOB(c.d, 1), .client = 6, .on = 1);
+    long_hold(&c, 1, 1, false);
+    long_hold(&c, 1, 1, true);
+    assert_true(held_on_record(&c));
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(c.d, 1), .epoch = 1, .owner = 3);
+    assert_false(held_on_record(&c));
+    end(&c);
+}
+
+static void what_has_ended_is_not_held(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    submit(&c.t, c.d, 1, 1, 9 * S);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, S);
+    tell(&c.t, HOLD, hold, 0, .job = JOB(c.d, 1), .client = 6, .on = 1);
+    assert_int_equal(expect(&c.t, HOLD_SET, hold_set, 0)->err, HAWK_ENOT_FOUND);
+    expect_none(&c.t, JOURNAL_WAITS, 0);
+    end(&c);
+}
+
 static void clients_hold_durably(void **state)
 {
     struct cluster c;
@@ -247,6 +277,8 @@ int main(void)
         cmocka_unit_test(a_new_owner_that_holds_it_too),
         cmocka_unit_test(clients_hold_what_no_dist_owns),
         cmocka_unit_test(what_a_client_holds_here_outlives_its_dist),
+        cmocka_unit_test(a_dists_hold_after_a_clients_ends_with_its_owner),
+        cmocka_unit_test(what_has_ended_is_not_held),
         cmocka_unit_test(clients_hold_durably),
         cmocka_unit_test(a_hold_is_read_back),
         cmocka_unit_test(a_hold_is_shown),
