@@ -79,6 +79,36 @@ static void long_tasks_go_where_there_is_time(void **state)
     end(&c);
 }
 
+static void who_ends_later_than_it_said_gets_what_waits(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    ends_in(&c.t, c.w[0], 100 * S);
+    submit_for(&c, 1, 1, 200 * S, "");
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 0);
+    ends_in(&c.t, c.w[0], 300 * S);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    end(&c);
+}
+
+/* Only that job avoids the one worker with the time. */
+static void a_job_that_could_not_start_keeps_no_other_away(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 2);
+    ends_in(&c.t, c.w[0], 100 * S);
+    ends_in(&c.t, c.w[1], 300 * S);
+    submit_for(&c, 1, 1, 200 * S, "");
+    tell(&c.t, TASK_FINISHED, task_finished, c.w[1], .id = try_of(c.d, 1, 0, 1), .outcome = OUTCOME_LOST,
+         .code = HAWK_ECANNOT_START);
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 0);
+    submit_for(&c, 2, 1, 200 * S, "");
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1]);
+    end(&c);
+}
+
 static void a_job_that_fits_nowhere_holds_up_nobody(void **state)
 {
     struct cluster c;
@@ -182,15 +212,19 @@ static void jobs_that_wait_apart_cost_no_look_at_each_worker(void **state)
 /* As in a cluster whose workers all run their own user's commands alone. */
 static void workers_of_one_user_have_an_end_too(void **state)
 {
-    struct blob *ann = blob_str("ann");
+    struct blob *ann = blob_str("ann"), *bob = blob_str("bob");
     struct cluster c;
 
-    begin_late(&c, 2);
+    begin_late(&c, 3);
     for (int i = 0; i < 2; i++) {
         tell(&c.t, SERVES, serves, c.w[i], .user = ann);
         ends_in(&c.t, c.w[i], (i + 1) * 100 * S);
     }
     blob_drop(ann);
+    tell(&c.t, SERVES, serves, c.w[2], .user = bob); /* he has time for ann's jobs, and takes none */
+    ends_in(&c.t, c.w[2], 1000 * S);
+    ask(&c, 2, 0);
+    blob_drop(bob);
     submit_for(&c, 1, 1, 300 * S, "ann");
     submit_for(&c, 2, 1, 150 * S, "ann");
     submit_for(&c, 3, 1, 50 * S, "ann");
@@ -200,7 +234,7 @@ static void workers_of_one_user_have_an_end_too(void **state)
     assert_true(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.job.v == JOB(c.d, 2).v);
     ask(&c, 1, 1);
     assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 0);
-    add_worker(&c.t, "w2", 1);
+    add_worker(&c.t, "w3", 1);
     pass(&c.t, 1 * S);
     end(&c);
 }
@@ -338,6 +372,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dists_hear_when_a_worker_ends),
         cmocka_unit_test(long_tasks_go_where_there_is_time),
+        cmocka_unit_test(who_ends_later_than_it_said_gets_what_waits),
+        cmocka_unit_test(a_job_that_could_not_start_keeps_no_other_away),
         cmocka_unit_test(a_job_that_fits_nowhere_holds_up_nobody),
         cmocka_unit_test(jobs_that_wait_apart_cost_no_look_at_each_worker),
         cmocka_unit_test(workers_of_one_user_have_an_end_too),
