@@ -70,6 +70,27 @@ static void test_what_fails_meanwhile_runs_no_more(void **state)
     talk_end(t);
 }
 
+static void test_a_suspect_worker_is_told_to_stop_what_may_run(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = tagged(1);
+
+    desc->retries = 1;
+    submit(t, desc);
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    started(t, 101, try_of(1, 0, 1, 1));
+    worker_member(t, 101, 1, MEMBER_SUSPECT, true);
+    ignore(t);
+    assert_int_equal(state_of(t, 0), TASK_WAITING);
+    HEAR(t, 0, CANCEL, cancel, .job = J(1), .client = 4);
+    says(t, "101 TASK_CANCEL id=3.1/0@1.1");
+    ignore(t);
+    assert_int_equal(state_of(t, 0), TASK_CANCELLED);
+    talk_end(t);
+}
+
 static void test_a_worker_that_is_gone(void **state)
 {
     struct talk *t = talk_running(2, 0);
@@ -372,6 +393,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_others_go_on),
         cmocka_unit_test(test_what_fails_meanwhile_runs_no_more),
+        cmocka_unit_test(test_a_suspect_worker_is_told_to_stop_what_may_run),
         cmocka_unit_test(test_a_worker_that_is_gone),
         cmocka_unit_test(test_the_worker_is_away_already),
         cmocka_unit_test(test_a_launch_that_is_not_on_record),
