@@ -36,6 +36,9 @@ def test_submit_watch_read():
             "ReadOutput", pb.ReadOutputRequest(job=job, task=1), pb.OutputChunk)
         assert b"".join(x.data for x in out) == b"hello 0\n"
         assert [j.job for j in dist("ListJobs", pb.ListJobsRequest(), pb.ListJobsReply).jobs] == [job]
+        held = dist("Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=1, argv=[b"true"], submit_held=True)), pb.SubmitReply).job
+        reply = dist("ListJobs", pb.ListJobsRequest(unfinished_only=True, limit=1), pb.ListJobsReply)
+        assert [j.job for j in reply.jobs] == [held] and not reply.more, reply  # all that are older have ended
 
 
 def test_cancel_and_errors():

@@ -81,6 +81,18 @@ def test_a_rule_that_is_given_counts_alone():
         assert jobs_in(f"{d}/out") == []
 
 
+def test_outputs_of_joined_clusters_stay_as_long_as_those_of_up():
+    """They are beside the worker's directory, and the worker's own rules are not theirs."""
+    with tempfile.TemporaryDirectory() as d:
+        joined = f"{d}/out-0123456789abcdef"
+        for directory in (f"{d}/out", joined):
+            fill(directory, [1, 3])
+        with open(f"{d}/hawk.yaml", "w", encoding="utf-8") as f:
+            f.write(f"worker:\n  output_dir: {d}/out\n  output_keep: 12h\nup:\n  output_dir: {d}/up\n  output_keep: 2d\n")
+        prune("--config", f"{d}/hawk.yaml", "--yes")
+        assert jobs_in(f"{d}/out") == [] and jobs_in(joined) == ["1.1"], (jobs_in(f"{d}/out"), jobs_in(joined))
+
+
 def test_what_a_task_writes_to_stays():
     with tempfile.TemporaryDirectory() as d:
         env = user_environment(d)

@@ -73,6 +73,7 @@ def test_clients_find_it():
         # What they left is found by their jobs' ids, the last try of each task.
         r = hawk("cat", echoes)
         assert r.stdout == "".join(f"{i}\n" for i in range(1, 10)) and "an earlier `hawk up`" in r.stderr, r
+        assert [o["data"] for o in json.loads(hawk("cat", "-o", "json", echoes).stdout)["outputs"]] == [f"{i}\n" for i in range(1, 10)]
         r = hawk("cat", "-o", "json", retried, "stderr")
         assert [(o["task"], o["index"], o["data"]) for o in json.loads(r.stdout)["outputs"]] == [(0, None, "try 2\n")], r
         r = hawk("cat", "1.999999", check=3)
