@@ -185,6 +185,7 @@ static void absurd_estimates_do_not_overflow(void **state)
     pair_init(&p, 1);
     for (size_t i = 0; i < 8; i++)
         waiting_place(&p.q, &p.a, &p.t[i], INT64_MAX / 4, 0);
+    assert_int_equal(waiting_at(&p.a, 0), INT64_MAX / 4);
     waiting_start(&p.q, &p.t[0], 0, 0);
     assert_true(waiting_at(&p.a, 1) > 0);
     waiting_worker_check(&p.q, &p.a);
@@ -197,15 +198,17 @@ static void contradictions_count_as_queued(void **state)
 {
     struct pair p;
 
-    pair_init(&p, 1);
-    for (size_t i = 0; i < 3; i++) {
-        waiting_place(&p.q, &p.a, &p.t[i], 10 * S, 0);
-        waiting_start(&p.q, &p.t[i], 0, 0);
-        waiting_worker_check(&p.q, &p.a);
+    for (uint32_t slots = 1; slots <= 2; slots++) {
+        pair_init(&p, slots);
+        for (size_t i = 0; i < (size_t)3 * slots; i++) {
+            waiting_place(&p.q, &p.a, &p.t[i], 10 * S, 0);
+            waiting_start(&p.q, &p.t[i], 0, 0);
+            waiting_worker_check(&p.q, &p.a);
+        }
+        assert_int_equal(waiting_at(&p.a, 0), 30 * S);
+        assert_ptr_equal(waiting_best(&p.q, 20 * S), &p.b);
+        pair_free(&p, 20 * S);
     }
-    assert_int_equal(waiting_at(&p.a, 0), 30 * S);
-    assert_ptr_equal(waiting_best(&p.q, 20 * S), &p.b);
-    pair_free(&p, 20 * S);
 }
 
 /* ---- A model: arrays and loops, one rule after the other ---- */
