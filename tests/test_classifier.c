@@ -348,6 +348,10 @@ static void the_cutoff_moves_only_for_a_reason(void **state)
     for (int i = 0; i < 100; i++)
         finished(&h, NULL, 99 * S, 1);
     assert_int_equal(history_cutoff(&h), 99 * S + 1); /* the window has forgotten the rest */
+    /* One that was set is not one to stay at. */
+    c.cutoff_us = 100 * S;
+    history_set_back(&h, &c);
+    assert_int_equal(history_cutoff(&h), 99 * S + 1);
     history_free(&h);
 }
 
@@ -383,13 +387,13 @@ static void the_share_stays_where_it_hardly_moves(void **state)
     history_free(&h);
 }
 
-/* n short jobs of 20 task-seconds, one a second, and a long one after each. */
+/* n short jobs of 20 task-seconds, one a second, and one after each that is long, since it reaches the cutoff. */
 static void demand_of_20(struct history *h, int n, int64_t *now_us)
 {
     for (int i = 0; i < n; i++) {
         *now_us += S;
         history_add(h, 0, NULL, 2 * S, 20 * S, *now_us);
-        history_add(h, 0, NULL, 30 * S, 90 * S, *now_us);
+        history_add(h, 0, NULL, h->cutoff_us, 90 * S, *now_us);
     }
 }
 
