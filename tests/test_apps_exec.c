@@ -243,6 +243,21 @@ static void a_user_has_a_share_of_the_places(void **state)
         apps_detach(a, 0, x[i]);
 }
 
+static void a_user_has_a_share_of_the_executors(void **state)
+{
+    enum { SHARE = APPS_EXECUTORS_MAX / APPS_USER_SHARE };
+    struct executor *x[SHARE], *more;
+    struct executor_offer o = {.app = "sum", .name = "x", .serves = "ann", .slots = 1};
+    char why[200];
+
+    for (uint32_t i = 0; i < SHARE; i++)
+        x[i] = attach_as(&o);
+    assert_int_equal(apps_attach(a, 0, &o, NULL, &more, why, sizeof why), HAWK_ELIMIT);
+    assert_non_null(strstr(why, "512 executors of user ann"));
+    for (uint32_t i = 0; i < SHARE; i++)
+        apps_detach(a, 0, x[i]);
+}
+
 static void runs_go_to_who_has_room_and_wait_in_order(void **state)
 {
     struct executor *x, *y;
@@ -644,6 +659,7 @@ int main(void)
         TEST(an_executor_gets_its_users_tasks_alone),
         TEST(names_are_compared_in_full),
         TEST(a_user_has_a_share_of_the_places),
+        TEST(a_user_has_a_share_of_the_executors),
         TEST(runs_go_to_who_has_room_and_wait_in_order),
         TEST(who_leaves_finishes_what_it_has),
         TEST(what_is_to_end_has_its_grace),
