@@ -20,6 +20,7 @@
 static unsigned asked;
 static int fails;    /* how it answers */
 static size_t wants; /* bytes */
+static int digits;   /* of the number in a name, at least */
 static time_t now_s = 1000;
 
 /* In place of the system's, which may ask a server: counts. */
@@ -33,7 +34,7 @@ int getpwuid_r(uid_t uid, struct passwd *resultbuf, char *buffer, size_t buflen,
         return ERANGE;
     if (fails || uid % 2)
         return fails;
-    snprintf(buffer, buflen, "user%u", (unsigned)uid);
+    snprintf(buffer, buflen, "user%0*u", digits, (unsigned)uid);
     *resultbuf = (struct passwd){.pw_name = buffer, .pw_uid = uid, .pw_gid = 7, .pw_dir = home};
     *result = resultbuf;
     return 0;
@@ -92,6 +93,15 @@ static void an_entry_may_be_large(void **state)
     wants = SIZE_MAX;
     assert_true(caller_of_uid(3002).nameless);
     wants = 0;
+}
+
+static void a_name_that_is_too_long_is_none(void **state)
+{
+    digits = (int)LIMIT_NAME_BYTES - (int)strlen("user");
+    assert_int_equal(strlen(caller_of_uid(3004).name), LIMIT_NAME_BYTES);
+    digits++;
+    assert_string_equal(caller_of_uid(3006).name, "3006");
+    digits = 0;
 }
 
 static void a_failed_look_up_gives_no_name(void **state)
@@ -166,6 +176,7 @@ int main(void)
         cmocka_unit_test(names_are_not_mixed_up),
         cmocka_unit_test(nobody_is_not_looked_up),
         cmocka_unit_test(an_entry_may_be_large),
+        cmocka_unit_test(a_name_that_is_too_long_is_none),
         cmocka_unit_test(a_failed_look_up_gives_no_name),
         cmocka_unit_test(an_account_is_not_none_because_its_look_up_failed),
         cmocka_unit_test(a_home_may_stand_in_a_large_entry),
