@@ -186,6 +186,17 @@ def test_a_dist_that_is_drained():
         assert r.returncode == 0 and len(r.stdout.splitlines()) == 20, (r.stdout, r.stderr)
 
 
+def test_the_only_dist_is_drained():
+    """What it took before does not count as an answer: whoever waits hears why."""
+    with Cluster(workers=1) as c:
+        p = subprocess.Popen([compiled(f"{ROOT}/tests/e2e/libhawk_drained.c"), c.dist_addrs[0]], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True)
+        assert p.stdout.readline() == "accepted\n"
+        c.hawk("drain", "d1")
+        said, _ = p.communicate("\n", timeout=BOUND * 3)
+        assert p.returncode == 0 and "is draining" in said, (p.returncode, said)
+
+
 def test_what_is_left_behind_is_cancelled():
     """At once, wherever it is: the grace time of clients that died is not for it."""
     for how in ((), ("fd",)):
