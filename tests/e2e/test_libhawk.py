@@ -5,8 +5,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
 
 from executortest import Executor
+from grpctest import pb
 from hawktest import BOUND, Cluster, run_tests, wait_for
 from installed import ROOT, clean, compiled, example
 
@@ -195,6 +199,51 @@ def test_the_only_dist_is_drained():
         c.hawk("drain", "d1")
         said, _ = p.communicate("\n", timeout=BOUND * 3)
         assert p.returncode == 0 and "is draining" in said, (p.returncode, said)
+
+
+class FullDist(grpc.GenericRpcHandler):
+    """A dist made up: it takes two jobs, ends the stream, has no room for them then, and says nothing of the first that it
+    is asked for again. It takes the next one."""
+
+    def __init__(self):
+        self.taken, self.refused, self.asked = set(), set(), None
+
+    def service(self, details):
+        if details.method.endswith("/ListNodes"):
+            return grpc.unary_unary_rpc_method_handler(lambda request, context: pb.ListNodesReply(),
+                                                       response_serializer=pb.ListNodesReply.SerializeToString)
+        return grpc.stream_stream_rpc_method_handler(self.session, request_deserializer=pb.SessionRequest.FromString,
+                                                     response_serializer=pb.SessionEvent.SerializeToString)
+
+    def session(self, requests, context):
+        for tag in (s.tag for r in requests for s in r.submit):
+            job = pb.SessionJob(tag=tag, job=f"3.{tag}")
+            if tag not in self.taken:
+                self.taken.add(tag)
+                yield pb.SessionEvent(jobs=[job])
+                if len(self.taken) == 2:
+                    return
+            elif tag not in self.refused:
+                self.refused.add(tag)
+                yield pb.SessionEvent(refused=[pb.SessionRefused(tag=tag, status=grpc.StatusCode.RESOURCE_EXHAUSTED.value[0])])
+            elif not self.asked:
+                self.asked = tag
+            else:
+                yield pb.SessionEvent(jobs=[job], ends=[pb.SessionEnd(tag=tag, state=pb.JOB_DONE)])
+
+
+def test_one_that_was_asked_for_again_is_freed():
+    """No answer to it is waited for, and the other one is asked for."""
+    dist = FullDist()
+    server = grpc.server(ThreadPoolExecutor(4), [dist])
+    addr = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    p = subprocess.Popen([compiled(f"{ROOT}/tests/e2e/libhawk_freed.c"), addr], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, text=True)
+    wait_for("one to be asked for again", lambda: dist.asked)
+    said, _ = p.communicate(f"{dist.asked}\n", timeout=BOUND * 3)
+    server.stop(None)
+    assert p.returncode == 0 and said == "done\n", (p.returncode, said)
 
 
 def test_what_is_left_behind_is_cancelled():
