@@ -125,18 +125,17 @@ def test_neither_touches_the_others():
 
 def test_hawk_cat_reads_nothing_that_the_agent_alone_may_read():
     with RunAsCluster(workers=1) as c:
-        secret = f"{c.dir}/state/secret"
+        secret, link, own = f"{c.dir}/state/secret", f"{c.dir}/link", f"{MACHINE}/ann/own"
         with open(secret, "w", encoding="ascii") as f:
             f.write("of the agent\n")
         os.chown(secret, HAWK_USER, HAWK_USER)
-        os.symlink(secret, f"{MACHINE}/ann/link")
-        for name, why in (("link", "it was not started"), ("own", f"its job names a file for it: {MACHINE}/ann/own")):
-            job = c.submit_as(ANN, "--stdout", f"{MACHINE}/ann/{name}", "--retries", "0", "--", "true")
+        os.symlink(secret, link)  # where the agent may follow it
+        for path, why in ((secret, "it was not started"), (link, "it was not started"), (own, f"its job names a file for it: {own}")):
+            job = c.submit_as(ANN, "--stdout", path, "--retries", "0", "--", "true")
             c.as_user(ANN, "wait", job, check=None)
             r = c.as_user(ANN, "cat", job, check=None)
             assert "of the agent" not in r.stdout + r.stderr, r
             assert why in r.stderr, r
-        os.unlink(f"{MACHINE}/ann/link")
 
 
 def test_who_kills_his_runner_ends_his_own_tasks():
