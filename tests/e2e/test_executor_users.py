@@ -5,9 +5,9 @@ import sys
 
 import grpc
 
-from executortest import Executor
+from executortest import Executor, epb
 from grpctest import Caller, pb
-from hawktest import run_tests, wait_for
+from hawktest import alive, run_tests, wait_for
 from userstest import ANN, BOB, UserCluster, address_as, others_exist
 
 DENIED = grpc.StatusCode.PERMISSION_DENIED
@@ -90,13 +90,33 @@ def test_an_operator_shares_an_application_by_name():
         for tag in (pb.TAG_SHORT, pb.TAG_LONG):
             for who in (ann, bob):
                 assert results(who, submit(who, "sum", [b"2", b"3"], tag=tag)) == [b"root:2", b"root:3"]
-        # Another name is a user's own, root's as well.
+        # Another name is a user's own, one that a shared name begins with as well, and root's.
+        attach(c, BOB, "su", b"bob:").wait_attached()
+        wait_for("bob's own to be served", lambda: ("su", str(BOB)) in served(c))
         of_root2 = Executor(f"unix:{c.dir}/w1.sock", "sums", lambda t: b"root:", slots=4).wait_attached()
         wait_for("root's own to be served", lambda: ("sums", "root") in served(c))
         job = submit(ann, "sums", [b""])
         assert "no worker serves application sums for user" in blocked(ann, job) and not of_root2.tasks
         of_root.die()
         wait_for("it to be gone", lambda: ("sum", None) not in served(c))
+
+
+def test_who_may_not_be_of_a_resident_does_not_end_it():
+    if not others_exist():
+        return
+    with UserCluster(workers=1) as c:
+        job = c.as_user(ANN, "submit", "--", "sh", "-c", "echo $$; exec sleep 1000").stdout.strip()
+        resident = wait_for("its process", lambda: c.as_user(ANN, "cat", job, check=None).stdout.strip())
+        of_ann, of_bob = attach(c, ANN, None, b""), attach(c, BOB, None, b"")
+        of_ann.send(hello=epb.Hello(app="sum", slots=1, task_of=job, task=0))
+        of_ann.wait_attached()
+        of_bob.send(hello=epb.Hello(app="sum", slots=1, resident_of=job, task=0))
+        status, text = of_bob.ended()
+        assert status == DENIED and "is not yours" in text, (status, text)
+        c.hawk("submit", "--wait", "--", "true")  # the spawner would have ended it before
+        assert alive(resident)
+        of_ann.leave()
+        wait_for("its end", lambda: not alive(resident))
 
 
 run_tests(sys.modules[__name__])
