@@ -93,7 +93,7 @@ def test_short_tasks_without_another_try_wait_for_their_agent():
 
 def test_what_ends_while_the_agent_is_away_is_reported():
     with Cluster(workers=1, slots=2, central=CENTRAL, worker=("--agent-grace", "30s")) as c:
-        job = c.submit("--class", "long", "--", "sh", "-c", script(c, "long") + "; exit 5")
+        job = c.submit("--class", "long", "--", "sh", "-c", script(c, "long") + "; echo last; exit 5")
         running(c, job)
         c.workers[0].kill()
         go(c)
@@ -103,6 +103,7 @@ def test_what_ends_while_the_agent_is_away_is_reported():
         t = tasks(c, job)[0]
         assert (t["state"], t["code"], t["attempt"]) == ("failed", 5, 1), t
         assert len(lines(c, "long")) == 1
+        assert c.hawk("cat", "--follow", job).stdout == "last\n"  # and ends
 
 
 def test_who_follows_output_hears_the_rest_from_the_next_agent():
