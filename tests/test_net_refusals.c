@@ -175,6 +175,31 @@ static void a_message_beyond_the_limit_breaks_the_link_only(void **state)
     disconnect();
 }
 
+/* Nothing is left of what a broken link did not send: its next stream sends a message for each that it is given. */
+static void a_broken_link_begins_anew(void **state)
+{
+    struct msg m = {.type = MSG_TASK_LAUNCH};
+    uint64_t before;
+
+    (void)state;
+    connect_over("127.0.0.1:0");
+    m.task_launch.id = (struct try_id){.job = {UINT64_C(1) << 40 | 1}, .epoch = 1, .attempt = 1};
+    m.task_launch.arg = blob_new(NULL, 2 * LINK_BATCH_BYTES);
+    assert_int_equal(link_send(worker.link, &m), 0);
+    blob_drop(m.task_launch.arg);
+    link_break(worker.link, HAWK_EINVALID, "enough");
+    until(loop, worker.losts == 1 && central.losts == 1);
+    until(loop, worker.link && central.link);
+    before = links_counters(worker.links)->messages_sent;
+    for (uint32_t seq = 1; seq <= 10; seq++) {
+        assert_int_equal(send_seq(worker.link, seq), 0);
+        until(loop, central.msgs == seq);
+    }
+    assert_int_equal(links_counters(worker.links)->messages_sent - before, 10);
+    assert_int_equal(central.large, 0);
+    disconnect();
+}
+
 /* ---- Garbage ---- */
 
 static void send_raw(const char *addr, const void *data, size_t len)
@@ -435,6 +460,7 @@ int main(void)
         cmocka_unit_test(a_burst_arrives_before_its_link_is_closed),
         cmocka_unit_test(a_peer_that_takes_nothing_for_a_while_is_lost),
         cmocka_unit_test(a_message_beyond_the_limit_breaks_the_link_only),
+        cmocka_unit_test(a_broken_link_begins_anew),
         cmocka_unit_test(garbage_on_the_port_harms_nobody),
         cmocka_unit_test(garbage_on_a_link_ends_that_link_only),
         cmocka_unit_test(a_link_without_a_proper_greeting_is_refused),
