@@ -247,6 +247,26 @@ static void test_queue_order(void **state)
     queue_free(&q);
 }
 
+/* The memory of a burst is given back at its end, and another one may follow. */
+static void test_queue_bursts(void **state)
+{
+    const struct msg m = {.type = MSG_LEAVE};
+    struct queue q = {0};
+    int64_t pushed = 0, popped = 0;
+
+    while (pushed < 10000) {
+        do
+            queue_push(&q, false, pushed++, 1, 2, &m);
+        while (pushed % 5000 != 0);
+        for (; popped < pushed; popped++) {
+            assert_int_equal(queue_first(&q)->at_us, popped);
+            queue_drop_first(&q);
+        }
+        assert_null(q.slots);
+    }
+    queue_free(&q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +279,7 @@ int main(void)
         cmocka_unit_test(test_timers),
         cmocka_unit_test(test_real_time_stamps_events),
         cmocka_unit_test(test_queue_order),
+        cmocka_unit_test(test_queue_bursts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
