@@ -129,6 +129,18 @@ static void test_stream_zero(void **state)
     }
 }
 
+/* The first bit of a stream's number is reserved, and ignored. */
+static void test_reserved_bit(void **state)
+{
+    begin(false);
+    assert_true(in(HEADERS, END_HEADERS, 1u << 31 | 1, 5));
+    for (uint32_t i = 1; i < FRAMES_STREAMS_UNPROVEN; i++)
+        assert_true(in(HEADERS, END_HEADERS, 2 * i + 1, 5));
+    assert_int_equal(f.streams_n, FRAMES_STREAMS_UNPROVEN);
+    assert_false(in(HEADERS, END_HEADERS, 2 * FRAMES_STREAMS_UNPROVEN + 1, 5));
+    broken(BROKEN_STREAMS);
+}
+
 /* A stream is open until both sides ended it, or one reset it; any number may follow one another. */
 static void test_streams_end(void **state)
 {
@@ -553,6 +565,7 @@ int main(void)
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_size),
         cmocka_unit_test(test_stream_zero),
+        cmocka_unit_test(test_reserved_bit),
         cmocka_unit_test(test_in_pieces),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
