@@ -21,14 +21,17 @@ static void begin_task(struct runner *r, uint32_t task, struct job_desc *d)
         NULL);
 }
 
-static enum run_state state_of(const struct runner *r, uint32_t task)
+/* attempt: 0: the last. */
+static enum run_state state_of_try(const struct runner *r, uint32_t task, uint32_t attempt)
 {
     char path[EXEC_PATH_MAX];
     enum run_state run;
 
-    assert_int_equal(runner_output(r, try_of(task).job, task, 0, false, path, NULL, &run), 0);
+    assert_int_equal(runner_output(r, try_of(task).job, task, attempt, false, path, NULL, &run), 0);
     return run;
 }
+
+static enum run_state state_of(const struct runner *r, uint32_t task) { return state_of_try(r, task, 0); }
 
 /* All but the first are refused: it holds the one place. */
 static void a_running_task_is_remembered_however_many_end(void **state)
@@ -62,9 +65,32 @@ static void a_running_task_is_remembered_however_many_end(void **state)
     loop_free(loop);
 }
 
+static void what_is_known_of_a_try_is_said_of_no_other(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("sleep 1000");
+    struct loop *loop = loop_new(0);
+    struct runner *r;
+
+    f->config.kill_grace_us = 0;
+    start(f);
+    r = runner_new(loop, f->e, NULL, &f->config, feed, NULL);
+    f->e = NULL;
+    begin_task(r, 0, d);
+    assert_int_equal(state_of(r, 0), RUN_ON);
+    assert_int_equal(state_of_try(r, 0, try_of(0).attempt), RUN_ON);
+    assert_int_equal(state_of_try(r, 0, try_of(0).attempt + 1u), RUN_UNKNOWN);
+    job_desc_drop(d);
+    runner_free(r, false);
+    loop_free(loop);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(a_running_task_is_remembered_however_many_end)};
+    const struct CMUnitTest tests[] = {
+        TEST(a_running_task_is_remembered_however_many_end),
+        TEST(what_is_known_of_a_try_is_said_of_no_other),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
