@@ -1,17 +1,21 @@
-/* What a worker remembers of its tasks' output: daemon/runner.h. */
+/* daemon/runner.h: what a worker remembers of the output of its tasks, and whether tasks could start. */
 #include "daemon/runner.h"
 
 #include "tests/lib/exec_fixture.h"
 #include "tests/lib/until.h"
 
-static uint32_t ended;
+#include <sqlite3.h>
+
 static bool started;
+static uint32_t ended, checked, bad_checks;
 
 static void feed(void *arg, const struct msg *m)
 {
     (void)arg;
     ended += m->type == MSG_EXEC_EXITED;
     started |= m->type == MSG_EXEC_STARTED;
+    checked += m->type == MSG_EXEC_CHECKED;
+    bad_checks += m->type == MSG_EXEC_CHECKED && m->exec_checked.why;
 }
 
 static void begin_task(struct runner *r, uint32_t task, struct job_desc *d)
@@ -85,11 +89,48 @@ static void what_is_known_of_a_try_is_said_of_no_other(void **state)
     loop_free(loop);
 }
 
+static void spoil_nonces(const struct fixture *f)
+{
+    char path[300];
+    sqlite3 *db;
+
+    snprintf(path, sizeof path, "%s/nonces.db", f->dir);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "DROP TABLE nonces", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+static void no_task_could_start_where_nonces_cannot_be_noted(void **state)
+{
+    const struct msg check = {.type = MSG_EXEC_CHECK};
+    struct fixture *f = *state;
+    struct loop *loop = loop_new(0);
+    struct signatures *s;
+    struct runner *r;
+
+    start(f);
+    r = runner_new(loop, f->e, NULL, &f->config, feed, NULL);
+    f->e = NULL;
+    assert_int_equal(signatures_open(&s, NULL, f->dir, true), 0);
+    runner_set_signatures(r, s);
+    runner_effect(r, &check, NULL);
+    until(loop, checked == 1);
+    assert_int_equal(bad_checks, 0);
+    spoil_nonces(f);
+    runner_effect(r, &check, NULL);
+    until(loop, checked == 2);
+    assert_int_equal(bad_checks, 1);
+    runner_free(r, false);
+    signatures_free(s);
+    loop_free(loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_running_task_is_remembered_however_many_end),
         TEST(what_is_known_of_a_try_is_said_of_no_other),
+        TEST(no_task_could_start_where_nonces_cannot_be_noted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
