@@ -118,4 +118,15 @@ def test_who_does_not_offer_it_is_not_asked():
         c.hawk("cancel", short)
 
 
+def test_with_too_little_memory_nobody_is_asked():
+    with Cluster(workers=1, slots=1, worker=("--set", "worker.pause_free_mem=1000TiB")) as c:
+        x = attach(c, pauses=True)
+        job, long = start_long(c, x)
+        short = submit_short(c)
+        c.hawk("wait", "--for", "1s", short, check=4)
+        assert times_paused(c) == 0 and x.pauses.empty() and len(x.tasks) == 1
+        x.answer(long, b"")
+        c.hawk("wait", job, short)
+
+
 run_tests(sys.modules[__name__])
