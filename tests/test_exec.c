@@ -298,6 +298,8 @@ static void test_an_input_that_lacked_a_descriptor_is_there_for_the_next_task(vo
     uint32_t run = 0;
 
     d->input = blob_str("words");
+    set_blob(&d->cwd, f->dir);
+    set_blob(&d->stdout_pattern, "named");
     start(f);
     assert_exited(run_one(f, run, COMMAND("true"), NULL), 0); /* the spawner has all that it needs itself */
     do { /* until there are enough for the output files */
@@ -305,10 +307,11 @@ static void test_an_input_that_lacked_a_descriptor_is_there_for_the_next_task(vo
         r = run_one(f, run, job_desc_ref(d), NULL);
         assert_int_equal(r->code, HAWK_ECANNOT_START);
         assert_non_null(strstr(r->why, "Too many open files"));
+        assert_string_equal(r->place, ""); /* not the fault of the job's directory */
     } while (!strstr(r->why, "standard input"));
     limit_descriptors(0);
     assert_exited(run_one(f, ++run, d, NULL), 0);
-    assert_output(f, run, "words");
+    assert_file("words", "%s/named", f->dir);
 }
 
 static void test_nothing_leaks_into_tasks(void **state)
