@@ -199,6 +199,17 @@ static void what_it_started_ends_with_it(void **state)
     close(fifo);
 }
 
+static void what_cannot_be_started_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+
+    if (!works_here(f))
+        skip();
+    assert_int_equal(run_one(f, 1, limited(COMMAND("/none"), 64 * MIB, 30), NULL)->outcome,
+                     OUTCOME_NOT_STARTED);
+    wait_for_no_groups(spawner_here());
+}
+
 static void a_limited_task_is_paused(void **state)
 {
     struct fixture *f = *state;
@@ -300,6 +311,7 @@ int main(void)
         LIMITS(a_cancelled_task_is_not_out_of_memory),
         LIMITS(a_fork_bomb_ends),
         LIMITS(what_it_started_ends_with_it),
+        LIMITS(what_cannot_be_started_leaves_nothing),
         LIMITS(a_limited_task_is_paused),
         LIMITS(the_agent_dies),
         LIMITS(the_spawner_dies),
