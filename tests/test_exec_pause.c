@@ -302,6 +302,23 @@ static void test_stopping_ends_what_is_frozen(void **state)
     close(fifo);
 }
 
+static void test_what_cannot_be_started_leaves_no_group(void **state)
+{
+    struct fixture *f = *state;
+    struct msg_exec_start m = {.run = 1, .id = try_of(1), .owner = NODE_CENTRAL, .class = CLASS_LONG};
+    pid_t spawner;
+
+    start_or_skip(f);
+    ask_class(f, 0, SHELL("sleep 1000"), CLASS_SHORT);
+    spawner = spawner_of(f, 0);
+    m.desc = COMMAND("/none");
+    assert_int_equal(exec_run(f->e, 0, &m, NULL), 0);
+    job_desc_drop(m.desc);
+    pump_until(f, &f->v[1].exited);
+    assert_int_equal(f->v[1].outcome, OUTCOME_NOT_STARTED);
+    wait_for_no_groups(spawner);
+}
+
 /* ---- Not now, not ever ---- */
 
 static void test_too_little_memory(void **state)
@@ -662,6 +679,7 @@ int main(void)
         EACH(test_a_killed_run_dies_though_it_is_frozen),
         EACH(test_the_lease_ends_a_frozen_run),
         EACH(test_stopping_ends_what_is_frozen),
+        EACH(test_what_cannot_be_started_leaves_no_group),
         EACH(test_too_little_memory),
         EACH(test_a_run_resumed_at_once_runs_on),
         EACH(test_the_agent_dies),
