@@ -11,7 +11,7 @@ import time
 import pythontest as p
 from executortest import Executor
 from signedtest import DENIED, BrokenCentral, BrokenDist, BrokenWorker, Catcher, SignedCluster, api, id_of, not_run, proof_of, ran
-from tlstest import EXPECTED, SecureCaller, secure_channel
+from tlstest import EXPECTED, Roots, SecureCaller, secure_channel
 
 import grpc
 
@@ -258,6 +258,26 @@ def test_no_task_starts_by_a_credential_that_has_expired():
         assert ran(broken.give(spec, job=job))
         wait_for("ann's credential to expire", lambda: time.time() > until + 2, bound=2 * BOUND)
         assert not_run(broken.give(spec, task=1, job=job), "the credential has expired")
+        broken.close()
+
+
+def test_no_task_starts_by_a_root_that_has_been_taken_away():
+    with SignedCluster(workers=1) as c:
+        catcher, broken, others = Catcher(c), BrokenDist(c), Roots()
+        spec, job = catcher.catch(c, "--array", "0-1", "--", "true"), broken.next_job()
+        assert ran(broken.give(spec, job=job))
+        others.issue("user", "bob")
+        with open(f"{c.ca.dir}/new", "wb") as f:  # the root of nodes stays, and that of users is another
+            end = b"-----END CERTIFICATE-----\n"
+            f.write(c.ca.read("roots.crt").partition(end)[0] + end + others.read("roots.crt").partition(end)[2])
+        os.rename(f.name, c.ca.roots)
+
+        def comes_in():
+            with contextlib.suppress(grpc.RpcError):
+                return SecureCaller(c.worker_addr(), others, "bob", roots=c.ca, expected=EXPECTED["worker"])("GetStats", api.GetStatsRequest(), api.GetStatsReply)
+
+        wait_for("the worker to take the other root", comes_in)
+        assert not_run(broken.give(spec, task=1, job=job), "the user root has not signed its credential")
         broken.close()
 
 
