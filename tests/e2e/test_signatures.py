@@ -4,6 +4,7 @@ up, changes, or gives out a second time does not."""
 import contextlib
 import os
 import pwd
+import sqlite3
 import sys
 import tempfile
 import time
@@ -258,6 +259,21 @@ def test_no_task_starts_by_a_credential_that_has_expired():
         assert ran(broken.give(spec, job=job))
         wait_for("ann's credential to expire", lambda: time.time() > until + 2, bound=2 * BOUND)
         assert not_run(broken.give(spec, task=1, job=job), "the credential has expired")
+        broken.close()
+
+
+def test_a_nonce_is_known_for_longer_than_clocks_differ():
+    """Whoever sets a worker's clock back brings no nonce back that it has forgotten."""
+    with SignedCluster(workers=1) as c:
+        catcher, broken = Catcher(c), BrokenDist(c)
+        spec = catcher.catch(c, "--", "true")
+        assert ran(broken.give(spec))
+        head = api.Signed.FromString(spec.signature).submission.removeprefix(b"hawk signed 1\n")
+        for _ in ("cluster", "user"):
+            head = head[1 + head[0]:]
+        nonce, not_after_s = head[4:20], int.from_bytes(head[20:28], "big")
+        with contextlib.closing(sqlite3.connect(f"{c.dir}/state/w1/nonces.db")) as db:
+            assert db.execute("SELECT until FROM nonces WHERE nonce = ?", (nonce,)).fetchall() == [(not_after_s + 300,)]
         broken.close()
 
 
