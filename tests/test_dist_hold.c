@@ -16,6 +16,21 @@ static void journalled(struct talk *t, uint64_t token)
     ignore(t);
 }
 
+/* Central has job 3.1, which is detached and of one task. */
+static struct talk *talk_with_long_job(void)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(1, "big");
+
+    desc->flags = JOB_DETACHED;
+    desc->tag = TAG_LONG;
+    submit(t, desc);
+    journalled(t, 1);
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
+    ignore(t);
+    return t;
+}
+
 static void test_held_nothing_of_it_starts(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
@@ -183,15 +198,8 @@ static void test_released_while_workers_are_asked(void **state)
 
 static void test_central_hears_of_a_hold_when_it_is_on_record(void **state)
 {
-    struct talk *t = talk_joined("hawk", 1);
-    struct job_desc *desc = desc_new(1, "big");
+    struct talk *t = talk_with_long_job();
 
-    desc->flags = JOB_DETACHED;
-    desc->tag = TAG_LONG;
-    submit(t, desc);
-    journalled(t, 1);
-    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
-    ignore(t);
     hold(t, 1, true);
     says(t, "- JOURNAL_WAITS job=3.1");
     ignore(t);
@@ -263,15 +271,8 @@ static void test_held_from_the_start_on_after_a_restart(void **state)
 /* A client that did not reach the dist held the job at central. */
 static void test_central_hears_of_a_release_that_changes_nothing_here(void **state)
 {
-    struct talk *t = talk_joined("hawk", 1);
-    struct job_desc *desc = desc_new(1, "big");
+    struct talk *t = talk_with_long_job();
 
-    desc->flags = JOB_DETACHED;
-    desc->tag = TAG_LONG;
-    submit(t, desc);
-    journalled(t, 1);
-    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
-    ignore(t);
     hold(t, 1, false);
     says(t, "central LONG_HOLD job=3.1 epoch=1 owner=1 on=0");
     says(t, "- HOLD_SET job=3.1 client=4 err=0");
@@ -288,15 +289,8 @@ static void test_central_hears_of_a_release_that_changes_nothing_here(void **sta
 /* A client may have held it at central before the release. */
 static void test_central_hears_of_a_release_before_its_hold_is_on_record(void **state)
 {
-    struct talk *t = talk_joined("hawk", 1);
-    struct job_desc *desc = desc_new(1, "big");
+    struct talk *t = talk_with_long_job();
 
-    desc->flags = JOB_DETACHED;
-    desc->tag = TAG_LONG;
-    submit(t, desc);
-    journalled(t, 1);
-    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
-    ignore(t);
     hold(t, 1, true);
     ignore(t);
     hold(t, 1, false);
