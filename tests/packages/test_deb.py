@@ -107,7 +107,9 @@ def check_upgrade(c, package):
     assert c.run("dpkg-query", "-W", "-f", "${Version}", "hawk").stdout == NEW
     assert c.read("/etc/hawk/hawk.yaml").endswith("# ours\n")
     wait_for("the cluster", lambda: c.run("hawk", "nodes", check=False).stdout.count(" up ") == 3, BOUND)
-    assert c.as_user("hawk", "submit", "--wait", "--cwd", "/tmp", "--", "true").stdout == "1.3\n", "job numbers go on"
+    dist, number = job.split(".")
+    last = c.as_user("hawk", "submit", "--wait", "--cwd", "/tmp", "--", "true").stdout
+    assert last == f"{dist}.{int(number) + 1}\n", ("job numbers go on", job, last)
     c.as_user("hawk", "wait", long)
     assert '"attempt": 1' in c.as_user("hawk", "job", "-o", "json", long).stdout
 
