@@ -268,13 +268,6 @@ static bool is_centrals(const struct dist_job *job)
            job->unlaunched == dist_job_unfinished_tasks(job);
 }
 
-/* Offers to central what was not offered while the job was held. */
-static void offer_released(struct dist *d, struct dist_job *job)
-{
-    if ((job->hand == HAND_READY || job->hand == HAND_HELD_BACK) && !heap_in(&job->timer))
-        dist_handover_offer(d, job);
-}
-
 static void start_kept(struct dist *d, struct dist_job *job)
 {
     dist_probe_wait(job, WAIT_NOT, NULL);
@@ -289,7 +282,6 @@ static void start_kept(struct dist *d, struct dist_job *job)
     dist_handover_promote(d, job);
     if (!job->refused) /* otherwise dist_probe_settle() probes, after a delay */
         dist_probe_first(d, job);
-    offer_released(d, job);
 }
 
 /* The state of a job of which nothing has started. */
@@ -326,8 +318,6 @@ void dist_after_settle(struct dist *d, struct dist_job *job)
         dist_job_keep(d, job);
     else if (job->wait == WAIT_KEPT)
         start_kept(d, job);
-    else if (news) /* it was held and released while workers said what they have of it */
-        offer_released(d, job);
     restate(d, job);
 }
 
@@ -347,6 +337,7 @@ void dist_hold_durable(struct dist *d, struct dist_job *job)
 {
     job->hold_known = true;
     dist_handover_tell_hold(d, job);
+    dist_handover_offer_waiting(d, job);
 }
 
 void dist_on_hold(struct dist *d, const struct msg *m)
@@ -354,7 +345,7 @@ void dist_on_hold(struct dist *d, const struct msg *m)
     struct dist_job *job = dist_job_find(d, m->hold.job);
     int err = !job || !job->submitted || job_state_final(job->state) ? HAWK_ENOT_FOUND : 0;
 
-    if (!err && dist_handover_may_have(job) && d->joined && d->central_version < 3)
+    if (!err && dist_handover_may_have(job) && d->joined && !dist_handover_may_hold(d))
         err = HAWK_EVERSION;
     if (err) {
         dist_hold_answer(d, m->hold.job, m->hold.client, err);

@@ -86,18 +86,24 @@ static uint16_t owner(const struct dist_job *job)
     return job->stayed_epoch > job->own_epoch ? job->stayed_epoch : job->own_epoch;
 }
 
-/* Whether the job was moved here, and no client watches it: that may have moved it on since, to a dist which central
- * cannot know yet, as one where the job is held. */
+/* Whether the client may have moved the job on since, to a dist which central cannot know yet. */
 static bool may_be_elsewhere(const struct dist_job *job)
 {
     return owner(job) > EPOCH_FIRST && !list_empty(&job->in_unattended);
 }
 
-/* Whether the job may be offered. A dist that leaves does not wait for an at-most-once job's record, which
- * must come first. */
+/* A dist that leaves does not wait for an at-most-once job's record, which must come first. */
 static bool may_offer(const struct dist *d, const struct dist_job *job)
 {
     return d->joined && !(d->leaving && (job->desc->flags & JOB_AT_MOST_ONCE));
+}
+
+bool dist_handover_may_hold(const struct dist *d) { return d->central_version >= 3; }
+
+/* Whether central may hear that the job is held, or is not. */
+static bool may_tell_hold(const struct dist *d, const struct dist_job *job)
+{
+    return job->hold_known && dist_handover_may_hold(d);
 }
 
 /* Records what central is to get. The record must be durable before central gets it. */
@@ -107,10 +113,9 @@ static void record_change(struct dist *d, struct dist_job *job)
     dist_journal_change(d, job);
 }
 
-/* For an at-most-once job: writes to the journal that central has none of its tasks and that the dist offers
- * none for now. Without this record, a restarted dist would have to count as lost every task that central may
- * have had and does not know. Returns false, and does nothing, for every other job and for one that central
- * may have. */
+/* For an at-most-once job: writes to the journal that central has none of its tasks and that the dist offers none for
+ * now. Without this record, a restarted dist would have to count as lost every task that central may have had and does
+ * not know. Returns false, and does nothing, for every other job and for one that central may have. */
 static bool hold_back(struct dist *d, struct dist_job *job)
 {
     if (!(job->desc->flags & JOB_AT_MOST_ONCE) || job->hand == HAND_OFFERED || job->hand == HAND_UNSURE ||
@@ -129,10 +134,10 @@ void dist_handover_offer(struct dist *d, struct dist_job *job)
 
     if (job->central_n == 0) /* central refused its part, which has ended */
         return;
-    /* Nothing is offered before its record is durable: after a restart the dist would not know of it, and
-     * central would run it for nobody. */
-    if (job->hand == HAND_RECORDING || job->hand == HAND_UNSURE || job->journalling ||
-        ((job->held || may_be_elsewhere(job)) && job->hand != HAND_OFFERED))
+    /* Its record is not durable: after a restart the dist would not know of it, and central would run it for nobody. */
+    if (job->hand == HAND_RECORDING || job->hand == HAND_UNSURE || job->journalling)
+        return;
+    if (job->hand != HAND_OFFERED && (may_be_elsewhere(job) || (job->held && !may_tell_hold(d, job))))
         return;
     if (!may_offer(d, job)) {
         hold_back(d, job);
@@ -293,7 +298,7 @@ void dist_handover_tell_hold(struct dist *d, struct dist_job *job)
 {
     struct msg_long_hold *m;
 
-    if (!job->hold_known || !d->joined || d->central_version < 3 || !dist_handover_may_have(job))
+    if (!d->joined || !may_tell_hold(d, job) || !dist_handover_may_have(job))
         return;
     m = &out_add(d->out, MSG_LONG_HOLD, NODE_CENTRAL.v)->long_hold;
     m->job = job->id;
@@ -548,7 +553,7 @@ void dist_handover_timer(struct dist *d, struct dist_job *job)
         offer_later(d, job); /* its client may have moved it, and then another dist offers it */
 }
 
-void dist_handover_watched(struct dist *d, struct dist_job *job)
+void dist_handover_offer_waiting(struct dist *d, struct dist_job *job)
 {
     if ((job->hand == HAND_READY || job->hand == HAND_HELD_BACK) && !heap_in(&job->timer) && !job->cancelling)
         dist_handover_offer(d, job);

@@ -482,12 +482,14 @@ void dist_handover_recover_ended(struct dist *d, struct dist_job *job);
 struct task_set *dist_handover_tasks(const struct dist_job *job);
 /* Offers the job to central: now, or when central can be reached. */
 void dist_handover_offer(struct dist *d, struct dist_job *job);
+/* Whether central can hold jobs: from version 3 of the protocol on. */
+bool dist_handover_may_hold(const struct dist *d);
 /* Tells central whether the job is held, if it may have something of it. */
 void dist_handover_tell_hold(struct dist *d, struct dist_job *job);
 /* The job's timer is due: offers it again, unless no client watches it here. */
 void dist_handover_timer(struct dist *d, struct dist_job *job);
-/* A client watches the job: one that was moved here is offered from its first watch on. Output: at most 2 messages. */
-void dist_handover_watched(struct dist *d, struct dist_job *job);
+/* Offers a job that waited for its first watch, or for its hold to be on record. Output: at most 2 messages. */
+void dist_handover_offer_waiting(struct dist *d, struct dist_job *job);
 /* Whether the job's tasks wait for central's word. */
 static inline bool dist_handover_pending(const struct dist_job *job)
 {

@@ -359,8 +359,8 @@ static void place_moved_job(struct dist *d, struct dist_job *job, const struct r
         ; /* it only has to end */
     } else if (central && (job->desc->flags & JOB_AT_MOST_ONCE)) {
         dist_handover_claim(d, job, EPOCH_FIRST);
-    } else if (central && !job->held) {
-        dist_job_set_state(d, job, JOB_PENDING);
+    } else if (central && (!job->held || dist_handover_may_hold(d))) {
+        dist_job_set_state(d, job, job->held ? JOB_HELD : JOB_PENDING);
         job->offers = 1; /* by another dist, and perhaps with fewer tasks */
         dist_hand_over(d, job, EPOCH_FIRST);
     } else if (ask || central || r->long_epoch) {
@@ -565,7 +565,7 @@ void dist_on_watch(struct dist *d, const struct msg *m)
         watched(job);
         if (m->watch.epoch && m->watch.key == job->key)
             dist_handover_stay(d, job, m->watch.epoch);
-        dist_handover_watched(d, job);
+        dist_handover_offer_waiting(d, job);
     } else if (job->watchers > 0 && --job->watchers == 0) {
         unattended(d, job);
     }

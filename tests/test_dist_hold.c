@@ -108,8 +108,8 @@ static void test_held_before_anything_started(void **state)
     talk_end(t);
 }
 
-/* A client moved it here and held it, and so it was not offered. Central has it already. */
-static void test_what_central_has_of_a_held_job_is_asked(void **state)
+/* A long job of two tasks, which is held while central is away. */
+static struct talk *talk_held_without_central(void)
 {
     struct talk *t = talk_joined("hawk", 1);
     struct job_desc *desc = desc_new(2, "big");
@@ -121,10 +121,40 @@ static void test_what_central_has_of_a_held_job_is_asked(void **state)
     ignore(t);
     hold(t, 1, true);
     ignore(t);
+    return t;
+}
+
+/* Otherwise a dist that had it before could have central cancel it. */
+static void test_central_gets_a_held_job_as_held(void **state)
+{
+    struct talk *t = talk_held_without_central();
+
     central_joins(t);
-    ignore(t);
-    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = try_of(1, 0, 1, 1), .worker = {101}, .state = TASK_RUNNING);
+    says(t, "central LONG_SUBMIT job=3.1");
     says(t, "central LONG_HOLD job=3.1 epoch=1 owner=1 on=1");
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
+    ignore(t);
+    assert_int_equal(job_view_of(t, 1).state, JOB_HELD);
+    hold(t, 1, false);
+    says(t, "central LONG_HOLD job=3.1 epoch=1 owner=1 on=0");
+    says(t, "- HOLD_SET job=3.1 client=4 err=0");
+    assert_int_equal(job_view_of(t, 1).state, JOB_WAITING);
+    ignore(t);
+    talk_end(t);
+}
+
+/* A client may have moved it here. That central has it already. */
+static void test_what_an_earlier_central_has_of_a_held_job_is_asked(void **state)
+{
+    struct talk *t = talk_held_without_central();
+
+    HEAR(t, CENTRAL, PEER_UP, peer_up, .role = ROLE_CENTRAL, .version = 2);
+    ignore(t);
+    HEAR(t, CENTRAL, JOINED, joined, .cluster = 1, .heartbeat_us = 500000, .lease_us = 60000000,
+         .node = {ME});
+    silent(t);
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = try_of(1, 0, 1, 1), .worker = {101}, .state = TASK_RUNNING);
     says(t, "central LONG_WATCH job=3.1 epoch=1 owner=1");
     ignore(t);
     talk_end(t);
@@ -189,9 +219,14 @@ static void test_released_while_workers_are_asked(void **state)
     HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(7), .epoch = 1, .err = HAWK_ENOT_FOUND);
     ignore(t);
     HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 99);
+    says(t, "central LONG_HOLD job=3.7 epoch=1 owner=3 on=1");
+    says(t, "central LONG_SUBMIT job=3.7");
+    says(t, "central LONG_HOLD job=3.7 epoch=1 owner=3 on=1");
     ignore(t);
     hold(t, 7, false);
-    says(t, "central LONG_SUBMIT job=3.7");
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 199);
+    says(t, "central LONG_HOLD job=3.7 epoch=1 owner=3 on=0");
     ignore(t);
     talk_end(t);
 }
@@ -377,7 +412,8 @@ int main(void)
         cmocka_unit_test(test_held_nothing_of_it_starts),
         cmocka_unit_test(test_what_has_run_stays_here),
         cmocka_unit_test(test_held_before_anything_started),
-        cmocka_unit_test(test_what_central_has_of_a_held_job_is_asked),
+        cmocka_unit_test(test_central_gets_a_held_job_as_held),
+        cmocka_unit_test(test_what_an_earlier_central_has_of_a_held_job_is_asked),
         cmocka_unit_test(test_a_hold_is_on_record_before_it_is_confirmed),
         cmocka_unit_test(test_a_hold_is_read_back),
         cmocka_unit_test(test_released_while_workers_are_asked),
