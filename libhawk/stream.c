@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "libhawk/beat_streams.h"
+#include "libhawk/dist_search.h"
 #include "net/submission.h"
 
 #include <stdio.h>
@@ -12,8 +13,6 @@
 
 #define MESSAGE_JOBS 1000u         /* in one message, */
 #define MESSAGE_BYTES (256u << 10) /* the size at which it leaves; a single large job may be larger */
-#define RETRY_US (50 * US_PER_MS)
-#define NODES_TRY_US US_PER_S
 #define LAST_WORDS_US US_PER_S     /* how long cancellations may take to leave, when the streams are freed */
 #define AGAIN_US (500 * US_PER_MS) /* after a dist has refused a job that another one had accepted */
 #define AGAIN_JOBS 1000u           /* most of these that are asked for at a time */
@@ -49,12 +48,7 @@ struct streams {
     struct stream_job *jobs; /* by tag */
     uint64_t last_tag;
     int64_t turn_us;
-    /* Looking for a dist: */
-    struct channel *lost; /* the last dist that was lost, or would take no jobs */
-    uint64_t seed;
-    uint32_t tried;     /* other dists asked in vain since then */
-    int64_t retry_us;   /* not before that */
-    int64_t give_up_us; /* TIME_NEVER: a dist has taken jobs since */
+    struct dist_search search; /* for one that takes jobs */
     struct loop_hook flush;
 };
 
@@ -359,19 +353,12 @@ static void make_homeless(struct streams *ss, struct list *jobs)
     }
 }
 
-/* Looks for another dist. One that says that it is full is not silent. */
+/* Looks for another dist. */
 static void leave_dist(struct streams *ss, struct stream *s)
 {
-    int64_t now = loop_now(ss->client->loop);
-    if (ss->give_up_us == TIME_NEVER || s->took || s->full)
-        ss->give_up_us = now + ss->client->timeout_us;
-    if (!ss->lost || s->took) {
-        ss->lost = s->ch;
-        ss->tried = 0;
-        ss->retry_us = now;
-    } else if (s->ch != ss->lost) {
-        ss->tried++; /* the lost one is asked after all others, from the first of which it goes on */
-    }
+    if (s->took)
+        dist_search_found(&ss->search);
+    dist_search_failed(&ss->search, ss->client, s->ch, s->full);
     client_call_failed(ss->client, s->ch, s->status, s->text);
     ss->current = NULL;
 }
@@ -402,17 +389,13 @@ static void give_up(struct streams *ss, int err)
 {
     give_up_jobs(ss, &ss->homeless, err);
     give_up_jobs(ss, &ss->refused, err);
-    ss->give_up_us = TIME_NEVER;
-    ss->lost = NULL;
-    ss->tried = 0;
+    dist_search_found(&ss->search);
 }
 
 static void look_at(struct streams *ss, struct stream *s, int64_t step)
 {
-    if (s->took && s == ss->current) {
-        ss->give_up_us = TIME_NEVER;
-        ss->tried = 0;
-    }
+    if (s->took && s == ss->current)
+        dist_search_found(&ss->search);
     if (s->rpc && dist_beats_missing(&s->beats, DIST_BEATS_MISSED, step)) {
         s->status = GRPC_STATUS_UNAVAILABLE;
         snprintf(s->text, sizeof s->text, "it does not answer any more");
@@ -429,22 +412,6 @@ static void look_at(struct streams *ss, struct stream *s, int64_t step)
     } else if (s != ss->current && list_empty(&s->sent) && list_empty(&s->unsent) && has_said_all(s)) {
         stream_free(s);
     }
-}
-
-/* The next dist to ask. After all others comes the one that was lost, which may be there again. */
-static struct channel *next_dist(struct streams *ss)
-{
-    struct client *client = ss->client;
-    if (!ss->lost)
-        return client_contact(client);
-    struct channel *ch = client_other_dist(client, ss->lost, ss->seed, ss->tried);
-    if (ch)
-        return ch;
-    ss->tried = 0;
-    ss->retry_us = loop_now(client->loop) + RETRY_US;
-    if (client_refresh_nodes(client, NODES_TRY_US))
-        client->error[0] = '\0'; /* it goes on with the dists that it knows */
-    return ss->lost;
 }
 
 /* Asks for some of the refused jobs again: at a dist without room many would come back each time. */
@@ -467,16 +434,15 @@ static void find_home(struct streams *ss)
 {
     int64_t now = loop_now(ss->client->loop);
     ask_again(ss, now);
-    if (list_empty(&ss->homeless) || (!ss->current && now < ss->retry_us))
+    if (list_empty(&ss->homeless) || (!ss->current && now < ss->search.retry_us))
         return;
-    if (!ss->current && (now >= ss->give_up_us || client_up_has_stopped(ss->client))) {
-        give_up(ss, HAWK_EUNAVAILABLE);
-        return;
-    }
     if (!ss->current) {
-        if (ss->give_up_us == TIME_NEVER)
-            ss->give_up_us = now + ss->client->timeout_us;
-        ss->current = open_stream(ss, next_dist(ss));
+        struct channel *ch = dist_search_next(&ss->search, ss->client);
+        if (!ch) {
+            give_up(ss, HAWK_EUNAVAILABLE);
+            return;
+        }
+        ss->current = open_stream(ss, ch);
     }
     while (!list_empty(&ss->homeless))
         put_at(container_of(ss->homeless.next, struct stream_job, in_list), ss->current);
@@ -498,11 +464,11 @@ void streams_turn(struct streams *ss, int64_t until_us)
 struct streams *streams_new(struct client *client, const struct stream_fns *fns, void *arg)
 {
     struct streams *ss = xcalloc(1, sizeof *ss);
-    *ss = (struct streams){.client = client, .fns = *fns, .arg = arg, .give_up_us = TIME_NEVER};
+    *ss = (struct streams){.client = client, .fns = *fns, .arg = arg};
     list_init(&ss->all);
     list_init(&ss->homeless);
     list_init(&ss->refused);
-    ss->seed = (uint64_t)loop_now(client->loop);
+    ss->search.seed = (uint64_t)loop_now(client->loop);
     loop_hook_add(client->loop, &ss->flush, LOOP_FLUSH, on_flush, ss);
     return ss;
 }

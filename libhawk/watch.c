@@ -1,16 +1,14 @@
 /* The streams of client.h: watching jobs, and reading a task's output. */
-#include "base/backoff.h"
 #include "base/mem.h"
 #include "libhawk/beat_streams.h"
-#include "libhawk/client_impl.h"
+#include "libhawk/dist_search.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TICK_US (100 * US_PER_MS)
-#define STREAMS_MAX 256      /* streams for jobs of others at a time; further jobs wait their turn */
-#define MOVE_TRY_US US_PER_S /* time for a dist to take a job over; then another one is asked */
+#define STREAMS_MAX 256 /* streams for jobs of others at a time; further jobs wait their turn */
 
 #define STANDBY_AFTER_US (200 * US_PER_MS) /* shorter jobs do without */
 #define STANDBY_TRY_US (5 * US_PER_S)
@@ -48,19 +46,16 @@ struct watched {
     struct rpc *rpc;         /* NULL: no stream is open */
     struct rpc *move;        /* a Submit that moves it to `to` */
     struct channel *to;
-    struct channel *said; /* the dist whose status and text stand below */
-    uint32_t tried; /* dists asked in vain: to take it over or, for a foreign job, whether they have it */
-    bool ended, finished; /* its last state was reported; and everything else */
-    bool broken;          /* a stream ended, and the next step is undecided */
-    bool moving;          /* its dist was given up, and no other has it yet */
-    bool moved;           /* `to` has it */
-    bool refused;         /* nobody takes it over */
+    struct channel *said;      /* the dist whose status and text stand below */
+    struct dist_search search; /* for one that takes it over or, for a foreign job, has it */
+    bool ended, finished;      /* its last state was reported; and everything else */
+    bool broken;               /* a stream ended, and the next step is undecided */
+    bool moving;               /* its dist was given up, and no other has it yet */
+    bool moved;                /* `to` has it */
+    bool refused;              /* nobody takes it over */
     grpc_status_code status;
     char text[300];
-    char away[400];      /* not ours: the text about the last dist that did not answer; "": all did */
-    int64_t retry_us;    /* when to open a stream */
-    uint32_t backoff_us; /* 0: the last stream was good */
-    int64_t give_up_us;  /* TIME_NEVER: it can be reached */
+    char away[400]; /* not ours: the text about the last dist that did not answer; "": all did */
 };
 
 static void finish_job(struct watched *j)
@@ -85,10 +80,8 @@ static void on_event(void *arg, const uint8_t *data, size_t len)
                                 channel_addr(j->ch ? j->ch : client_contact(w->client)), why);
         return;
     }
-    j->backoff_us = 0;
-    j->tried = 0;
     j->away[0] = '\0';
-    j->give_up_us = TIME_NEVER;
+    dist_search_found(&j->search);
     j->ended |= job_state_final(event.job.state);
     if (j->ours)
         movable_job_event(j->ours->movable, &event);
@@ -162,19 +155,17 @@ static void on_move_end(void *arg, grpc_status_code status, const char *text)
     if (j->moved) {
         j->ours->at = j->ch = j->to;
         j->moving = false;
-        j->retry_us = loop_now(j->w->client->loop);
-        j->w->standby_us = j->retry_us + STANDBY_AFTER_US;
+        dist_search_found(&j->search);
+        j->w->standby_us = loop_now(j->w->client->loop) + STANDBY_AFTER_US;
         return;
     }
-    j->tried++;
     j->said = j->to;
     if (status == GRPC_STATUS_OK)
         text = "it took another job for it: is it of an older version?";
     snprintf(j->text, sizeof j->text, "%s", text);
     j->status = status == GRPC_STATUS_OK ? GRPC_STATUS_UNIMPLEMENTED : status;
     j->refused = movable_job_note_refusal(j->ours->movable, j->status);
-    if (movable_job_has_no_room(j->status))
-        j->give_up_us = loop_now(j->w->client->loop) + j->w->client->timeout_us;
+    dist_search_failed(&j->search, j->w->client, j->to, movable_job_has_no_room(j->status));
 }
 
 static int move_to(struct watched *j, struct channel *to)
@@ -191,7 +182,7 @@ static int move_to(struct watched *j, struct channel *to)
     j->to = to;
     j->moved = false;
     api_encode(&api_submit_request_type, &request, &data, &len);
-    j->move = rpc_start(to, api_methods[API_SUBMIT].path, data, len, MOVE_TRY_US, false, &fns, j);
+    j->move = rpc_start(to, api_methods[API_SUBMIT].path, data, len, DIST_SEARCH_TRY_US, false, &fns, j);
     free(data);
     free(request.resubmit.ended);
     return 0;
@@ -206,9 +197,7 @@ static void give_up_dist(struct watched *j)
     }
     j->broken = false;
     j->moving = true;
-    j->tried = 0;
-    if (j->give_up_us == TIME_NEVER)
-        j->give_up_us = loop_now(j->w->client->loop) + j->w->client->timeout_us;
+    dist_search_failed(&j->search, j->w->client, j->ch, false);
 }
 
 static void on_dist_lost(void *arg, struct channel *ch, grpc_status_code status, const char *text)
@@ -223,13 +212,6 @@ static void on_dist_lost(void *arg, struct channel *ch, grpc_status_code status,
         j->status = status;
         snprintf(j->text, sizeof j->text, "%s", text);
     }
-}
-
-static void retry_later(struct watched *j)
-{
-    struct client *client = j->w->client;
-
-    j->retry_us = loop_now(client->loop) + backoff_next(&j->backoff_us, BACKOFF_MAX_US, &client->rng);
 }
 
 /* Tells the user who waits. */
@@ -256,17 +238,14 @@ static int go_on_moving(struct watched *j)
     struct client *client = j->w->client;
     if (j->refused)
         return stream_failed(j, j->said);
-    struct channel *to = client_other_dist(client, j->ch, j->job.v, j->tried);
-    if (to)
+    struct channel *to = dist_search_next(&j->search, client);
+    if (to && to != j->ch)
         return move_to(j, to);
-    int err = stream_failed(j, j->said ? j->said : j->ch);
-    if (client_up_has_stopped(client) || loop_now(client->loop) >= j->give_up_us)
+    int err = stream_failed(j, j->said);
+    if (!to)
         return err;
     warn_away(client, client->error);
     j->moving = false;
-    retry_later(j);
-    if (client_refresh_nodes(client, MOVE_TRY_US))
-        client->error[0] = '\0'; /* then it is those that were known */
     return 0;
 }
 
@@ -315,8 +294,7 @@ static bool ask_next(struct watched *j, const struct channel *asked)
     if (!j->ch && client_node_channel(client, ROLE_DIST, job_id_node(j->job), &owner) == 0 && owner != asked)
         j->ch = owner;
     else
-        j->ch = client_other_dist(client, client_contact(client), j->job.v, j->tried++);
-    j->retry_us = loop_now(client->loop);
+        j->ch = client_other_dist(client, client_contact(client), j->search.seed, j->search.tried++);
     return j->ch != NULL;
 }
 
@@ -355,16 +333,12 @@ static int mend_others(struct watched *j, struct channel *asked)
         return HAWK_EUNAVAILABLE;
     if (!*j->away)
         return nobody_has(j);
-    if (j->give_up_us == TIME_NEVER)
-        j->give_up_us = loop_now(client->loop) + client->timeout_us;
-    if (loop_now(client->loop) >= j->give_up_us)
+    if (!dist_search_again(&j->search, client))
         return client_fail(client, HAWK_EUNAVAILABLE, "%s", j->away);
     warn_away(client, j->away);
     j->away[0] = '\0';
     j->ch = NULL;
-    j->tried = 0;
     client_next_contact(client);
-    retry_later(j);
     return 0;
 }
 
@@ -414,7 +388,7 @@ static int keep_open(struct watch *w)
             continue;
         }
         /* Our own jobs come first: one that nobody watches would be cancelled. */
-        if (!j->moving && (j->ours || w->open < STREAMS_MAX) && j->retry_us <= now)
+        if (!j->moving && (j->ours || w->open < STREAMS_MAX) && j->search.retry_us <= now)
             open_stream(j);
     }
     return w->result;
@@ -453,7 +427,7 @@ int client_watch(struct client *client, const job_id_t *jobs, uint32_t n, enum c
     for (uint32_t i = 0; i < n; i++) {
         struct client_job *ours = client_job_find(client, jobs[i]);
         w.v[i] = (struct watched){
-            .w = &w, .job = jobs[i], .ours = ours, .ch = ours ? ours->at : NULL, .give_up_us = TIME_NEVER};
+            .w = &w, .job = jobs[i], .ours = ours, .ch = ours ? ours->at : NULL, .search.seed = jobs[i].v};
     }
     while (w.unfinished && !w.result) {
         int err = keep_open(&w);

@@ -101,6 +101,8 @@ static bool knows(const struct node *n, struct rpc_call *c, job_id_t job)
         return true;
     if (n->id == 1 && job_id_seq(job) == 8) /* that of test_wait_through_many_breaks */
         return true;
+    if (n->id == 2 && job_id_node(job).v == 1 && job_id_seq(job) == 9) /* that of test_move */
+        return true;
     rpc_fail(c, GRPC_STATUS_NOT_FOUND, "no such job here");
     return false;
 }
@@ -174,16 +176,36 @@ static void watch(struct node *n, struct rpc_call *c, const void *request)
     rpc_finish(c);
 }
 
+/* The job of A is to be moved: A has forgotten it and takes none over, nor does B take job 10. */
+#define REFUSALS_MAX 20 /* then this is not what the tests expect */
+
+static void resubmit(struct node *n, struct rpc_call *c, job_id_t job)
+{
+    static int refusals;
+    if (n->id == 2 && job_id_seq(job) == 9)
+        answer(c, API_SUBMIT, &(struct api_submit_reply){.job = job});
+    else if (refusals++ < REFUSALS_MAX)
+        rpc_fail(c, GRPC_STATUS_UNAVAILABLE, "it starts");
+    else
+        rpc_fail(c, GRPC_STATUS_PERMISSION_DENIED, "asked too often");
+}
+
 static void submit(struct node *n, struct rpc_call *c, const void *request)
 {
     const struct api_submit_request *r = request;
     bool odd = r->job->tasks != 3 || r->job->argv.n != 2;
+    const char *word = odd ? "" : strchr(r->job->argv.data, '\0') + 1; /* hello, moves or stays */
+    uint32_t seq = r->job->flags & JOB_DETACHED ? 6 : 5;
+    if (*word == 'm')
+        seq = 9;
+    if (*word == 's')
+        seq = 10;
     if (odd)
         rpc_fail(c, GRPC_STATUS_INVALID_ARGUMENT, "not the job of the test");
+    else if (r->resubmit.job.v)
+        resubmit(n, c, r->resubmit.job);
     else
-        answer(c, API_SUBMIT,
-               &(struct api_submit_reply){
-                   .job = job_id_make((node_id_t){n->id}, r->job->flags & JOB_DETACHED ? 6 : 5)});
+        answer(c, API_SUBMIT, &(struct api_submit_reply){.job = job_id_make((node_id_t){n->id}, seq)});
 }
 
 static void cancel(struct node *n, struct rpc_call *c, const void *request)
@@ -441,6 +463,16 @@ static void test_wait_through_many_breaks(void **state)
     assert_int_equal(hawk("wait --for 20s --timeout 600ms 1.8"), HAWK_EXIT_OK);
 }
 
+/* A dist that has forgotten a job, and does not take it over, leaves it to the others; when they refuse it too, that
+ * ends. */
+static void test_move(void **state)
+{
+    assert_int_equal(hawk("submit --wait --array 1-3 -- echo moves"), HAWK_EXIT_OK);
+    assert_string_equal(out, "1.9\n");
+    assert_int_equal(hawk("submit --wait --timeout 300ms --array 1-3 -- echo stays"), HAWK_EXIT_UNREACHABLE);
+    assert_contains(err, "it starts");
+}
+
 /* Those of both dists, newest first. */
 static void test_jobs(void **state)
 {
@@ -616,6 +648,7 @@ int main(void)
         cmocka_unit_test(test_explain),    cmocka_unit_test(test_cluster),
         cmocka_unit_test(test_contacts),   cmocka_unit_test(test_token),
         cmocka_unit_test(test_no_cluster), cmocka_unit_test(test_wait_through_many_breaks),
+        cmocka_unit_test(test_move),
     };
     return cmocka_run_group_tests(tests, start_cluster, stop_cluster);
 }

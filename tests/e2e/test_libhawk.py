@@ -152,6 +152,21 @@ def test_the_last_dist_dies():
         assert p.returncode == 0 and f"cannot reach {c.dist_addrs[0]}" in said, (p.returncode, said)
 
 
+def test_the_dist_was_away_while_nobody_waited():
+    """The client's timeout is about a job: without one it does not pass."""
+    with Cluster(workers=1) as c:
+        p = subprocess.Popen([compiled(f"{ROOT}/tests/e2e/libhawk_idle.c"), c.dist_addrs[0]], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True)
+        assert p.stdout.readline() == "done\n"
+        c.dists[0].kill()
+        p.stdin.write("\n")
+        p.stdin.flush()
+        assert p.stdout.readline() == "idle\n"
+        c.start_dist("d1", listen=c.dist_addrs[0])
+        said, _ = p.communicate("\n", timeout=BOUND * 3)
+        assert p.returncode == 0 and said == "done\n", (p.returncode, said)
+
+
 class Guarded(Cluster):
     def __init__(self, directory):
         self.token_file = f"{directory}/clients"

@@ -1,0 +1,36 @@
+/* A program that has no job while its only dist is away, for longer than the client's timeout. Compiled by
+ * test_libhawk.py. Usage: libhawk_idle DIST; it goes on when a line comes on stdin */
+#include <hawk.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define TIMEOUT_US 2000000
+#define TURN_US 100000
+#define TURNS 25 /* more than the timeout */
+#define BOUND_S 60
+
+int main(int argc, char **argv)
+{
+    const struct hawk_spec short_job = {.sleep = "0s"};
+    struct hawk_client *c;
+    if (argc != 2 ||
+        hawk_client_open(&c, &(struct hawk_client_options){.dist = argv[1], .timeout_us = TIMEOUT_US}))
+        return 2;
+    alarm(BOUND_S);
+    if (hawk_client_wait(c, hawk_client_submit(c, &short_job), -1) != 1)
+        return 1;
+    puts("done");
+    fflush(stdout);
+    (void)getchar();
+    for (int i = 0; i < TURNS; i++)
+        hawk_client_poll(c, TURN_US);
+    puts("idle");
+    fflush(stdout);
+    (void)getchar();
+    struct hawk_job *j = hawk_client_submit(c, &short_job);
+    if (hawk_client_wait(c, j, -1) != 1)
+        return 1;
+    puts(hawk_job_state(j) == HAWK_JOB_DONE ? "done" : hawk_job_error(j));
+    hawk_client_close(c);
+    return 0;
+}
