@@ -394,8 +394,6 @@ static void give_up(struct streams *ss, int err)
 
 static void look_at(struct streams *ss, struct stream *s, int64_t step)
 {
-    if (s->took && s == ss->current)
-        dist_search_found(&ss->search);
     if (s->rpc && dist_beats_missing(&s->beats, DIST_BEATS_MISSED, step)) {
         s->status = GRPC_STATUS_UNAVAILABLE;
         snprintf(s->text, sizeof s->text, "it does not answer any more");
