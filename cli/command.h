@@ -77,7 +77,7 @@ struct command {
     const char *name;          /* NULL ends a table */
     const char *help;          /* one line for the list of commands */
     const char *synopsis;      /* the text after "hawk NAME": "[OPTIONS] -- CMD [ARG...]" */
-    const char *words;         /* what arguments may be, for completion: "set|reset"; NULL: anything */
+    const char *words;         /* what arguments may be, for completion: "set|reset", "ID"; NULL: anything */
     const char *details;       /* paragraphs and examples; NULL: none */
     const struct flag *flags;  /* its own; NULL: none, or reads argv itself */
     const struct flag *common; /* flags that it shares with other commands, shown after its own; NULL: none */

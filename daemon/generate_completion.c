@@ -18,19 +18,37 @@ static void each_flag(FILE *out, const struct command *c, put_flag_fn *put)
         put(out, c, f);
 }
 
-/* "a|b|c" as "a b c". */
+/* What an ID may be: the shell runs the command when it completes one. A cluster that is away is not waited for. */
+#define ID_WORDS "last all $(hawk jobs --mine --quiet --limit 100 --timeout 500ms 2>/dev/null)"
+
+/* "a|b|ID" as "a b" and the words of an ID. */
 static void put_words(FILE *out, const char *words)
 {
-    for (; *words; words++)
-        fputc(*words == '|' ? ' ' : *words, out);
+    for (size_t n; *words; words += n + (words[n] == '|')) {
+        n = strcspn(words, "|");
+        if (n == 2 && memcmp(words, "ID", 2) == 0)
+            fputs(ID_WORDS, out);
+        else
+            fwrite(words, 1, n, out);
+        if (words[n])
+            fputc(' ', out);
+    }
 }
 
-/* What the command's arguments may be; "": nothing that is known. */
+/* What the flag's value may be; "": nothing that is known. */
+static const char *value_words(const struct flag *f)
+{
+    if (f->kind == FLAG_CHOICE)
+        return f->arg;
+    return f->arg && strncmp(f->arg, "ID", 2) == 0 ? "ID" : "";
+}
+
+/* The same of the command's arguments. */
 static const char *argument_words(const struct command *c)
 {
     if (c->words)
         return c->words;
-    return c->synopsis && strstr(c->synopsis, " ID") ? "last|all" : "";
+    return c->synopsis && strstr(c->synopsis, " ID") ? "ID" : "";
 }
 
 static bool names_a_file(const struct flag *f)
@@ -49,8 +67,7 @@ static void bash_choice(FILE *out, const struct command *c, const struct flag *f
     if (f->letter)
         fprintf(out, " | '%s -%c'", c->name, f->letter);
     fputs(") words='", out);
-    if (f->kind == FLAG_CHOICE)
-        put_words(out, f->arg);
+    put_words(out, value_words(f));
     fprintf(out, "'; value=%s ;;\n", names_a_file(f) ? "file" : "word");
 }
 
@@ -123,9 +140,9 @@ static void zsh_flag(FILE *out, const struct command *c, const struct flag *f)
             fputs(":", out);
             zsh_text(out, f->kind == FLAG_CHOICE ? f->name : f->arg);
             fputs(":", out);
-            if (f->kind == FLAG_CHOICE) {
+            if (*value_words(f)) {
                 fputs("(", out);
-                put_words(out, f->arg);
+                put_words(out, value_words(f));
                 fputs(")", out);
             } else if (names_a_file(f)) {
                 fputs("_files", out);
@@ -183,9 +200,9 @@ static void fish_flag(FILE *out, const struct command *c, const struct flag *f)
     fprintf(out, "complete -c hawk -n '__fish_seen_subcommand_from %s' -l %s", c->name, f->name);
     if (f->letter)
         fprintf(out, " -s %c", f->letter);
-    if (f->kind == FLAG_CHOICE) {
+    if (*value_words(f)) {
         fputs(" -xa '", out);
-        put_words(out, f->arg);
+        put_words(out, value_words(f));
         fputs("'", out);
     } else if (f->kind != FLAG_BOOL) {
         fputs(names_a_file(f) ? " -rF" : " -x", out);

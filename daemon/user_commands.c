@@ -166,7 +166,7 @@ const struct command client_commands[] = {
         .name = "cat",
         .help = "show the output of tasks, from the workers that have it",
         .synopsis = "[FLAGS] ID... [TASK] [stdout|stderr]",
-        .words = "last|all|stdout|stderr",
+        .words = "ID|stdout|stderr",
         .details =
             "ID is a job's id, or `last`. TASK is the task's number, as in HAWK_TASK_INDEX, in each of these "
             "jobs; "

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 
-from hawktest import BOUND, HAWK, run_tests
+from hawktest import BOUND, HAWK, Cluster, run_tests
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
@@ -84,11 +84,11 @@ def test_pages_are_clean_and_narrow():
 class Bash:
     """An interactive bash at a terminal."""
 
-    def __init__(self, script):
+    def __init__(self, script, **env):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "-i"],
-                      {**clean, "PS1": "$ ", "TERM": "dumb", "PATH": os.path.dirname(HAWK) + ":" + os.environ["PATH"],
+                      {**clean, **env, "PS1": "$ ", "TERM": "dumb", "PATH": os.path.dirname(HAWK) + ":" + os.environ["PATH"],
                        "INPUTRC": "/dev/null", "HISTFILE": "/dev/null"})
         self.type("bind 'set bell-style none'; bind 'set completion-query-items 0'; bind 'set page-completions off'\n")
         self.type(f"source {script}; echo so''urced\n")
@@ -134,6 +134,23 @@ def test_completion_in_bash():
             bash.completes(f"hawk run -- /bin/sleep 1 {d}/inp", f"{d}/inputs.txt ")
             shown = bash.completes("hawk config \t", "show")
             assert "check" in shown
+        finally:
+            bash.close()
+
+
+def test_completion_of_job_ids():
+    """They are asked for then; where no cluster is, nothing is said."""
+    with Cluster(workers=1) as c:
+        with open(f"{c.dir}/hawk.bash", "w", encoding="utf-8") as f:
+            f.write(hawk("completion", "bash"))
+        job = c.hawk("submit", "--", "true").stdout.strip()
+        bash = Bash(f"{c.dir}/hawk.bash", HAWK_DIST=c.dist_addrs[0])
+        try:
+            for typed in ("cancel", "cat", "wait last", "resubmit --failed", "submit --after"):
+                bash.completes(f"hawk {typed} {job[:-1]}", f"hawk {typed} {job} ")
+            c.dists[0].kill()
+            shown = bash.completes("hawk wait la", "hawk wait last ")
+            assert "hawk:" not in shown, shown
         finally:
             bash.close()
 
