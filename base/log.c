@@ -75,6 +75,22 @@ static void report_left_out(int64_t second)
     }
 }
 
+/* Where lines of that format are counted. More kinds than KINDS in a second share one, and may be too many together. */
+static struct kind *kind_of(const char *fmt, int64_t second)
+{
+    struct kind *old = &kinds[KINDS - 1];
+
+    for (uint32_t i = 0; i < KINDS; i++) {
+        if (kinds[i].fmt == fmt)
+            return &kinds[i];
+        if (kinds[i].second != second)
+            old = &kinds[i];
+    }
+    if (old->second != second)
+        *old = (struct kind){.fmt = fmt};
+    return old;
+}
+
 /* Whether one more line of that format is too many. */
 static bool too_many(enum log_level level, const char *fmt)
 {
@@ -84,9 +100,9 @@ static bool too_many(enum log_level level, const char *fmt)
     if (!log_rate || level >= LOG_DEBUG || __atomic_test_and_set(&kinds_busy, __ATOMIC_ACQUIRE))
         return false;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    struct kind *k = &kinds[((uintptr_t)fmt >> 3) % KINDS];
     report_left_out(now.tv_sec);
-    if (k->fmt != fmt || k->second != now.tv_sec)
+    struct kind *k = kind_of(fmt, now.tv_sec);
+    if (k->second != now.tv_sec)
         *k = (struct kind){.fmt = fmt, .second = now.tv_sec};
     if (++k->n > log_rate) {
         k->left_out++;

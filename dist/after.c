@@ -260,23 +260,22 @@ void dist_job_keep(struct dist *d, struct dist_job *job)
     dist_probe_wait(job, WAIT_KEPT, &d->kept);
 }
 
-/* Nothing of it has started, and all of it is here. Then central gets it, if it is long; a job whose tasks start one
- * after the other is probed for, since central takes jobs as they are. */
-static bool is_centrals(const struct dist_job *job)
+bool dist_job_give_central(struct dist *d, struct dist_job *job)
 {
-    return dist_job_centrals(job) && job->hand == HAND_NONE && job->state != JOB_RUNNING && !job->promoted &&
-           job->unlaunched == dist_job_unfinished_tasks(job);
+    if (!dist_job_centrals(job) || job->hand != HAND_NONE || job->state == JOB_RUNNING || job->promoted ||
+        job->unlaunched == 0 || job->unlaunched != dist_job_unfinished_tasks(job))
+        return false;
+    job->probe_long = false;
+    dist_job_set_state(d, job, JOB_PENDING);
+    dist_hand_over(d, job, EPOCH_FIRST);
+    return true;
 }
 
 static void start_kept(struct dist *d, struct dist_job *job)
 {
     dist_probe_wait(job, WAIT_NOT, NULL);
-    if (is_centrals(job)) {
-        job->probe_long = false;
-        dist_job_set_state(d, job, JOB_PENDING);
-        dist_hand_over(d, job, job->first_epoch);
+    if (dist_job_give_central(d, job))
         return;
-    }
     if (job->hand == HAND_NONE && job->class == CLASS_LONG && !job->promoted)
         job->probe_long = true;
     dist_handover_promote(d, job);

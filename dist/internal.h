@@ -240,6 +240,9 @@ void dist_after_free(struct dist_job *job);
 void dist_after_settle(struct dist *d, struct dist_job *job);
 /* Whether nothing but workers keeps the job's tasks from starting. */
 bool dist_job_may_start(const struct dist_job *job);
+/* Hands the job over, if it is long, nothing of it has started, and all of it is here; returns whether. A job whose
+ * tasks start one after the other is probed for, since central takes jobs as they are. */
+bool dist_job_give_central(struct dist *d, struct dist_job *job);
 /* No task of the job that has not started starts, until dist_after_settle() finds that it may. */
 void dist_job_keep(struct dist *d, struct dist_job *job);
 /* Whether it waits for tasks of predecessors. */

@@ -189,13 +189,8 @@ static void settled(struct dist *d, struct dist_job *job)
         dist_job_keep(d, job);
         return;
     }
-    /* An at-most-once job that central was not asked for in time, and of which nothing was launched. */
-    if ((job->desc->flags & JOB_AT_MOST_ONCE) && dist_job_centrals(job) && job->hand == HAND_NONE &&
-        job->unlaunched == job->desc->tasks) {
-        job->probe_long = false;
-        dist_job_set_state(d, job, JOB_PENDING);
-        dist_hand_over(d, job, job->first_epoch);
-    }
+    if (dist_job_give_central(d, job))
+        return;
     dist_handover_promote(d, job);
     dist_probe_first(d, job);
 }

@@ -281,6 +281,7 @@ void dist_task_give_back(struct dist_job *job, uint32_t i)
     CHECK(job->tasks[i].state == TASK_WAITING);
     CHECK(job->tasks[i].central);
     job->tasks[i].central = job->tasks[i].asked = 0;
+    job->tasks[i].free = job->tasks[i].attempt; /* central's tries */
     job->unwanted_back = true;
     link_task(job, &job->returned, i);
     job->unlaunched++;

@@ -8,9 +8,14 @@
 
 /* ---- The executor ---- */
 
-/* Checks that no second copy of a task that central placed starts, whatever was lost (DESIGN 3.9). Two dists
- * that had the job one after the other may each have promoted it: then central has it under two epochs, and a
- * copy of each may run (docs/protocol.md 9.5). */
+/* Whether central may have the task under both: two dists that had the job one after the other may each have promoted
+ * it (docs/protocol.md 9.5). A long job has one epoch there, whichever dist has it. */
+static bool both_may_run(const struct try_id *a, const struct try_id *b)
+{
+    return a->epoch != b->epoch && !(epoch_is_dists(a->epoch) && epoch_is_dists(b->epoch));
+}
+
+/* Checks that no second copy of a task that central placed starts, whatever was lost (DESIGN 3.9). */
 static void expect_only_copy(struct cluster *c, uint32_t job, const struct try_id *id)
 {
     bool moved = c->jobs[job]->epoch > EPOCH_FIRST;
@@ -20,7 +25,7 @@ static void expect_only_copy(struct cluster *c, uint32_t job, const struct try_i
             struct cluster_run *r = &c->workers[i]->runs[j];
 
             if (!node_eq(r->held.owner, NODE_CENTRAL) || !job_eq(r->held.id.job, id->job) ||
-                r->held.id.task != id->task || (moved && r->held.id.epoch != id->epoch))
+                r->held.id.task != id->task || (moved && both_may_run(&r->held.id, id)))
                 continue;
             /* Its machine stands still: this copy must end before it goes on. */
             r->doubled = c->workers[i]->frozen_us >= bus_now(c->bus);

@@ -137,6 +137,8 @@ static int take_standby(void *arg, const struct etcd_kv *kv)
     struct leader_standbys *s = arg;
     char why[200], *at = s->address[s->n];
 
+    if (s->n == LEADER_STANDBYS_MAX) /* a server that ignores the limit */
+        return 0;
     snprintf(at, ADDR_TEXT, "%.*s", (int)kv->value.len, (const char *)kv->value.data);
     s->n += addr_check(at, why, sizeof why) == 0; /* a foreign key is not shown */
     return 0;
@@ -284,8 +286,8 @@ static int64_t end_of(const struct leader *l, int64_t sent_us)
     return sent_us + l->lease_us - l->lease_us / LEADER_MARGIN;
 }
 
-/* Whether the key exists with our lease: it may, even if the answer to its creation was lost. */
-static int try_to_lead(struct leader *l)
+/* *leads: whether the key exists with our lease: it may, even if the answer to its creation was lost. */
+static int try_to_lead(struct leader *l, bool *leads)
 {
     int64_t sent_us = now_us(), granted_s = 0;
     struct leader_view v;
@@ -300,7 +302,7 @@ static int try_to_lead(struct leader *l)
     if (err || !k.there || k.lease != l->lease || granted_s < l->ttl_s)
         return err; /* the next attempt gives the lease back */
     view_of(&k, &v);
-    v.leads = true;
+    v.leads = *leads = true;
     publish_view(l, &v, end_of(l, sent_us));
     unregister_standby(l);
     return 0;
@@ -310,15 +312,16 @@ static int64_t campaign(struct leader *l)
 {
     struct leader_view v;
     struct key k;
+    bool leads = false;
     int err = give_up_lease(l); /* the lease of a reign that has ended, or did not begin */
 
     if (!err)
         err = read_key(l, l->key, &k);
     if (!err && !k.there && now_us() >= l->pause_until_us)
-        err = try_to_lead(l);
+        err = try_to_lead(l, &leads);
     if (err) {
         publish_none(l, etcd_why(l->etcd));
-    } else if (!k.there && !l->view.leads) {
+    } else if (!k.there && !leads) {
         publish_none(l, "");
     } else if (k.there) {
         view_of(&k, &v);

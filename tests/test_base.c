@@ -464,6 +464,27 @@ static void log_lines_of_one_kind_have_a_limit(void **state)
     assert_int_equal(lines_with(text, "without limit"), 20);
 }
 
+/* Wherever their texts lie: here 64 bytes from each other. */
+#define KINDS(X) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19)
+static void log_lines_of_many_kinds_have_a_limit_each(void **state)
+{
+    static char text[262144];
+    int fd = stderr_capture();
+
+    log_form(false, 5);
+    for (int i = 0; i < 50; i++) {
+#define X(k) log_info("one more line of kind " #k ": its text with its end is 64 bytes, %d", i);
+        KINDS(X)
+#undef X
+    }
+    log_form(false, 0);
+    stderr_release(fd, text, sizeof text);
+
+#define X(k) assert_in_range(lines_with(text, "line of kind " #k), 5, 10); /* or the second ends in between */
+    KINDS(X)
+#undef X
+}
+
 static void log_cuts_what_is_too_long(void **state)
 {
     char text[8192], *big = xcalloc(1, 5001);
@@ -585,6 +606,7 @@ int main(void)
         cmocka_unit_test(log_writes_one_line_per_event),
         cmocka_unit_test(log_lines_may_be_json),
         cmocka_unit_test(log_lines_of_one_kind_have_a_limit),
+        cmocka_unit_test(log_lines_of_many_kinds_have_a_limit_each),
         cmocka_unit_test(log_cuts_what_is_too_long),
         cmocka_unit_test(what_is_not_utf8_is_mended),
         cmocka_unit_test(a_text_is_cut_between_characters),

@@ -144,18 +144,78 @@ static void test_central_gets_a_held_job_as_held(void **state)
     talk_end(t);
 }
 
+static void old_central_joins(struct talk *t)
+{
+    HEAR(t, CENTRAL, PEER_UP, peer_up, .role = ROLE_CENTRAL, .version = 2);
+    ignore(t);
+    HEAR(t, CENTRAL, JOINED, joined, .cluster = 1, .heartbeat_us = 500000, .lease_us = 60000000,
+         .node = {ME});
+}
+
 /* A client may have moved it here. That central has it already. */
 static void test_what_an_earlier_central_has_of_a_held_job_is_asked(void **state)
 {
     struct talk *t = talk_held_without_central();
 
-    HEAR(t, CENTRAL, PEER_UP, peer_up, .role = ROLE_CENTRAL, .version = 2);
-    ignore(t);
-    HEAR(t, CENTRAL, JOINED, joined, .cluster = 1, .heartbeat_us = 500000, .lease_us = 60000000,
-         .node = {ME});
+    old_central_joins(t);
     silent(t);
     HEAR(t, CENTRAL, LONG_TASK, long_task, .id = try_of(1, 0, 1, 1), .worker = {101}, .state = TASK_RUNNING);
     says(t, "central LONG_WATCH job=3.1 epoch=1 owner=1");
+    ignore(t);
+    talk_end(t);
+}
+
+/* Whichever dist has it, it is under epoch 1 there: the next dist offers it under that. */
+static void test_a_moved_job_that_is_released_has_one_epoch_at_central(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(2, "big");
+    struct resubmit *r = resubmit_new(0);
+
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    ignore(t);
+    old_central_joins(t);
+    ignore(t);
+    desc->tag = TAG_LONG;
+    r->job = J(1);
+    r->epoch = 3;
+    r->class = CLASS_LONG;
+    r->why = WHY_TAG;
+    r->held = true;
+    HEAR(t, 0, SUBMIT, submit, .desc = desc, .resubmit = r, .client = 9);
+    resubmit_drop(r);
+    job_desc_drop(desc);
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(1), .epoch = 1, .err = HAWK_ENOT_FOUND);
+    ignore(t);
+    hold(t, 1, false);
+    says(t,
+         "central LONG_SUBMIT job=3.1 desc=\"big\"x2 tasks=all estimate_us=10000000 epoch=1 why=1 owner=3");
+    ignore(t);
+    talk_end(t);
+}
+
+static void test_released_before_the_dist_has_settled_it_is_centrals(void **state)
+{
+    struct talk *t = talk_again();
+    struct job_desc *desc = desc_new(2, "big");
+
+    desc->tag = TAG_LONG;
+    desc->flags |= JOB_SUBMIT_HELD;
+    journal_job(t, 7, desc, 1, 0, NULL);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    ignore(t);
+    hold(t, 7, false);
+    ignore(t);
+    held_end(t, 101);
+    ignore(t);
+    wait_timer(t, 50000);
+    says(t, "- JOURNAL_JOB job=3.7 token=2 desc=- tasks=all estimate_us=0 epoch=1 life=1 handed=1");
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 99);
+    says(t, "central LONG_SUBMIT job=3.7");
     ignore(t);
     talk_end(t);
 }
@@ -414,6 +474,8 @@ int main(void)
         cmocka_unit_test(test_held_before_anything_started),
         cmocka_unit_test(test_central_gets_a_held_job_as_held),
         cmocka_unit_test(test_what_an_earlier_central_has_of_a_held_job_is_asked),
+        cmocka_unit_test(test_a_moved_job_that_is_released_has_one_epoch_at_central),
+        cmocka_unit_test(test_released_before_the_dist_has_settled_it_is_centrals),
         cmocka_unit_test(test_a_hold_is_on_record_before_it_is_confirmed),
         cmocka_unit_test(test_a_hold_is_read_back),
         cmocka_unit_test(test_released_while_workers_are_asked),

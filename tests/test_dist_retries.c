@@ -319,6 +319,35 @@ static void what_waits_for_its_time_does_not_wait_for_slots(void **state)
     talk_end(t);
 }
 
+/* Central placed it three times, since its workers handed it back: none of these tries was lost. */
+static void what_central_tried_spends_no_retry_of_the_dist(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(2, "big");
+
+    desc->tag = TAG_LONG;
+    desc->retries = 1;
+    submit(t, desc);
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = try_of(1, 0, 1, 3), .state = TASK_PLACED, .worker = {101});
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    ignore(t);
+    central_joins(t);
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = try_of(1, 1, 1, 1), .state = TASK_PLACED, .worker = {101});
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(1), .epoch = 1);
+    ignore(t);
+    request(t, 101, 1, 1);
+    says(t, "101 TASK_LAUNCH id=3.1/0@1.4");
+    ignore(t);
+    HEAR(t, 101, PEER_LOST, peer_lost, 0);
+    worker_member(t, 101, 1, MEMBER_GONE, true);
+    assert_int_equal(task_view_of(t, 1, 0).state, TASK_WAITING);
+    ignore(t);
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +361,7 @@ int main(void)
         cmocka_unit_test(lost_tries_count_apart),
         cmocka_unit_test(many_that_wait_long_do_not_slow_down_those_that_wait_briefly),
         cmocka_unit_test(failures_are_on_record),
+        cmocka_unit_test(what_central_tried_spends_no_retry_of_the_dist),
     };
 
     return cmocka_run_group_tests_name("dist_retries", tests, NULL, NULL);
