@@ -254,8 +254,8 @@ void dist_job_keep(struct dist *d, struct dist_job *job)
 {
     if (job->wait == WAIT_SETTLING || job->wait == WAIT_KEPT)
         return;
-    if (!dist_handover_has_timer(job) && heap_in(&job->timer))
-        heap_remove(&d->timers, &job->timer);
+    if (dist_job_awaits(job, TIMER_PROBE))
+        dist_job_timer_stop(d, job);
     dist_probe_cancel_all(d, job);
     dist_probe_wait(job, WAIT_KEPT, &d->kept);
 }
@@ -263,7 +263,7 @@ void dist_job_keep(struct dist *d, struct dist_job *job)
 bool dist_job_give_central(struct dist *d, struct dist_job *job)
 {
     if (!dist_job_centrals(job) || job->hand != HAND_NONE || job->state == JOB_RUNNING || job->promoted ||
-        job->unlaunched == 0 || job->unlaunched != dist_job_unfinished_tasks(job))
+        job->unlaunched == 0 || job->unlaunched + job->in[TASK_CANCELLED] != job->desc->tasks)
         return false;
     job->probe_long = false;
     dist_job_set_state(d, job, JOB_PENDING);

@@ -256,7 +256,8 @@ static void check_nodes(const struct dist *d)
         CHECK(n->live == live_at(n));
         CHECK((n->stream && !n->knows_beats) || list_empty(&n->places) || !list_empty(&n->awaited));
         CHECK(!n->vouched || (n->m.state == MEMBER_SUSPECT && n->stream));
-        CHECK(n->stream || n->m.state != MEMBER_GONE || (n->m.unsettled && n->m.role == ROLE_DIST));
+        CHECK(!n->unlisted || n->m.state == MEMBER_GONE);
+        CHECK(n->stream || n->m.state != MEMBER_GONE || (n->unlisted && n->m.role == ROLE_DIST));
         CHECK((n->ends_us != TIME_NEVER) == !list_empty(&n->ending));
         CHECK(!n->end_doubtful || (n->ends_us != TIME_NEVER && d->ends_due_us != TIME_NEVER));
         CHECK(n->n_apps == 0 || n->m.state != MEMBER_GONE);

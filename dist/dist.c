@@ -191,8 +191,12 @@ static void dist_on_timer(struct dist *d, const struct msg *m)
         struct dist_job *job = container_of(first, struct dist_job, timer);
 
         heap_remove(&d->timers, first);
-        dist_handover_timer(d, job);
-        dist_probe_timer(d, job);
+        if (job->timer_for == TIMER_ACCEPT)
+            dist_job_try_accept(d, job);
+        else if (job->timer_for == TIMER_OFFER)
+            dist_handover_offer_again(d, job);
+        job->refused = false;
+        dist_job_touch(d, job);
     }
     dist_jobs_abandon(d);
     dist_retries_run(d);

@@ -350,8 +350,7 @@ void dist_handover_ask(struct dist *d, struct dist_job *job, uint16_t epoch)
         put_watch(d, job);
 }
 
-/* Tells central to cancel whatever it knows of the job, and to report it: the dist may not know all of
- * that. */
+/* Tells central to cancel whatever it knows of the job, and to report it, since the dist may not know all of that. */
 static void put_cancel_and_watch(struct dist *d, struct dist_job *job)
 {
     struct msg_long_cancel *m = &out_add(d->out, MSG_LONG_CANCEL, NODE_CENTRAL.v)->long_cancel;
@@ -407,8 +406,8 @@ void dist_handover_joined(struct dist *d)
 
         if (job->central_n == 0)
             continue;
-        if (dist_handover_has_timer(job) && heap_in(&job->timer))
-            heap_remove(&d->timers, &job->timer);
+        if (dist_job_awaits(job, TIMER_OFFER))
+            dist_job_timer_stop(d, job);
         /* Central may have accepted and run it, and forgotten it since. */
         if (job->hand == HAND_OFFERED && job->desc->flags & JOB_AT_MOST_ONCE)
             hand_move(d, job, HAND_UNSURE);
@@ -419,7 +418,7 @@ void dist_handover_joined(struct dist *d)
         } else {
             put_watch(d, job);
         }
-        dist_job_touch(d, job); /* its timer may have been one for probes */
+        dist_job_touch(d, job); /* its tasks that are the dist's may have waited for that timer as well */
     }
 }
 
@@ -532,20 +531,20 @@ static bool may_pass(int err)
            err == HAWK_EIO;
 }
 
-static void offer_later(struct dist *d, struct dist_job *job)
+/* If central refuses it, a long job is offered again. The tasks of one that was to be promoted come back. */
+static bool waits_for_central(const struct dist_job *job)
 {
-    job->timer.key = d->now_us + REFUSED_US;
-    job->timer.seq = job->id.v;
-    CHECK(heap_push(&d->timers, &job->timer) == 0);
+    return dist_handover_pending(job) && (epoch_is_dists(job->epoch) || job->promoted);
 }
 
-void dist_handover_timer(struct dist *d, struct dist_job *job)
+static void offer_later(struct dist *d, struct dist_job *job)
 {
-    if (!job->submitted) {
-        dist_job_try_accept(d, job);
-        return;
-    }
-    if (!dist_handover_has_timer(job) || job->cancelling)
+    dist_job_timer_start(d, job, TIMER_OFFER, d->now_us + REFUSED_US);
+}
+
+void dist_handover_offer_again(struct dist *d, struct dist_job *job)
+{
+    if (!waits_for_central(job) || job->cancelling)
         return;
     if (list_empty(&job->in_unattended))
         dist_handover_offer(d, job);
@@ -555,7 +554,8 @@ void dist_handover_timer(struct dist *d, struct dist_job *job)
 
 void dist_handover_offer_waiting(struct dist *d, struct dist_job *job)
 {
-    if ((job->hand == HAND_READY || job->hand == HAND_HELD_BACK) && !heap_in(&job->timer) && !job->cancelling)
+    if ((job->hand == HAND_READY || job->hand == HAND_HELD_BACK) && !dist_job_awaits(job, TIMER_OFFER) &&
+        !job->cancelling)
         dist_handover_offer(d, job);
 }
 
@@ -578,11 +578,11 @@ void dist_on_long_refused(struct dist *d, const struct msg *m)
     }
     if (job->cancelling) {
         finish_central_tasks(d, job, OUTCOME_CANCELLED, 0);
-    } else if (!dist_handover_has_timer(job)) {
+    } else if (!waits_for_central(job)) {
         take_back(d, job); /* it goes on as a short job (7.2) */
     } else if (!may_pass(m->long_refused.err)) {
         finish_central_tasks(d, job, OUTCOME_NOT_STARTED, CODE_NOT_EXECUTABLE);
-    } else if (!heap_in(&job->timer)) {
+    } else if (!dist_job_awaits(job, TIMER_OFFER)) {
         offer_later(d, job);
         hold_back(d, job);
     }

@@ -74,6 +74,13 @@ void dist_jobs_settle(struct dist *d);
 void dist_job_set_state(struct dist *d, struct dist_job *job, enum job_state to);
 /* All tasks of the job have ended: counts it as finished. The caller still sets its state. */
 void dist_job_close(struct dist *d, struct dist_job *job, int64_t end_us);
+/* The job's timer: one at a time. Starting it ends the one that runs. */
+void dist_job_timer_start(struct dist *d, struct dist_job *job, enum job_timer what, int64_t at_us);
+void dist_job_timer_stop(struct dist *d, struct dist_job *job);
+static inline bool dist_job_awaits(const struct dist_job *job, enum job_timer what)
+{
+    return heap_in(&job->timer) && job->timer_for == what;
+}
 /* Tells the client that the job is accepted, once, if journal and central have it durably, as far as they must. */
 void dist_job_try_accept(struct dist *d, struct dist_job *job);
 /* For a dist that is about to leave: accepts jobs that are in the journal and wait only for central's word.
@@ -377,8 +384,6 @@ void dist_probe_cancel_all(struct dist *d, struct dist_job *job);
 void dist_probe_wait(struct dist_job *job, enum probe_wait wait, struct list *l);
 /* Removes the job from timers and lists of jobs that want probes. */
 void dist_probe_forget(struct dist *d, struct dist_job *job);
-/* The job's timer is due. */
-void dist_probe_timer(struct dist *d, struct dist_job *job);
 /* From now on worker n can be drawn from pools[which]. */
 void dist_probe_pool_grew(struct dist *d, struct dist_pool pools[POOL_COUNT], enum pool which,
                           struct dist_node *n);
@@ -489,8 +494,8 @@ void dist_handover_offer(struct dist *d, struct dist_job *job);
 bool dist_handover_may_hold(const struct dist *d);
 /* Tells central whether the job is held, if it may have something of it. */
 void dist_handover_tell_hold(struct dist *d, struct dist_job *job);
-/* The job's timer is due: offers it again, unless no client watches it here. */
-void dist_handover_timer(struct dist *d, struct dist_job *job);
+/* Its TIMER_OFFER is due: offers the job again, unless no client watches it here. */
+void dist_handover_offer_again(struct dist *d, struct dist_job *job);
 /* Offers a job that waited for its first watch, or for its hold to be on record. Output: at most 2 messages. */
 void dist_handover_offer_waiting(struct dist *d, struct dist_job *job);
 /* Whether the job's tasks wait for central's word. */
@@ -507,12 +512,6 @@ static inline bool dist_handover_is_here(const struct dist_job *job)
 static inline bool dist_handover_may_have(const struct dist_job *job)
 {
     return job->offers > 0 && job->central_n > 0;
-}
-/* Whether the job, if central refuses it, waits for its timer and is offered again: a long job. The tasks of
- * a job that was to be promoted come back instead. */
-static inline bool dist_handover_has_timer(const struct dist_job *job)
-{
-    return dist_handover_pending(job) && (epoch_is_dists(job->epoch) || job->promoted);
 }
 /* Whether the table has this move. */
 bool dist_handover_may_move(enum hand_over from, enum hand_over to);

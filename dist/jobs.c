@@ -163,13 +163,27 @@ static void put_submitted(struct dist *d, const struct dist_job *job, int err)
     m->why = job->why;
 }
 
+void dist_job_timer_stop(struct dist *d, struct dist_job *job)
+{
+    if (heap_in(&job->timer))
+        heap_remove(&d->timers, &job->timer);
+}
+
+void dist_job_timer_start(struct dist *d, struct dist_job *job, enum job_timer what, int64_t at_us)
+{
+    dist_job_timer_stop(d, job);
+    job->timer_for = (uint8_t)what;
+    job->timer.key = at_us;
+    job->timer.seq = job->id.v;
+    CHECK(heap_push(&d->timers, &job->timer) == 0);
+}
+
 /* Tells the client that the job is accepted; once. */
 static void accept_job(struct dist *d, struct dist_job *job)
 {
     if (job->submitted)
         return;
-    if (heap_in(&job->timer))
-        heap_remove(&d->timers, &job->timer);
+    dist_job_timer_stop(d, job);
     job->submitted = true;
     list_push_tail(&d->accepted, &job->in_all);
     dist_count(d, COUNTER_jobs_accepted, 1);
@@ -188,7 +202,7 @@ void dist_job_reject(struct dist *d, struct dist_job *job, int err)
         put_submitted(d, job, err);
         dist_journal_job_end(d, job);
     }
-    dist_probe_forget(d, job);
+    dist_job_timer_stop(d, job);
     count_out(d, job);
     dist_job_free(d, job);
 }
@@ -335,6 +349,7 @@ static void supersede(struct dist *d, struct dist_job *job)
     job->watchers = 0;
     dist_after_gone(d, job);
     dist_probe_forget(d, job);
+    dist_job_timer_stop(d, job);
     dist_probe_cancel_all(d, job);
     while (!list_empty(&job->places)) { /* a place goes with its last task */
         const struct dist_place *p = container_of(job->places.next, struct dist_place, in_job);
@@ -519,11 +534,7 @@ void dist_job_try_accept(struct dist *d, struct dist_job *job)
         accept_job(d, job);
         return;
     }
-    if (heap_in(&job->timer))
-        return;
-    job->timer.key = until_us;
-    job->timer.seq = job->id.v;
-    CHECK(heap_push(&d->timers, &job->timer) == 0);
+    dist_job_timer_start(d, job, TIMER_ACCEPT, until_us);
 }
 
 void dist_jobs_accept_durable(struct dist *d)
@@ -576,6 +587,7 @@ void dist_on_watch(struct dist *d, const struct msg *m)
 void dist_job_close(struct dist *d, struct dist_job *job, int64_t end_us)
 {
     dist_probe_forget(d, job);
+    dist_job_timer_stop(d, job);
     dist_places_drop(d, job);
     list_remove(&job->in_central);
     list_remove(&job->in_unattended);

@@ -192,7 +192,7 @@ static void lose_all(struct dist *d, struct dist_node *n, enum loss loss)
 
 static void forget_if_gone(struct dist_node *n)
 {
-    if (n->m.state == MEMBER_GONE && !n->stream && !(n->m.unsettled && n->m.role == ROLE_DIST))
+    if (n->m.state == MEMBER_GONE && !n->stream && !(n->unlisted && n->m.role == ROLE_DIST))
         node_forget(n);
 }
 
@@ -206,7 +206,7 @@ void dist_nodes_settle(struct dist *d)
 
         if (!n || n->m.state != MEMBER_GONE || n->m.role != ROLE_DIST)
             continue;
-        n->m.unsettled = false;
+        n->unlisted = false;
         forget_if_gone(n);
     }
 }
@@ -313,6 +313,7 @@ static bool take_member(struct dist *d, const struct member *m, struct dist_node
     n->m.out_why = blob_ref(m->out_why);
     n->m.serves = blob_ref(m->serves);
     n->vouched = n->vouched && m->state == MEMBER_SUSPECT;
+    n->unlisted = false;
     blob_drop(old.addr);
     blob_drop(old.name);
     blob_drop(old.out_why);
@@ -336,7 +337,7 @@ static void ask_suspect(struct dist *d, struct dist_node *n)
 static void unlist(struct dist *d, struct dist_node *n, bool lost)
 {
     n->m.state = MEMBER_GONE;
-    n->m.unsettled = !lost; /* a central that has just started may not know it yet */
+    n->unlisted = !lost;
     d->dists_unlisted = d->dists_unlisted || (!lost && n->m.role == ROLE_DIST);
     n->vouched = false;
     update_pools(d, n);

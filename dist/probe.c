@@ -65,8 +65,8 @@ void dist_probe_wait(struct dist_job *job, enum probe_wait wait, struct list *l)
 void dist_probe_forget(struct dist *d, struct dist_job *job)
 {
     dist_probe_wait(job, WAIT_NOT, NULL);
-    if (heap_in(&job->timer))
-        heap_remove(&d->timers, &job->timer);
+    if (dist_job_awaits(job, TIMER_PROBE))
+        dist_job_timer_stop(d, job);
 }
 
 static void retry_later(struct dist *d, struct dist_job *job)
@@ -77,9 +77,8 @@ static void retry_later(struct dist *d, struct dist_job *job)
         job->backoff++;
     /* A random delay of 0.5 to 1.5 times that, so that jobs that were refused together do not come back
      * together. */
-    job->timer.key = d->now_us + delay / 2 + (int64_t)rng_below(&d->rng, (uint64_t)delay);
-    job->timer.seq = job->id.v;
-    CHECK(heap_push(&d->timers, &job->timer) == 0);
+    dist_job_timer_start(d, job, TIMER_PROBE,
+                         d->now_us + delay / 2 + (int64_t)rng_below(&d->rng, (uint64_t)delay));
 }
 
 /* ---- Sending ---- */
@@ -301,8 +300,7 @@ void dist_probe_settle(struct dist *d, struct dist_job *job)
     if (dist_job_kept_back(job))
         return;
     if (dist_job_launchable(job) == 0) {
-        if (!dist_handover_has_timer(job))
-            dist_probe_forget(d, job);
+        dist_probe_forget(d, job);
         /* Proactive cancellation (Sparrow 3.6). */
         if (job->live > 0 && (job->policy_flags & POLICY_CANCEL_PROBES))
             dist_probe_cancel_all(d, job);
@@ -338,12 +336,6 @@ void dist_probe_cancel_all(struct dist *d, struct dist_job *job)
         put_probe_cancel(d, job->id, p->node->m.node.v);
         dist_place_take_live(d, p, p->live);
     }
-}
-
-void dist_probe_timer(struct dist *d, struct dist_job *job)
-{
-    job->refused = false;
-    dist_job_touch(d, job);
 }
 
 /* ---- The cluster grows ---- */

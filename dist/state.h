@@ -120,6 +120,13 @@ struct dist_pool {
     struct list crowded; /* jobs that have probes at every worker, or more than the pool had slots */
 };
 
+/* What a job's timer is for. */
+enum job_timer {
+    TIMER_PROBE,  /* to probe again, after refusals */
+    TIMER_OFFER,  /* to offer it to central again, which refused it */
+    TIMER_ACCEPT, /* to accept it without central's word */
+};
+
 /* What a job without a timer waits for before it is probed for (again): the list that it is in. */
 enum probe_wait {
     WAIT_NOT,      /* in no list */
@@ -233,7 +240,7 @@ struct dist_job {
     struct list task_successors; /* the same, of those whose tasks wait for its tasks */
     struct list in_unattended;   /* dist.unattended: nobody watches it, and somebody should */
     struct list places;
-    struct heap_node timer; /* when to probe again, or to offer it to central again */
+    struct heap_node timer; /* in dist.timers, for what `timer_for` says */
 
     struct job_desc *desc;
     struct owner_messages messages;
@@ -310,6 +317,7 @@ struct dist_job {
      * After a second offer, what central said in between may be lost: so it is asked once when it accepts. */
     uint8_t offers;
     uint8_t backoff;      /* refusals in a row */
+    uint8_t timer_for;    /* enum job_timer; valid while the timer runs */
     uint8_t audits;       /* how often it was probed for because a loss made its reservations doubtful */
     bool probe_long : 1;  /* its probes have class long */
     bool submitted : 1;   /* SUBMITTED was put out */
@@ -369,7 +377,9 @@ struct dist_node {
     bool knows_beats : 1;       /* its stream is spoken in a version with BEAT */
     bool vouched : 1;           /* central suspects it, and it has answered this dist since */
     bool reported : 1;          /* it has said what it holds: HELD_END came on this stream */
-    bool end_doubtful : 1;      /* central has not said its end since its last whole list */
+    bool
+        unlisted : 1; /* it is not in the list of a central that may have just started, and not know it yet */
+    bool end_doubtful : 1; /* central has not said its end since its last whole list */
 };
 
 /* A record that waits for the journal, or that must be put out again. */

@@ -132,7 +132,7 @@ const struct member *dist_next_member(const struct dist *d, node_id_t after)
     for (uint32_t i = after.v + 1; i < d->nodes_n; i++) {
         const struct dist_node *n = dist_node_find(d, i);
 
-        if (n && (n->m.state != MEMBER_GONE || n->m.unsettled))
+        if (n && (n->m.state != MEMBER_GONE || n->unlisted))
             return &n->m;
     }
     return NULL;
@@ -172,7 +172,7 @@ static bool is_draining(const struct dist_node *n) { return n->m.state == MEMBER
 /* Whether central does not know the worker yet, or is about to have it in the general partition. */
 static bool is_unsettled(const struct dist_node *n)
 {
-    return n->m.unsettled && n->stream && (n->m.state == MEMBER_GONE || n->m.state == MEMBER_UP);
+    return n->stream && (n->m.state == MEMBER_GONE ? n->unlisted : n->m.state == MEMBER_UP && n->m.unsettled);
 }
 
 static bool any_worker(const struct dist *d, bool (*is)(const struct dist_node *n))
@@ -223,7 +223,7 @@ static enum dist_block blocked_probes(const struct dist *d, const struct dist_jo
         return DIST_BLOCK_SETTLING;
     if (dist_job_starved(job) && job->live == 0)
         return blocked_pool(d, job, dist_probe_pool(d, job));
-    if (job->live == 0 && heap_in(&job->timer))
+    if (job->live == 0 && dist_job_awaits(job, TIMER_PROBE))
         return DIST_BLOCK_REFUSED;
     *n = 0;
     for (const struct dist_place *p = live_from(job, job->places.next); p; p = live_from(job, p->in_job.next))
@@ -238,8 +238,7 @@ static enum dist_block blocked_central(const struct dist *d, const struct dist_j
     if (*n > 0 && job->hand != HAND_ACCEPTED) {
         if (!d->joined)
             return DIST_BLOCK_CENTRAL_AWAY;
-        return dist_handover_has_timer(job) && heap_in(&job->timer) ? DIST_BLOCK_CENTRAL_FULL
-                                                                    : DIST_BLOCK_CENTRAL_ACK;
+        return dist_job_awaits(job, TIMER_OFFER) ? DIST_BLOCK_CENTRAL_FULL : DIST_BLOCK_CENTRAL_ACK;
     }
     *n -= job->central_delayed;
     if (*n > 0)
