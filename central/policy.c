@@ -40,9 +40,8 @@ static uint32_t share_ppm_of(const struct central *c)
     return unknown ? 0 : history_share_ppm(&c->history);
 }
 
-/* With worker.pause_share 0.5 a long task may stand still for a third of its time. Short jobs count on a fifth: they
- * come in bursts. */
-#define PAUSES_GIVE_PPM 200000
+/* With worker.pause_share 0.5 a long task may stand still for half as long as it runs: a third of its slot's time. */
+#define PAUSES_GIVE_PPM 333333
 
 /* What an automatic reserve follows. Where long tasks are bound at submission it is the paper's proportion (Hawk 3.4).
  * Where they are bound late, it is what short jobs used lately, without what pauses give them (docs/results.md). */

@@ -71,7 +71,7 @@ const struct flag sim_flags[] = {
     FLAG(DURATION, struct options, pause_after_us, "pause-after", 0, "TIME",
          "how long a short task waits before it pauses a long one (--set pause=on)"),
     FLAG(TEXT, struct options, pause_share, "pause-share", 0, "R",
-         "the part of its run time that a long task may be paused (1)"),
+         "the part of its run time that a long task may be paused (0.5)"),
     FLAG_ABOVE_0(struct options, pause_longest_us, "pause-longest", 0, "TIME", "longest pause of a task"),
     FLAG(CHOICE, struct options, estimates, "estimates", 0, "mean|exact|history",
          "estimates of jobs: the workload's mean, the mean of the actual durations, or none: their "

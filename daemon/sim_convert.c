@@ -48,8 +48,7 @@ int sim_write_trace(struct sim_source *source, const char *path)
         code = errno;
     }
     if (err)
-        say_error("sim convert-google", "%s: cannot be written: %s", standard ? "standard output" : path,
-                  strerror(code));
+        say_error("sim", "%s: cannot be written: %s", standard ? "standard output" : path, strerror(code));
     return err ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
 }
 
