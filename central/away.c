@@ -48,13 +48,14 @@ void central_tasks_end_unwanted(struct central *c)
     }
 }
 
+bool central_workers_away(const struct central *c)
+{
+    return c->now_us < c->recovered_us + c->cfg.long_lease_us && central_any_node(c, ROLE_WORKER, NODE_AWAY);
+}
+
 bool central_workers_all_back(const struct central *c)
 {
-    /* Of an earlier central's tasks, a worker that has been away for a lease runs none. */
-    bool away =
-        c->now_us < c->recovered_us + c->cfg.long_lease_us && central_any_node(c, ROLE_WORKER, NODE_AWAY);
-
-    return c->recovered && c->n_reporting == 0 && !central_is_young(c) && !away &&
+    return c->recovered && c->n_reporting == 0 && !central_is_young(c) && !central_workers_away(c) &&
            !central_any_node(c, ROLE_WORKER, NODE_JOINING) && !central_any_node(c, ROLE_WORKER, NODE_SUSPECT);
 }
 

@@ -149,7 +149,7 @@ static uint32_t check_apps(const struct central *c)
 static void check_jobs(const struct central *c)
 {
     uint64_t tasks_in[TASK_STATE_COUNT] = {0}, held = 0, kept = 0, keeping = 0;
-    uint32_t places[PLACE_DELAYED + 1] = {0};
+    uint32_t places[PLACE_DELAYED + 1] = {0}, unheard = 0;
     int64_t due_us = INT64_MIN;
 
     for (int s = 0; s < LONG_STATE_COUNT; s++) {
@@ -161,12 +161,14 @@ static void check_jobs(const struct central *c)
             check_job(c, j, tasks_in, places);
             held += j->n;
             kept += list_length(&j->kept);
-            keeping += !list_empty(&j->kept) && !j->held && list_empty(&j->apart);
+            unheard += j->unheard;
+            keeping += !list_empty(&j->kept) && !j->held && !j->unheard && list_empty(&j->apart);
         }
     }
     for (int s = 0; s < TASK_STATE_COUNT; s++)
         CHECK(tasks_in[s] == c->tasks_in[s]);
     CHECK(held == c->tasks_held);
+    CHECK(unheard == c->n_unheard);
     kept_check_unfinished(c);
     CHECK(held <= c->cfg.long_tasks_max || held <= c->tasks_recovered || !c->recovered);
     CHECK(kept == places[PLACE_QUEUE]);

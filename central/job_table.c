@@ -82,8 +82,11 @@ static const uint8_t legal_moves[LONG_STATE_COUNT] = {
 void central_job_set_state(struct central *c, struct long_job *j, enum long_state state)
 {
     CHECK(legal_moves[j->state] & 1 << state);
-    if (j->state == LONG_ACTIVE)
+    if (j->state == LONG_ACTIVE) {
         kept_finish(j);
+        c->n_unheard -= j->unheard;
+        j->unheard = false;
+    }
     c->n_jobs[j->state]--;
     c->n_jobs[state]++;
     j->state = state;

@@ -156,6 +156,11 @@ void central_job_blocked(const struct central *c, const struct long_job *j, char
                  "its dist is not there; central places what no worker has reported in %lld s, when "
                  "central.long_lease is over",
                  (long long)(unreported_us / US_PER_S));
+    else if (j->unheard)
+        snprintf(buf, size,
+                 "its dist has not named it since central restarted, and may know that it is cancelled or "
+                 "held; central "
+                 "goes on with it then, or when central.long_lease is over");
     else if (j->held)
         snprintf(buf, size, "it is held: none of its tasks starts before it is released");
     else if (j->desc->flags & JOB_DETACHED)

@@ -60,6 +60,29 @@ static void note_owner(struct central *c, struct long_job *j, uint16_t owner)
         central_journal_owner(c, j);
 }
 
+/* A central that has restarted does not know which jobs their users have cancelled or held meanwhile. Their dists do,
+ * and say that before they name the job. So central places none of a job's tasks before that, or a lease is over. */
+static void set_unheard(struct central *c, struct long_job *j, bool unheard)
+{
+    if (j->unheard == unheard)
+        return;
+    j->unheard = unheard;
+    c->n_unheard += unheard ? 1u : -1u;
+    kept_update_turn(c, j);
+}
+
+/* When the rest of them is placed. */
+static int64_t unheard_due_us(const struct central *c)
+{
+    return c->n_unheard > 0 ? c->recovered_us + c->cfg.long_lease_us : TIME_NEVER;
+}
+
+static void hear_all(struct central *c)
+{
+    list_foreach(&c->jobs[LONG_ACTIVE], entry, next)
+        set_unheard(c, container_of(entry, struct long_job, by_state), false);
+}
+
 /* From now on the dist hears of the job. It owns the job if `owner`, the number of its ownership, is the
  * highest so far. */
 static void watch_job(struct central *c, struct long_job *j, const struct node *dist, uint16_t owner)
@@ -71,6 +94,8 @@ static void watch_job(struct central *c, struct long_job *j, const struct node *
     w->process = dist->processes;
     central_hold_moved(c, j, owner);
     note_owner(c, j, owner);
+    if (owner >= j->owner)
+        set_unheard(c, j, false);
     central_orphans_look(c, j);
 }
 
@@ -495,7 +520,8 @@ static bool is_due(const struct central *c, enum long_state state)
 
 int64_t central_jobs_due_us(const struct central *c)
 {
-    return earlier(due_us(c, LONG_UNCLAIMED), earlier(due_us(c, LONG_ENDED), due_us(c, LONG_FINISHED)));
+    return earlier(earlier(due_us(c, LONG_UNCLAIMED), unheard_due_us(c)),
+                   earlier(due_us(c, LONG_ENDED), due_us(c, LONG_FINISHED)));
 }
 
 /* A dist that asks for a job which central has forgotten submits it again, and all of it runs twice. So
@@ -503,6 +529,8 @@ int64_t central_jobs_due_us(const struct central *c)
  * keeps it for longer. A stream that breaks in that time makes the dist ask again, or the client move the job. */
 void central_jobs_run(struct central *c)
 {
+    if (unheard_due_us(c) <= c->now_us)
+        hear_all(c);
     while (is_due(c, LONG_ENDED)) {
         struct long_job *j = first_in(c, LONG_ENDED);
 
@@ -637,6 +665,7 @@ void central_jobs_recovered(struct central *c)
         struct long_job *j = container_of(entry, struct long_job, by_state);
 
         j->since_us = c->now_us;
+        set_unheard(c, j, true);
         for (uint32_t i = 0; i < j->n; i++)
             recovered_task(c, &j->tasks[i]);
         if (j->cancel || owner_failed_too_often(j->desc, j->ended))

@@ -206,7 +206,7 @@ static void leave(struct central *c, struct long_job *j)
 }
 
 /* It has no turn, though tasks of it wait. */
-static bool is_out(const struct long_job *j) { return j->held || !list_empty(&j->apart); }
+static bool is_out(const struct long_job *j) { return j->held || j->unheard || !list_empty(&j->apart); }
 
 void kept_update_turn(struct central *c, struct long_job *j)
 {

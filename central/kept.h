@@ -70,7 +70,7 @@ struct long_task *kept_first_of(const struct kept_user *u);
 /* Takes the turn from j, whose tasks wait, until it is readmitted. kept_add() admits j by itself. */
 void kept_pass_over(struct long_job *j);
 void kept_readmit(struct central *c, struct long_job *j);
-/* Takes j's turn, or gives it one, as j->held and j->apart say. */
+/* Takes j's turn, or gives it one, as j->held, j->unheard and j->apart say. */
 void kept_update_turn(struct central *c, struct long_job *j);
 /* Takes it, until j is in c->end_times.apart no more. */
 void kept_set_apart(struct central *c, struct long_job *j);

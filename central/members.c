@@ -1,6 +1,6 @@
 /* Member lists (protocol 1.7): dists hear of every change at once, workers get whole lists from time to
  * time. */
-#include "central/state.h"
+#include "central/tasks.h"
 
 #define MEMBER_BYTES 24 /* bytes of an entry, without address and name */
 
@@ -118,6 +118,7 @@ void central_members_send_all(struct central *c, const struct node *dist)
     m = central_send(c, dist, MSG_MEMBERS);
     m->members.list = members_ref(c->dist_list);
     m->members.version = c->members_version;
+    m->members.workers_away = central_workers_away(c);
     central_apps_send_all(c, dist);
     end_times_tell_all(c, dist);
 }

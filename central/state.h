@@ -248,9 +248,10 @@ struct long_job {
     int64_t kept_since_us;      /* since when it has been kept in this state */
     uint16_t owner, hold_owner; /* the greatest epoch of a dist that has it, and that held it: watch_job() */
     uint8_t why;
-    bool cancel, held;              /* held: none of its tasks is placed */
-    bool held_here;                 /* then: a client held it at central */
-    bool abandoned;                 /* cancelled as an orphan */
+    bool cancel, held; /* held: none of its tasks is placed */
+    bool unheard;      /* read from the journal, and no dist has named it since: none is placed either */
+    bool held_here;    /* then: a client held it at central */
+    bool abandoned;    /* cancelled as an orphan */
     struct owner_messages messages; /* messages of its tasks, by their places in `tasks` */
     struct owner_pauses pauses;     /* pauses of its tasks, by these places as well */
     struct owner_starts starts;
@@ -374,6 +375,7 @@ struct central {
     struct long_job *long_jobs; /* the oldest part of each job, by key.job */
     struct list jobs[LONG_STATE_COUNT];
     uint32_t n_jobs[LONG_STATE_COUNT];
+    uint32_t n_unheard;       /* jobs that are `unheard` */
     uint64_t tasks_held;      /* tasks in memory, whatever their job's state */
     uint64_t tasks_recovered; /* those of them from the journal: lowering the limit does not lose them */
     uint64_t tasks_in[TASK_STATE_COUNT]; /* of active and ending jobs */

@@ -52,6 +52,9 @@ void central_task_place(struct central *c, struct long_task *t, struct node *n);
  * its tasks are lost at due_us. */
 void central_tasks_worker_gone(struct central *c, struct node *n);
 void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t due_us);
+/* Whether workers that the journal names are not back, and may run tasks. Of an earlier central's tasks, one that has
+ * been away for a lease runs none. */
+bool central_workers_away(const struct central *c);
 /* Whether the journal is read, and every worker that is known and may hold something is up and has said what. */
 bool central_workers_all_back(const struct central *c);
 /* A worker has reported what it holds. If it was the last of all workers that central knows by name, tasks that

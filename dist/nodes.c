@@ -359,6 +359,7 @@ void dist_on_members(struct dist *d, const struct msg *in)
     struct dist_node *n;
     uint32_t known = 0;
 
+    d->workers_away = in->members.workers_away;
     /* Central's next messages say when they end, and what they serve. */
     dist_end_times_doubt(d);
     for (uint32_t i = 0; i < d->nodes_n; i++)

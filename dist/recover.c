@@ -160,11 +160,14 @@ void dist_settle_begin(struct dist *d)
     d->settle_end = d->now_us + d->cfg.settle_us;
 }
 
-/* Whether there are workers, and each listed worker has said what it holds. */
+/* Whether there are workers, and each has said what it holds. Those that were away when the dist joined may not be
+ * listed. */
 static bool all_reported(const struct dist *d)
 {
     bool any = false;
 
+    if (d->workers_away)
+        return false;
     for (uint32_t i = 0; i < d->nodes_n; i++) {
         const struct dist_node *n = dist_node_find(d, i);
 

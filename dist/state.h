@@ -551,6 +551,7 @@ struct dist {
     struct dist_times times;
     bool central_stream; /* it has a stream to central, */
     bool joined;         /* and has joined on it; */
+    bool workers_away;   /* central said so then */
     int64_t joined_us;   /* when; */
     bool ever_joined;    /* in this life: its journal has been read before that */
     bool dists_unlisted; /* dists are kept that central has not listed since it joined */

@@ -212,6 +212,8 @@ static bool rules_ok(const struct msg *m)
     case MSG_JOINED:
         return worker_ok(m->joined.node) && m->joined.heartbeat_us > 0 && m->joined.lease_us > 0 &&
                flag_ok(m->joined.draining);
+    case MSG_MEMBERS:
+        return flag_ok(m->members.workers_away);
     case MSG_REFUSED:
         return (!m->refused.why || m->refused.why->len <= LIMIT_TEXT_BYTES) && m->refused.err < 0;
     case MSG_MEMBER:

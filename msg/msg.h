@@ -332,7 +332,7 @@ enum route {
     F(u32, running_long) F(u32, jobs_unfinished) F(u8, quiet) F(u32, paused) F(u8, freezer)
 #define FIELDS_heartbeat_ack(F) F(u32, seq)
 #define FIELDS_counter(F) F(u64, value) F(u32, counter)
-#define FIELDS_members(F) F(members, list) F(u32, version)
+#define FIELDS_members(F) F(members, list) F(u32, version) F(u8, workers_away)
 #define FIELDS_member(F)                                                                                     \
     F(blob, addr)                                                                                            \
     F(blob, name)                                                                                            \

@@ -163,7 +163,8 @@ static void the_reserve_goes_with_short_work(void **state)
         t.now_us += S;
         tell(&t, JOB_REPORT, job_report, d, .mean_us = S, .task_us = 12 * S, .tasks = 12);
     }
-    assert_in_range(central_policy(t.c)->short_share_ppm, 650000, 670000); /* as much as they use */
+    /* As much as they use, and a margin, less what pauses give. */
+    assert_in_range(central_policy(t.c)->short_share_ppm, 615000, 635000);
     for (int i = 0; i < 100 && central_policy(t.c)->short_share_ppm > 0; i++) {
         int64_t due_us = central_next_timeout(t.c);
         assert_true(due_us < TIME_NEVER);

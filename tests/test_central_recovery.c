@@ -446,6 +446,8 @@ static void after_a_restart_only_recorded_launches_are_in_doubt(void **state)
     expect_none(&c.t, TASK_CANCEL, c.w[0]);
     tell(&c.t, HELD_END, held_end, c.w[0], 0);
     ack_partition(&c.t, c.w[0]);
+    tell(&c.t, LONG_WATCH, long_watch, join(&c.t, (struct join){.name = "d1", .role = ROLE_DIST}),
+         .job = JOB(9, 1), .epoch = 1);
     /* Task 1 was never launched: it is, for the first time. */
     assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.task, 1);
     pass(&c.t, 60 * S);
@@ -454,6 +456,79 @@ static void after_a_restart_only_recorded_launches_are_in_doubt(void **state)
     assert_int_equal(expect(&c.t, JOURNAL_TASK, journal_task, 0)->state, TASK_DONE);
     job_desc_drop(d);
     blob_drop(w0);
+    end(&c);
+}
+
+/* A central with a journal of two jobs that nothing was sent of, and a free worker. Their dist is not back. */
+static void recover_unheard(struct cluster *c)
+{
+    struct job_desc *d = once_desc(1);
+    struct blob *d1 = blob_str("d1"), *w0 = blob_str("w0");
+
+    talk_config(&c->t);
+    talk_start(&c->t);
+    tell(&c->t, JOURNAL_NODE, journal_node, 0, .name = d1, .node = {1}, .role = ROLE_DIST);
+    tell(&c->t, JOURNAL_NODE, journal_node, 0, .name = w0, .node = {2}, .role = ROLE_WORKER);
+    for (uint32_t seq = 1; seq <= 2; seq++)
+        tell(&c->t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, seq), .desc = d, .estimate_us = S, .epoch = 1);
+    tell(&c->t, RECOVERED, recovered, 0, 0);
+    c->w[0] = join(&c->t, (struct join){.name = "w0", .slots = 4, .role = ROLE_WORKER});
+    tell(&c->t, HELD_END, held_end, c->w[0], 0);
+    ack_partition(&c->t, c->w[0]);
+    job_desc_drop(d);
+    blob_drop(d1);
+    blob_drop(w0);
+}
+
+/* Its user may have cancelled or held a job there while central was away. The dist says that first. */
+static void after_a_restart_a_job_waits_for_its_dist(void **state)
+{
+    struct cluster c;
+
+    recover_unheard(&c);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    c.d = join(&c.t, (struct join){.name = "d1", .role = ROLE_DIST});
+    assert_false(expect(&c.t, MEMBERS, members, c.d)->workers_away);
+    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(1, 1), .epoch = 1, .owner = 1);
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1, .owner = 1);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    tell(&c.t, LONG_HOLD, long_hold, c.d, .job = JOB(1, 2), .epoch = 1, .owner = 1, .on = 1);
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 2), .epoch = 1, .owner = 1);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    pass(&c.t, 61 * S);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    tell(&c.t, LONG_HOLD, long_hold, c.d, .job = JOB(1, 2), .epoch = 1, .owner = 1, .on = 0);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    end(&c);
+}
+
+static void after_a_restart_dists_hear_that_workers_are_away(void **state)
+{
+    struct talk t;
+    struct blob *w0 = blob_str("w0");
+
+    talk_config(&t);
+    talk_start(&t);
+    tell(&t, JOURNAL_NODE, journal_node, 0, .name = w0, .node = {1}, .role = ROLE_WORKER);
+    tell(&t, JOURNAL_NODE, journal_node, 0, .name = w0, .node = {1}, .role = ROLE_WORKER);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    assert_true(expect(&t, MEMBERS, members, add_dist(&t, "d1"))->workers_away);
+    pass(&t, 60 * S); /* its tasks have ended by their lease */
+    assert_false(expect(&t, MEMBERS, members, add_dist(&t, "d2"))->workers_away);
+    blob_drop(w0);
+    talk_end(&t);
+}
+
+static void after_a_restart_a_job_waits_a_lease_for_its_dist(void **state)
+{
+    struct cluster c;
+
+    recover_unheard(&c);
+    pass(&c.t, 59 * S);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    pass(&c.t, S);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    c.d = 1;
     end(&c);
 }
 
@@ -595,6 +670,9 @@ int main(void)
         cmocka_unit_test(a_task_in_doubt_is_lost_and_never_run_again),
         cmocka_unit_test(after_a_restart_only_recorded_launches_are_in_doubt),
         cmocka_unit_test(too_many_failures_stop_a_job_after_a_restart),
+        cmocka_unit_test(after_a_restart_a_job_waits_for_its_dist),
+        cmocka_unit_test(after_a_restart_a_job_waits_a_lease_for_its_dist),
+        cmocka_unit_test(after_a_restart_dists_hear_that_workers_are_away),
         cmocka_unit_test(a_cancelled_job_stays_cancelled_after_a_restart),
     };
 

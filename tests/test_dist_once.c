@@ -45,6 +45,33 @@ static void test_what_is_in_doubt_is_not_launched_again(void **state)
     talk_end(t);
 }
 
+/* Central restarted as well, and does not list the workers that are not back yet: the dist waits for them as long as it
+ * waits for anybody. */
+static void test_what_may_run_at_workers_that_are_away_is_not_lost(void **state)
+{
+    struct talk *t = talk_again();
+    struct members *list = members_new(0);
+
+    journal_job(t, 7, once_desc(1), 1, 0, NULL);
+    journal_launch(t, 7, 0);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    HEAR(t, CENTRAL, MEMBERS, members, .list = list, .workers_away = 1);
+    members_drop(list);
+    worker_up(t, 101, 1, true);
+    held_end(t, 101);
+    wait_timer(t, 50000);
+    assert_int_equal(task_view_of(t, 7, 0).state, TASK_WAITING);
+    worker_up(t, 102, 1, true);
+    held(t, 102, try_of(7, 0, 1, 1), TASK_RUNNING);
+    held_end(t, 102);
+    while (t->now < 10 * US_PER_S && dist_next_timeout(&t->d) < 10 * US_PER_S)
+        wait_timer(t, 10 * US_PER_S);
+    assert_int_equal(task_view_of(t, 7, 0).state, TASK_RUNNING);
+    ignore(t);
+    talk_end(t);
+}
+
 /* Not by what its tasks show either: they outlive the cutoff, and a reservation of the earlier life asks at once. */
 static void test_what_is_in_doubt_stays_so_though_the_job_overstays(void **state)
 {
@@ -328,6 +355,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_in_doubt_is_not_launched_again),
+        cmocka_unit_test(test_what_may_run_at_workers_that_are_away_is_not_lost),
         cmocka_unit_test(test_what_is_in_doubt_stays_so_though_the_job_overstays),
         cmocka_unit_test(test_of_an_older_journal_all_is_in_doubt),
         cmocka_unit_test(test_a_launch_is_on_record_before_it_is_sent),
