@@ -205,12 +205,13 @@ static void on_users_fd(void *arg, unsigned events)
     runners_on_ready(r->users, loop_now(r->loop), on_event, r);
 }
 
-static void on_held(void *arg, const struct msg *m, const char *const paths[2])
+static void on_held(void *arg, const struct msg *m, const char *const paths[2], const char *user)
 {
     struct runner *r = arg;
     if (m->type == MSG_EXEC_HELD) {
         const struct msg_exec_held *h = &m->exec_held;
         struct output *o = output_new(r, &h->id, h->run);
+        o->user = user ? xstrdup(user) : NULL;
         for (int i = 0; i < 2; i++) {
             char path[EXEC_PATH_MAX];
             /* Users' runners name none. A task has this one unless its job names another. */

@@ -258,7 +258,7 @@ static void after_turn(void *arg)
 }
 
 /* Raises *places so far that a task which was taken over finds the place it had. */
-static void need_place(void *arg, const struct msg *m, const char *const paths[2])
+static void need_place(void *arg, const struct msg *m, const char *const paths[2], const char *user)
 {
     uint32_t *places = arg;
     if (m->type != MSG_EXEC_HELD || m->exec_held.outcome != OUTCOME_NONE)

@@ -242,7 +242,7 @@ void exec_held(const struct exec *e, exec_held_fn fn, void *arg)
     struct msg lease = {.type = MSG_EXEC_LEASE, .exec_lease.until_us = e->taken.lease_us};
 
     if (e->taken.lease_us != TIME_NEVER)
-        fn(arg, &lease, none);
+        fn(arg, &lease, none, NULL);
     for (uint32_t i = 0; i < e->taken.n; i++)
         takeover_tell(&e->taken.v[i], fn, arg);
 }

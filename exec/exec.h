@@ -111,8 +111,9 @@ uint64_t exec_incarnation(const struct exec *e);
 
 /* Gets the runs that were taken over: MSG_EXEC_LEASE if the spawner knows a lease, then MSG_EXEC_HELD for
  * every run, in the order of their starts, and MSG_EXEC_USED behind that of a run that has ended, if it is
- * known. paths: files of its stdout and stderr, NULL without one. Borrowed. */
-typedef void (*exec_held_fn)(void *arg, const struct msg *m, const char *const paths[2]);
+ * known. paths: files of its stdout and stderr, NULL without one. user: whose it is; NULL: an older spawner does
+ * not say it. Borrowed. */
+typedef void (*exec_held_fn)(void *arg, const struct msg *m, const char *const paths[2], const char *user);
 
 /* exec_held() reports them. exec_take_over() reports the same, once, before any other call on e, and then
  * exec_on_ready() runs. Only after that do ends of these runs come. */

@@ -47,7 +47,7 @@ enum record_type {
     /* The answer to RECORD_HELLO, once per run that nobody has forgotten: u32 run, u32 pid, u64 job, u32
      * task, u32 epoch, u32 attempt, u32 owner, u32 flags, u32 outcome (OUTCOME_NONE: it runs), u32 code, i64
      * run_us, bytes: text for people, paths of stdout and stderr; i64 cpu_us, i64 mem_peak_bytes (as in
-     * RECORD_EXITED). */
+     * RECORD_EXITED); bytes: user (not from older spawners). */
     RECORD_HELD,
     /* Comes after those: u32 its process id, u64 incarnation, i64 lease (TIME_NEVER: none), u32 enum
      * spawner_knows, u32 enum exec_freezer (these not from older spawners). */

@@ -67,6 +67,7 @@ void run_free(struct run *r)
 {
     free(r->paths[0]);
     free(r->paths[1]);
+    blob_drop(r->user);
     free(r->why);
     free(r->place);
     free(r);

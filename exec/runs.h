@@ -32,6 +32,7 @@ struct run {
     struct try_id id;
     uint32_t owner, flags; /* enum run_flag */
     char *paths[2];        /* its output files; NULL: none */
+    struct blob *user;     /* whose it is */
     /* Its leader has ended with `status` after run_us; others of its group were killed and may still be
      * dying. */
     bool leader_gone;

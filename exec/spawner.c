@@ -185,6 +185,8 @@ static void take_run(struct spawner *s, struct record *rec)
     HASH_FIND(by_run, s->by_run, &r->run, sizeof r->run, old);
     if (!spec || old)
         rec->bad = true;
+    else
+        r->user = blob_ref(spec->d->user);
     if (rec->bad || s->fd < 0) { /* no new tasks for an agent that is gone: nobody would know of them */
         close_files(&task);
         run_free(r);
@@ -340,6 +342,7 @@ static void put_held(struct bytes *b, const struct run *r)
         put_data(b, r->paths[i], r->paths[i] ? strlen(r->paths[i]) : 0);
     put_u64(b, (uint64_t)r->cpu_us);
     put_u64(b, (uint64_t)r->mem_peak_bytes);
+    put_blob(b, r->user);
     record_end(b, begun);
 }
 

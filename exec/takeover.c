@@ -74,6 +74,8 @@ static void take_held(struct takeover *t, struct record *r)
         h->paths[1] = get_text(r);
     }
     h->used = get_usage(r);
+    if (!t->of_user && r->p < r->end)
+        h->user = get_text(r);
 }
 
 int takeover_records(struct takeover *t)
@@ -225,9 +227,9 @@ void takeover_tell(const struct held *h, exec_held_fn fn, void *arg)
     struct msg used = {.type = MSG_EXEC_USED,
                        .exec_used = {.id = held->id, .owner = held->owner, .used = h->used}};
 
-    fn(arg, &h->m, (const char *const *)h->paths);
+    fn(arg, &h->m, (const char *const *)h->paths, h->user);
     if (h->used.cpu_us.v || h->used.mem_peak_bytes.v)
-        fn(arg, &used, (const char *const *)h->paths);
+        fn(arg, &used, (const char *const *)h->paths, h->user);
 }
 
 void takeover_forget(struct takeover *t)
@@ -236,6 +238,7 @@ void takeover_forget(struct takeover *t)
         msg_drop(&t->v[i].m);
         free(t->v[i].paths[0]);
         free(t->v[i].paths[1]);
+        free(t->v[i].user);
     }
     free(t->v);
     t->v = NULL;

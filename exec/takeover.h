@@ -17,10 +17,12 @@ struct held {
     struct usage used;
     pid_t pid; /* 0: it never started */
     char *paths[2];
+    char *user; /* NULL: not known */
 };
 
 struct takeover {
-    bool of_user;   /* a user's runner, which may say what it likes: little of that is kept, and no paths */
+    bool
+        of_user; /* a user's runner, which may say what it likes: little of that is kept: no paths, and no user */
     uint64_t texts; /* its texts' bytes so far */
     int fd;         /* the spawner's socket; -1: there is no spawner */
     pid_t spawner;

@@ -307,6 +307,7 @@ static bool take_held(struct user_runner *u, struct held *h, int64_t now_us)
 
     if (!r || !try_eq(&id, &m->id) || (m->outcome != OUTCOME_NONE && !is_outcome(m->outcome)))
         return false;
+    h->user = xstrdup(u->user);
     m->owner.v = r->owner;
     m->class = r->flags & RUN_LONG ? CLASS_LONG : CLASS_SHORT;
     m->promotable = (r->flags & RUN_PROMOTABLE) != 0;

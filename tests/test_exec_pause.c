@@ -434,7 +434,7 @@ static bool works_here(const struct fixture *f)
     return z.method == f->config.freezer;
 }
 
-static void note_held(void *arg, const struct msg *m, const char *const paths[2])
+static void note_held(void *arg, const struct msg *m, const char *const paths[2], const char *user)
 {
     if (m->type == MSG_EXEC_HELD) {
         assert_int_equal(m->exec_held.outcome, OUTCOME_NONE);

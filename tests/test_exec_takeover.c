@@ -15,11 +15,12 @@ struct list_of_held {
     struct msg_exec_held v[HELD_MAX];
     struct usage used[HELD_MAX];
     char paths[HELD_MAX][2][300];
+    char users[HELD_MAX][16]; /* "-": not known */
     uint32_t n;
     int64_t lease_us;
 };
 
-static void note_held(void *arg, const struct msg *m, const char *const paths[2])
+static void note_held(void *arg, const struct msg *m, const char *const paths[2], const char *user)
 {
     struct list_of_held *l = arg;
 
@@ -38,6 +39,7 @@ static void note_held(void *arg, const struct msg *m, const char *const paths[2]
     assert_true(l->n < HELD_MAX);
     for (int i = 0; i < 2; i++)
         snprintf(l->paths[l->n][i], sizeof l->paths[l->n][i], "%s", paths[i] ? paths[i] : "");
+    snprintf(l->users[l->n], sizeof l->users[l->n], "%s", user ? user : "-");
     l->v[l->n] = m->exec_held;
     l->v[l->n++].result = NULL;
 }
@@ -163,6 +165,7 @@ static void test_the_next_agent_takes_everything_over(void **state)
     pid_t agent;
 
     set_blob(&waits->stdout_pattern, path);
+    set_blob(&waits->user, "ann");
     agent = fork();
     assert_true(agent >= 0);
     if (agent == 0) {
@@ -183,6 +186,8 @@ static void test_the_next_agent_takes_everything_over(void **state)
     assert_true(held(&l, 0)->promotable && held(&l, 0)->stolen && held(&l, 0)->class == CLASS_SHORT);
     assert_true(try_eq(&held(&l, 0)->id, &(struct try_id){job_id_make((node_id_t){3}, JOB_SEQ), 0, 1, 1}));
     assert_string_equal(l.paths[held(&l, 0) - l.v][0], path);
+    assert_string_equal(l.users[held(&l, 0) - l.v], "ann");
+    assert_string_equal(l.users[held(&l, 1) - l.v], ""); /* where users are not known */
     assert_int_equal(held(&l, 1)->outcome, OUTCOME_EXITED);
     assert_int_equal(held(&l, 1)->code, 7);
     assert_int_equal(held(&l, 1)->class, CLASS_LONG);
@@ -592,6 +597,7 @@ static void test_an_older_spawner_is_not_asked(void **state)
     f->config.freezer = EXEC_FREEZER_SIGNAL;
     come_back(f, &l);
     assert_int_equal(l.n, 1);
+    assert_string_equal(l.users[0], "-");
     assert_int_equal(exec_freezer_in_force(f->e), EXEC_FREEZER_OFF);
     assert_int_equal(exec_pause(f->e, 0, 0), HAWK_EUNSUPPORTED);
     exec_resume(f->e, 0, 0);

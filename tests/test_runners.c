@@ -497,13 +497,14 @@ static void test_a_name_leads_nowhere_else(void **state)
 
 static uint32_t held_runs[8], held_n;
 
-static void note_held(void *arg, const struct msg *m, const char *const paths[2])
+static void note_held(void *arg, const struct msg *m, const char *const paths[2], const char *user)
 {
     assert_null(paths[0]);
     assert_null(paths[1]);
     if (m->type == MSG_EXEC_USED)
         return;
     assert_true(held_n < 8);
+    assert_string_equal(user, m->exec_held.run == 1 || m->exec_held.run == 3 ? HONEST : IMITATION);
     held_runs[held_n++] = m->exec_held.run;
 }
 

@@ -256,14 +256,18 @@ def test_an_idle_runner_leaves_and_its_output_stays():
 
 
 def test_upgrade_and_stop_reach_every_runner():
-    with RunAsCluster(workers=1, slots=2) as c:
+    with RunAsCluster(workers=1, slots=3) as c:
         jobs = {uid: c.up(uid, "--class", "long", "--", "sh", "-c", "echo $$; echo up; exec sleep 1000") for uid in (ANN, BOB)}
         pids = {uid: int(c.cat(uid, job).split()[0]) for uid, job in jobs.items()}
+        own = c.submit_as(ANN, "--class", "long", "--stdout", f"{MACHINE}/ann/1", "--stderr", f"{MACHINE}/ann/2", "--", "sleep", "1000")
+        wait_for("it to run", lambda: c.task(ANN, own)["state"] == "running")
         w = c.workers.pop()
         w.p.send_signal(signal.SIGUSR2)
-        assert w.wait() == 0 and "leaving 2 tasks" in w.text(), w.text()
+        assert w.wait() == 0 and "leaving 3 tasks" in w.text(), w.text()
         w = c.start_worker("w1")
-        assert all(map(alive, pids.values())) and "2 running tasks" in w.text()
+        assert all(map(alive, pids.values())) and "3 running tasks" in w.text()
+        wait_for("it to be heard of", lambda: c.task(ANN, own)["state"] == "running")
+        c.as_user(ANN, "cat", own)  # it is known whose it is
         w.p.send_signal(signal.SIGTERM)
         w.p.send_signal(signal.SIGTERM)
         w.wait(BOUND)

@@ -4,7 +4,11 @@ import signal
 import subprocess
 import sys
 
+import grpc
+
+from grpctest import pb, refused
 from hawktest import BOUND, HAWK, Cluster, alive, run_tests, wait_for
+from userstest import ANN, BOB, UserCluster, caller_as, others_exist
 
 os.environ["HAWK_CHECK"] = "1"
 
@@ -124,6 +128,23 @@ def test_who_follows_output_hears_the_rest_from_the_next_agent():
         ends = [p.communicate(timeout=BOUND) for p in readers]
         assert ends == [("last\n", "")] * 2, ends
         assert [p.returncode for p in readers] == [6, 0]
+
+
+def test_output_that_its_user_has_named_stays_his():
+    if not others_exist():
+        return
+    with UserCluster(workers=1, worker=("--agent-grace", "30s")) as c:
+        job = c.as_user(ANN, "submit", "--class", "long", "--stdout", f"{c.dir}/1", "--stderr", f"{c.dir}/2", "--", "sh", "-c", "echo up; sleep 1000").stdout.strip()
+        wait_for("its output", lambda: c.as_user(ANN, "cat", job, check=None).stdout == "up\n")
+        for leave in (signal.SIGUSR2, signal.SIGKILL):
+            c.workers[0].p.send_signal(leave)
+            c.workers[0].wait()
+            restart(c)
+            running(c, job)
+            assert c.as_user(ANN, "cat", job).stdout == "up\n"
+            assert f"job {job} is of user {ANN}" in refused(grpc.StatusCode.PERMISSION_DENIED, lambda: list(caller_as(
+                BOB, f"unix:{c.dir}/w1.sock").stream("ReadOutput", pb.ReadOutputRequest(job=job), pb.OutputChunk)))
+        c.as_user(ANN, "cancel", job)
 
 
 def test_an_upgrade_in_place_loses_nothing():
