@@ -356,11 +356,8 @@ void exec_forget(struct exec *e, uint32_t run)
 
 void exec_lease(struct exec *e, int64_t until_us)
 {
-    if (e->fd < 0)
-        return;
-    size_t begun = record_begin(&e->out, RECORD_LEASE);
-    put_u64(&e->out, (uint64_t)until_us);
-    record_end(&e->out, begun);
+    if (e->fd >= 0)
+        put_lease(&e->out, until_us);
 }
 
 void exec_check(struct exec *e, const struct blob *place)

@@ -161,6 +161,7 @@ int bytes_send(struct bytes *b, int fd)
         if (n < 0)
             return errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS ? 0 : HAWK_EUNAVAILABLE;
         b->off += (size_t)n;
+        b->sent += (size_t)n;
     }
     bytes_shrink(b);
     return 0;
@@ -203,6 +204,18 @@ void record_end(struct bytes *b, size_t begun)
 
 void put_u32(struct bytes *b, uint32_t v) { bytes_add(b, &v, sizeof v); }
 void put_u64(struct bytes *b, uint64_t v) { bytes_add(b, &v, sizeof v); }
+
+void put_lease(struct bytes *b, int64_t until_us)
+{
+    if (b->lease_at && b->sent <= b->lease_at) {
+        memcpy(b->data + b->off + (b->lease_at - b->sent), &until_us, sizeof until_us);
+        return;
+    }
+    size_t begun = record_begin(b, RECORD_LEASE);
+    b->lease_at = b->sent + begun;
+    put_u64(b, (uint64_t)until_us);
+    record_end(b, begun);
+}
 
 void put_data(struct bytes *b, const void *data, size_t n)
 {

@@ -105,7 +105,9 @@ struct bytes {
     /* Descriptors go with the bytes, in order, and never after the bytes that were added after them. */
     int *fds;
     uint32_t fds_n, fds_cap;
-    bool takes_fds; /* the reader takes descriptors; otherwise the kernel closes them */
+    uint64_t sent;     /* how many bytes bytes_send() has sent */
+    uint64_t lease_at; /* before which of all bytes the time of the last lease stands; 0: there was none */
+    bool takes_fds;    /* the reader takes descriptors; otherwise the kernel closes them */
 };
 
 static inline size_t bytes_pending(const struct bytes *b) { return b->len - b->off; }
@@ -128,6 +130,9 @@ size_t record_begin(struct bytes *b, enum record_type type);
 void record_end(struct bytes *b, size_t begun);
 void put_u32(struct bytes *b, uint32_t v);
 void put_u64(struct bytes *b, uint64_t v);
+/* A RECORD_LEASE. It takes the place of the last one if that is not sent: whoever does not read must not let them
+ * gather. */
+void put_lease(struct bytes *b, int64_t until_us);
 /* NULL data: absent, which a reader can tell from empty. */
 void put_data(struct bytes *b, const void *data, size_t n);
 static inline void put_blob(struct bytes *b, const struct blob *blob)

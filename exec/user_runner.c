@@ -489,11 +489,8 @@ void user_runner_lease(struct user_runner *u, int64_t until_us)
 {
     u->lease_due_us = until_us < TIME_NEVER - LEASE_LATE_US ? until_us + LEASE_LATE_US : TIME_NEVER;
     put_due(u, u->lease_due_us);
-    if (u->fd < 0)
-        return;
-    size_t begun = record_begin(&u->out, RECORD_LEASE);
-    put_u64(&u->out, (uint64_t)until_us);
-    record_end(&u->out, begun);
+    if (u->fd >= 0)
+        put_lease(&u->out, until_us);
 }
 
 /* What it sent before its end is still to be read: user_runner_on_ready() does that, and then finds the end. */

@@ -1,6 +1,8 @@
 /* exec/: timer tasks, by a clock of the test; and the records of the spawner's socket. */
 #include "tests/lib/exec_fixture.h"
 
+#include <sys/socket.h>
+
 /* ---- Timers ---- */
 
 static struct job_desc *timer_job(const char *duration)
@@ -236,6 +238,61 @@ static void test_damaged_records(void **state)
     bytes_free(&b);
 }
 
+/* Reads what was sent and what waits. Returns how many leases that are, and the last one. */
+static uint32_t count_leases(struct bytes *out, const int fds[2], int64_t *last_us)
+{
+    struct bytes in = {0};
+    struct record r;
+    uint32_t n = 0;
+    int got;
+
+    do {
+        assert_int_equal(bytes_send(out, fds[0]), 0);
+        got = bytes_receive(&in, fds[1]);
+        while (record_next(&in, &r) == 1)
+            if (r.type == RECORD_LEASE) {
+                *last_us = (int64_t)get_u64(&r);
+                n++;
+            }
+    } while (got == 1 || bytes_pending(out));
+    assert_int_equal(bytes_pending(&in), 0);
+    bytes_free(&in);
+    return n;
+}
+
+static void test_at_most_one_lease_waits(void **state)
+{
+    struct bytes out = {0};
+    int64_t last_us = 0;
+    uint32_t n = 0;
+    int fds[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    for (int64_t i = 1; i <= 3; i++) { /* each is sent at once */
+        put_lease(&out, i);
+        assert_int_equal(bytes_send(&out, fds[0]), 0);
+    }
+    assert_int_equal(count_leases(&out, fds, &last_us), 3);
+
+    for (; bytes_pending(&out) == 0; n++) { /* until the socket is full, perhaps within a record */
+        record_end(&out, record_begin(&out, RECORD_STOP));
+        put_lease(&out, 4);
+        assert_int_equal(bytes_send(&out, fds[0]), 0);
+    }
+    size_t waiting = bytes_pending(&out);
+    for (int64_t i = 5; i <= 10000; i++) {
+        put_lease(&out, i);
+        record_end(&out, record_begin(&out, RECORD_STOP));
+        assert_int_equal(bytes_send(&out, fds[0]), 0);
+    }
+    assert_in_range(bytes_pending(&out) - waiting, 9996 * 8, 9996 * 8 + 16);
+    assert_in_range(count_leases(&out, fds, &last_us), n, n + 1);
+    assert_int_equal(last_us, 10000);
+    bytes_free(&out);
+    close(fds[0]);
+    close(fds[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +302,7 @@ int main(void)
         TEST(test_fifty_thousand_timers),
         cmocka_unit_test(test_records),
         cmocka_unit_test(test_damaged_records),
+        cmocka_unit_test(test_at_most_one_lease_waits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
