@@ -1,9 +1,8 @@
 /* See file.h. */
 #include "ca/file.h"
 
+#include "base/io.h"
 #include "base/mem.h"
-#include "base/sync.h"
-#include "cli/command.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,12 +1,12 @@
 /* Finding, explaining and running commands. */
 #include "cli/command.h"
 
+#include "base/io.h"
 #include "cli/document.h"
 #include "template/template.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -171,20 +171,6 @@ void command_list(FILE *out, const struct command *table)
 }
 
 /* ---- Standard output and error ---- */
-
-int write_all(int fd, const void *data, size_t n)
-{
-    for (size_t done = 0; done < n;) {
-        ssize_t written = write(fd, (const char *)data + done, n - done);
-        if (written >= 0)
-            done += (size_t)written;
-        else if (errno == EAGAIN)
-            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
-        else if (errno != EINTR)
-            return errno;
-    }
-    return 0;
-}
 
 static struct standard {
     int fd, err;

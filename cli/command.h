@@ -103,10 +103,9 @@ void help_wrapped(FILE *out, const char *text, int indent);
 void command_list(FILE *out, const struct command *table);
 /* Runs a command, prints its help when it returns HAWK_EXIT_HELP, and ends it with command_end. */
 int command_run(const struct command *c, int argc, char **argv);
-/* Writes all of it; waits where a pipe is full, also one that does not block. 0, or errno: EPIPE if the reader left. */
-int write_all(int fd, const void *data, size_t n);
-/* From now on stdout and stderr write so. A program that node or an event loop starts may get pipes that do not block,
- * and the C library drops what such a pipe has no room for. Call it before anything is printed. */
+/* From now on stdout and stderr write as write_all() (base/io.h) does. A program that node or an event loop starts may
+ * get pipes that do not block, and the C library drops what such a pipe has no room for. Call it before anything is
+ * printed. */
 void command_take_streams(void);
 /* The last error of writing to stdout or stderr, by their descriptor: errno, which the streams lose; 0: none. */
 int command_write_error(int fd);

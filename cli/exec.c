@@ -1,4 +1,5 @@
 /* hawk exec: one command on the cluster, as if it ran here. */
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include "cli/commands.h"

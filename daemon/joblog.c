@@ -2,12 +2,11 @@
 #include "daemon/joblog.h"
 
 #include "base/check.h"
+#include "base/io.h"
 #include "base/mem.h"
-#include "base/sync.h"
 #include "base/thread.h"
 #include "base/units.h"
 #include "base/utf8.h"
-#include "cli/command.h"
 #include "cli/quote.h"
 #include "template/template.h"
 

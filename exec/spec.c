@@ -2,6 +2,7 @@
  * tasks. */
 #include "exec/launch.h"
 
+#include "base/io.h"
 #include "base/mem.h"
 #include "exec/output.h"
 
@@ -162,25 +163,16 @@ static void make_environment(struct spec *s)
 static int make_input(const struct blob *input)
 {
     int fd = memfd_create("hawk-stdin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    size_t done = 0;
+    int err = fd < 0 ? errno : write_all(fd, input->data, input->len);
 
-    while (fd >= 0 && done < input->len) {
-        ssize_t n = write(fd, input->data + done, input->len - done);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            int err = errno;
-
-            close(fd);
-            errno = err;
-            return -1;
-        }
-        done += (size_t)n;
+    if (!err) {
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+        return fd;
     }
     if (fd >= 0)
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
-    return fd;
+        close(fd);
+    errno = err;
+    return -1;
 }
 
 int spec_open_input(struct spec *s)

@@ -4,7 +4,7 @@
  * path is never a half-made store, and an empty file there is not ours. */
 #include "store/file.h"
 
-#include "base/sync.h"
+#include "base/io.h"
 #include "store/schema.h"
 
 #include <endian.h>
