@@ -2,6 +2,7 @@
 #include "ca/ca.h"
 
 #include "base/check.h"
+#include "base/io.h"
 #include "base/mem.h"
 #include "ca/file.h"
 #include "ca/pem.h"
@@ -9,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -17,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -198,20 +199,15 @@ static struct pair leaf_new(const struct pair *root, EVP_PKEY *key, const struct
 
 /* ---- The roots ---- */
 
-/* Makes the directories above it as well. */
+/* Only those above it, where other things may lie, are everybody's to enter. */
 static int make_dir(const char *path, char *why, size_t size)
 {
     char above[PATH_MAX];
     int err;
 
     snprintf(above, sizeof above, "%s", path);
-    for (char *at = above + 1; (at = strchr(at, '/')); *at++ = '/') {
-        *at = '\0';
-        if (mkdir(above, 0755) != 0 && errno != EEXIST)
-            return ca_complain(why, size, HAWK_EIO, above, strerror(errno));
-    }
-    err = mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : errno;
-    return err ? ca_complain(why, size, HAWK_EIO, path, strerror(err)) : 0;
+    err = dir_make(dirname(above), 0755, why, size);
+    return err ? err : dir_make(path, 0700, why, size);
 }
 
 static int write_root(const char *dir, const char *room, const struct pair *root, char *why, size_t size)
@@ -220,7 +216,7 @@ static int write_root(const char *dir, const char *room, const struct pair *root
     int err;
 
     path_join(path, dir, room);
-    if ((err = make_dir(path, why, size)) != 0)
+    if ((err = dir_make(path, 0700, why, size)) != 0)
         return err;
     return write_pair(root, path, "root", why, size);
 }

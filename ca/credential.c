@@ -2,6 +2,7 @@
 #include "ca/credential.h"
 
 #include "base/check.h"
+#include "base/io.h"
 #include "base/mem.h"
 #include "ca/file.h"
 #include "ca/pem.h"
@@ -17,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -137,19 +137,6 @@ int credential_read(struct credential *c, const char *text, char *why, size_t si
 
 /* ---- Files ---- */
 
-static int make_dir(const char *path, char *why, size_t size)
-{
-    char above[PATH_MAX];
-
-    snprintf(above, sizeof above, "%s/", path);
-    for (char *at = above + 1; (at = strchr(at, '/')); *at++ = '/') {
-        *at = '\0';
-        if (mkdir(above, 0700) != 0 && errno != EEXIST)
-            return ca_complain(why, size, HAWK_EIO, above, strerror(errno));
-    }
-    return 0;
-}
-
 static int put_file(const char *dir, const char *name, const char *text, char *why, size_t size)
 {
     char path[PATH_MAX];
@@ -161,7 +148,7 @@ static int put_file(const char *dir, const char *name, const char *text, char *w
 /* The certificate last: who has one, has the rest. */
 int credential_install(const struct credential *c, const char *dir, char *why, size_t size)
 {
-    int err = make_dir(dir, why, size);
+    int err = dir_make(dir, 0700, why, size);
 
     if (!err)
         err = put_file(dir, LOGIN_ROOTS, c->roots, why, size);

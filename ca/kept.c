@@ -2,18 +2,17 @@
 #include "ca/kept.h"
 
 #include "base/check.h"
+#include "base/io.h"
 #include "base/mem.h"
 #include "ca/file.h"
 #include "ca/pem.h"
 #include "net/certificate.h"
 
-#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* ---- Texts ---- */
 
@@ -45,8 +44,8 @@ static int open_key(const char *dir, EVP_PKEY **key, char *why, size_t size)
     *key = NULL;
     if (!ca_path(path, dir, KEPT_KEY, why, size))
         return HAWK_EIO;
-    if (mkdir(dir, 0700) != 0 && errno != EEXIST)
-        return ca_complain(why, size, HAWK_EIO, dir, strerror(errno));
+    if ((err = dir_make(dir, 0700, why, size)))
+        return err;
     err = ca_read(path, &text, why, size);
     if (err == HAWK_ENOT_FOUND) {
         *key = EVP_EC_gen("P-256");

@@ -1,13 +1,13 @@
 /* See enroll.h. */
 #include "daemon/enroll.h"
 
+#include "base/io.h"
 #include "base/mem.h"
 #include "ca/file.h"
 #include "ca/invitation.h"
 #include "ca/kept.h"
 #include "cli/command.h"
 #include "cli/document.h"
-#include "daemon/journal.h"
 #include "net/addr.h"
 #include "net/api.h"
 #include "net/join_dir.h"

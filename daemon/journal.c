@@ -1,6 +1,7 @@
 /* A daemon's store on its loop: see journal.h. */
 #include "daemon/journal.h"
 
+#include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct journal {
     struct loop *loop;
@@ -73,41 +73,6 @@ static void on_done(void *arg, uint64_t token, int err)
     pthread_mutex_unlock(&j->lock);
     if (post)
         loop_post(j->loop, on_loop, j);
-}
-
-/* 0 or an errno. */
-static int make_one(const char *path, mode_t mode)
-{
-    struct stat st;
-    if (mkdir(path, mode) == 0)
-        return 0;
-    if (errno != EEXIST || stat(path, &st))
-        return errno;
-    return S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
-}
-
-int dir_make(const char *path, mode_t mode, char *why, size_t size)
-{
-    char part[PATH_MAX];
-    if (strlen(path) >= sizeof part) {
-        snprintf(why, size, "the directory's name is too long");
-        return HAWK_EIO;
-    }
-    memcpy(part, path, strlen(path) + 1);
-    for (char *p = part + 1;; p++) {
-        if (*p && *p != '/')
-            continue;
-        char end = *p;
-        *p = 0;
-        int err = make_one(part, mode);
-        if (err) {
-            snprintf(why, size, "cannot make the directory %s: %s", part, strerror(err));
-            return HAWK_EIO;
-        }
-        *p = end;
-        if (!end)
-            return 0;
-    }
 }
 
 static struct journal *journal_new(struct loop *l, void (*feed)(void *arg, const struct msg *m), void *arg)

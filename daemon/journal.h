@@ -6,8 +6,6 @@
 #include "net/loop.h"
 #include "store/store.h"
 
-#include <sys/types.h>
-
 struct journal;
 
 /* Opens DIR/journal.db, and makes the directory. owner: as in store_open. On an error why names what to do. feed
@@ -30,8 +28,5 @@ struct store *journal_store(struct journal *j);
 int journal_close(struct journal *j);
 /* Ends it without waiting for what is queued; feed is not called any more. NULL is fine. */
 void journal_abandon(struct journal *j);
-
-/* Makes a directory and its parents; mode is for those it makes. 0, or HAWK_EIO with a text in why. */
-HAWK_MUST_USE int dir_make(const char *path, mode_t mode, char *why, size_t size);
 
 #endif

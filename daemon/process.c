@@ -2,6 +2,7 @@
 #include "daemon/process.h"
 
 #include "base/check.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "ca/ca.h"
@@ -9,7 +10,6 @@
 #include "cli/document.h"
 #include "daemon/commands.h"
 #include "daemon/enroll.h"
-#include "daemon/journal.h"
 #include "daemon/metrics.h"
 #include "net/addr.h"
 #include "net/supervisor.h"

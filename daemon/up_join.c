@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/entropy.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "ca/credential.h"
@@ -12,7 +13,6 @@
 #include "ca/invitation.h"
 #include "cli/command.h"
 #include "cli/document.h"
-#include "daemon/journal.h"
 #include "daemon/self.h"
 #include "net/addr.h"
 #include "net/caller.h"
