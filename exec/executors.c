@@ -31,12 +31,18 @@ struct app *apps_for(const struct apps *a, const struct job_desc *d)
     return app && app->attached > 0 ? app : NULL;
 }
 
-static struct app *app_new(struct apps *a, struct blob *name, struct blob *user)
+/* A new text; NULL: everybody's. */
+static struct blob *served_by(const struct executor_offer *o)
+{
+    return o->serves && *o->serves ? blob_str(o->serves) : NULL;
+}
+
+static struct app *app_new(struct apps *a, const struct executor_offer *o)
 {
     struct app *app = xcalloc(1, sizeof *app);
 
-    app->name = blob_ref(name);
-    app->user = user ? blob_ref(user) : NULL;
+    app->name = blob_str(o->app);
+    app->user = served_by(o);
     list_init(&app->ready);
     list_init(&app->waiting);
     list_push_tail(&a->all, &app->link);
@@ -144,36 +150,38 @@ static struct executor *executor_new(struct apps *a, struct app *app, const stru
     return x;
 }
 
-int apps_may_attach(const struct apps *a, const struct executor_offer *offer, char *why, size_t size)
+/* The offer's application goes into *app; NULL: it is none yet. */
+static int check_attach(const struct apps *a, const struct executor_offer *offer, struct app **app, char *why,
+                        size_t size)
 {
-    bool own = offer->serves && *offer->serves;
-    struct blob *name = blob_str(offer->app), *serves = own ? blob_str(offer->serves) : NULL;
+    struct blob *name = blob_str(offer->app), *serves = served_by(offer);
     int err = check_offer(offer, why, size);
 
+    *app = app_find(a, name, serves);
     if (!err)
-        err = check_limits(a, offer->unbounded ? NULL : serves, !app_find(a, name, serves), why, size);
+        err = check_limits(a, offer->unbounded ? NULL : serves, !*app, why, size);
     blob_drop(name);
     blob_drop(serves);
     return err;
 }
 
+int apps_may_attach(const struct apps *a, const struct executor_offer *offer, char *why, size_t size)
+{
+    struct app *app;
+
+    return check_attach(a, offer, &app, why, size);
+}
+
 int apps_attach(struct apps *a, int64_t now_us, const struct executor_offer *offer, void *user,
                 struct executor **out, char *why, size_t size)
 {
-    bool own = offer->serves && *offer->serves;
-    int err = apps_may_attach(a, offer, why, size);
-    struct blob *name, *serves;
     struct app *app;
+    int err = check_attach(a, offer, &app, why, size);
 
     if (err)
         return err;
-    name = blob_str(offer->app);
-    serves = own ? blob_str(offer->serves) : NULL;
-    app = app_find(a, name, serves);
     if (!app)
-        app = app_new(a, name, serves);
-    blob_drop(name);
-    blob_drop(serves);
+        app = app_new(a, offer);
     *out = executor_new(a, app, offer, user);
     if (app->attached++ == 0)
         tell_served(a, app, true);
