@@ -1,6 +1,7 @@
 /* One stream per executor: see attach.h. Messages to an executor gather while one is on its way. */
 #include "api/attach.h"
 
+#include "api/internal.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -260,7 +261,7 @@ static int find_owner(struct stream *s, const struct attach_hello *h, char *own)
     } else {
         return not_here(s, h, job);
     }
-    if (caller_may(who, SCOPE_OPERATE) || strcmp(who->name, own) == 0)
+    if (caller_may(who, SCOPE_OPERATE) || api_is_own(who, own))
         return 0;
     s->resident = 0;
     snprintf(s->why, sizeof s->why, "task %" PRIu32 " of job %s is not yours", h->task, job);

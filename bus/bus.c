@@ -335,7 +335,7 @@ static void deliver_first(struct bus *b, const struct delivery *first)
         return;
     }
     if (peers_looks_at(event.m.type) && e->role != ROLE_CENTRAL && !is_all_the_same(b, e, &event.m)) {
-        peers_central_says(e->peers, b->now_us, &event.m, &b->given);
+        peers_central_says(e->peers, &event.m, &b->given);
         msg_drop(&event.m);
         streams_act(b, e, from, &b->given, false);
         return;

@@ -56,9 +56,7 @@ struct central_node {
     int64_t silent_us;    /* time since central heard it */
     /* From its last heartbeat. */
     uint32_t queued, running_short, running_long, paused, jobs_unfinished;
-    /* Workers: long tasks in its queue, and the waiting time of a new one. */
-    uint32_t long_placed;
-    int64_t wait_us;
+    int64_t wait_us;          /* workers: the waiting time of a new long task */
     int64_t ends_us;          /* workers: when its tasks must have ended; TIME_NEVER: no end */
     bool partition_acked;     /* it knows its partition */
     uint8_t drain;            /* enum drain */

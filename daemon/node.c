@@ -460,7 +460,7 @@ static void on_msg(void *arg, struct link *k, const struct msg *m)
         node_feed(n, &from);
         return;
     }
-    peers_central_says(n->peers, loop_event_now(n->loop), &from, &n->wanted);
+    peers_central_says(n->peers, &from, &n->wanted);
     do_all(n);
 }
 

@@ -159,21 +159,18 @@ struct dist_served {
 /* How far central has a job. hand_move() (dist/handover.c) makes every move; it has the table of moves. In
  * the states below the line the job is *pending*: its tasks wait here for central's word.
  *
- *   state      what central has       on our record  at JOINED                 next
- *   NONE       nothing                nothing        -                         READY, ASKED, ACCEPTED, UNSURE
- *   ASKED      what it will tell      its part       LONG_WATCH                ACCEPTED, NONE
- *   ACCEPTED   its part, durably      its part       LONG_WATCH                READY (it has lost it)
- *   ---------------------------------------------------------------------------------------------------------
- *   READY      nothing                its part       LONG_SUBMIT: OFFERED      OFFERED, RECORDING, HELD_BACK
- *   RECORDING  nothing                on its way     -                         READY when it is durable, HELD_BACK
- *   HELD_BACK  nothing                nothing        RECORDING                 RECORDING
- *   OFFERED    its part, or nothing   its part       LONG_SUBMIT again;        ACCEPTED, READY (refused), UNSURE
- *                                                    at most once: UNSURE
- *   UNSURE     its part, or nothing   its part       LONG_WATCH                ACCEPTED, READY (it has nothing)
+ *   state      what central has       on our record  at JOINED
+ *   NONE       nothing                nothing        -
+ *   ASKED      what it will tell      its part       LONG_WATCH
+ *   ACCEPTED   its part, durably      its part       LONG_WATCH
+ *   ---------------------------------------------------------------------------------
+ *   READY      nothing                its part       LONG_SUBMIT
+ *   RECORDING  nothing                on its way     -
+ *   HELD_BACK  nothing                nothing        nothing before its record is written
+ *   OFFERED    its part, or nothing   its part       LONG_SUBMIT again; at most once: LONG_WATCH
+ *   UNSURE     its part, or nothing   its part       LONG_WATCH
  *
- * From every pending state, central's word that it has the job leads to ACCEPTED. A refusal of a job that was
- * to be promoted leads to NONE. A job that is in no journal has no record: it is READY where another would be
- * RECORDING. */
+ * A job that is in no journal has no record: it is READY where another would be RECORDING. */
 #define HAND_OVERS(X)                                                                                        \
     X(NONE)                                                                                                  \
     X(ASKED)     /* moved here: central was asked which tasks it has; all wait for the answer */             \

@@ -388,7 +388,7 @@ static void worker_ended(struct peers *p, int64_t now_us, struct line *k, uint32
 
 /* ---- What central says ---- */
 
-void peers_central_says(struct peers *p, int64_t now_us, const struct msg *m, struct peers_out *out)
+void peers_central_says(struct peers *p, const struct msg *m, struct peers_out *out)
 {
     if (m->type == MSG_JOINED) {
         on_joined(p, m, out);

@@ -96,7 +96,7 @@ void peers_ended(struct peers *p, int64_t now_us, uint32_t peer, enum peers_side
                  bool hung_up, struct peers_out *out);
 /* Central's stream has brought m. Only what peers_looks_at is of interest here; the rest goes straight to
  * the role. 1 action, and 3 for each member at most. */
-void peers_central_says(struct peers *p, int64_t now_us, const struct msg *m, struct peers_out *out);
+void peers_central_says(struct peers *p, const struct msg *m, struct peers_out *out);
 static inline bool peers_looks_at(enum msg_type type)
 {
     return type == MSG_JOINED || type == MSG_MEMBERS || type == MSG_MEMBER || type == MSG_STEAL_HINT;

@@ -143,6 +143,16 @@ static inline uint32_t count_out(const struct talk *t, unsigned type)
     return n;
 }
 
+/* How many of this type to this link were not expected before. */
+static inline uint32_t count_out_to(struct talk *t, unsigned type, uint32_t to)
+{
+    uint32_t n = 0;
+
+    while (find_out(t, type, to))
+        n++;
+    return n;
+}
+
 /* Lets time pass, with every timer at its time; what they put out is collected. */
 static inline void pass(struct talk *t, int64_t us)
 {

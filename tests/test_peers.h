@@ -148,7 +148,7 @@ static void hear(struct node *n, struct msg m)
 {
     assert_true(peers_looks_at(m.type));
     m.peer = CENTRAL;
-    peers_central_says(n->peers, n->now_us, &m, &n->out);
+    peers_central_says(n->peers, &m, &n->out);
     msg_drop(&m);
 }
 
