@@ -1,4 +1,5 @@
 """What the tests of several users share: a cluster behind unix sockets, whose clients are known by their uids."""
+import itertools
 import os
 import socket
 import sqlite3
@@ -104,10 +105,13 @@ def relay(listener, uid, path):
             threading.Thread(target=pump, args=(a, b), daemon=True).start()
 
 
+relays, numbers = tempfile.TemporaryDirectory(prefix="hawk-relay-"), itertools.count()
+
+
 def address_as(uid, addr):
     """Whoever connects there is connected to the unix socket addr as that uid."""
     listener = socket.socket(socket.AF_UNIX)
-    near = f"{tempfile.mkdtemp(prefix='hawk-relay-')}/s"
+    near = f"{relays.name}/{next(numbers)}"
     listener.bind(near)
     listener.listen()
     threading.Thread(target=relay, args=(listener, uid, addr.removeprefix("unix:")), daemon=True).start()
