@@ -9,9 +9,9 @@
 #ifndef HAWK_CA_CREDENTIAL_H
 #define HAWK_CA_CREDENTIAL_H
 
+#include "base/account.h"
 #include "base/err.h"
 #include "ca/ca.h"
-#include "net/account.h"
 #include "net/identity.h"
 #include "net/login.h"
 

@@ -1,6 +1,7 @@
 /* See login_socket.h. */
 #include "ca/login_socket.h"
 
+#include "base/account.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -9,7 +10,6 @@
 #include "cli/command.h"
 #include "cli/document.h"
 #include "cli/print.h"
-#include "net/account.h"
 #include "net/denied.h"
 #include "net/listen.h"
 #include "net/log_kind.h"

@@ -1,6 +1,7 @@
 /* `hawk user add|list|revoke|serve`, where the user root is kept. */
 #include "ca/user_command.h"
 
+#include "base/account.h"
 #include "base/mem.h"
 #include "base/units.h"
 #include "ca/audit.h"
@@ -11,7 +12,6 @@
 #include "ca/login_socket.h"
 #include "cli/document.h"
 #include "cli/print.h"
-#include "net/account.h"
 #include "net/addr.h"
 #include "net/denied.h"
 

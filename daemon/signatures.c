@@ -1,11 +1,11 @@
 /* See signatures.h. */
 #include "daemon/signatures.h"
 
+#include "base/account.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "exec/exec.h"
-#include "net/account.h"
 #include "net/submission.h"
 #include "store/nonces.h"
 

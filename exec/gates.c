@@ -1,6 +1,7 @@
 /* Gates to the cgroups of users' tasks: see gates.h. */
 #include "exec/gates.h"
 
+#include "base/account.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -8,7 +9,6 @@
 #include "exec/record.h"
 
 #include <errno.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -17,6 +17,7 @@
 #include <uthash.h>
 
 #define EVENTS 16
+#define LOOK_UP_FAILED "user %s cannot be looked up on this machine: "
 #define MOVE_ROUNDS 10 /* passes over a task in which new processes may still appear */
 /* The agent serves nobody else while it moves a task's processes: the rest are left to the next pause. */
 #define MOVE_US (US_PER_S / 10)
@@ -103,15 +104,19 @@ static bool who_asks(int fd, struct ucred *asks)
 /* Lets in the process that asks. What fails is in the log, and the task fails when its gate closes. */
 static void let_in(struct gates *g, const struct gate *gate, const struct ucred *asks, const char *user)
 {
-    const struct passwd *pw = getpwnam(user);
+    struct account a;
+    int err = account_of_name(&a, user);
 
-    if (!pw || asks->uid != pw->pw_uid)
+    if (err == HAWK_EUNAVAILABLE)
+        log_warn(LOOK_UP_FAILED "a process that asks to be limited as a task of his is refused", user);
+    else if (err || asks->uid != a.uid)
         log_warn("a process of uid %u asks to be limited as a task of user %s: refused", (unsigned)asks->uid,
                  user);
     else if (limits_enter(&g->limits, gate->run, asks->pid, asks->uid) < 0)
         log_warn("a task of user %s cannot be limited: %s", user, strerror(errno));
     else
         (void)!send(gate->fd, "1", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    account_free(&a);
 }
 
 void gates_on_ready(struct gates *g, const char *user)
@@ -164,24 +169,37 @@ static uint32_t move_in_all(struct gates *g, uint32_t run, uid_t uid, const stru
     return n;
 }
 
+/* False: he has no account here, or that is not known. */
+static bool find_uid(const char *user, uid_t *uid)
+{
+    struct account a;
+    int err = account_of_name(&a, user);
+
+    *uid = a.uid;
+    account_free(&a);
+    if (err == HAWK_EUNAVAILABLE)
+        log_warn(LOOK_UP_FAILED "a paused task of his is not frozen from outside", user);
+    return err == 0;
+}
+
 /* Looks again as long as a look has moved a process: that may have started another one before. What a process in the
  * cgroup starts is in it from the beginning. */
 bool gates_take_into_freezer(struct gates *g, uint32_t run, const char *user, struct pids *named)
 {
-    const struct passwd *pw = getpwnam(user);
+    uid_t uid;
     uint32_t moved = 1, inside_n = 0;
     int64_t until_us = monotonic_us() + MOVE_US;
 
-    if (!pw || !limits_make_freezer(&g->limits, run))
+    if (!find_uid(user, &uid) || !limits_make_freezer(&g->limits, run))
         return false;
-    keep_distinct(named, pw->pw_uid);
+    keep_distinct(named, uid);
     uint32_t told = named->n;
     for (int round = 0; moved > 0 && round < MOVE_ROUNDS; round++) {
         struct pids inside = {0};
 
         named->n = told;
         add_descendants(named, until_us);
-        moved = move_in_all(g, run, pw->pw_uid, named, &inside, until_us);
+        moved = move_in_all(g, run, uid, named, &inside, until_us);
         inside_n = inside.n + moved;
         pids_free(&inside);
     }

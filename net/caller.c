@@ -1,9 +1,9 @@
 /* See caller.h. */
 #include "net/caller.h"
 
+#include "base/account.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "net/account.h"
 
 #include <pthread.h>
 #include <stdio.h>

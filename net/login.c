@@ -1,7 +1,7 @@
 /* See login.h. */
 #include "net/login.h"
 
-#include "net/account.h"
+#include "base/account.h"
 
 #include <stdio.h>
 #include <stdlib.h>

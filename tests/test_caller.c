@@ -1,5 +1,5 @@
 /* Who calls over a unix socket (net/caller): the system is asked once for a uid's name. */
-#include "net/account.h"
+#include "base/account.h"
 #include "net/caller.h"
 #include "net/login.h"
 

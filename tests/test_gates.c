@@ -14,6 +14,8 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -24,6 +26,19 @@
 #define OTHER "daemon" /* who does not run tests */
 
 static struct gates g;
+static int look_up_errno; /* 0: look-ups of names do not fail */
+
+/* In place of the system's. */
+int getpwnam_r(const char *name, struct passwd *resultbuf, char *buffer, size_t buflen,
+               struct passwd **result)
+{
+    const struct passwd *pw = look_up_errno ? NULL : getpwnam(name);
+
+    *result = pw ? resultbuf : NULL;
+    if (pw)
+        *resultbuf = *pw;
+    return look_up_errno;
+}
 
 static int setup(void **state)
 {
@@ -72,6 +87,28 @@ static void nobody_else_does(void **state)
     close(gate);
     gate = gates_open(&g, 1);
     assert_int_equal(ask(gate, "no such user"), 0);
+    close(gate);
+}
+
+/* It is not said to be another's, and the task starts elsewhere. */
+static void a_failed_look_up_is_said(void **state)
+{
+    int gate = gates_open(&g, 1), said = memfd_create("log", MFD_CLOEXEC), standard = dup(STDERR_FILENO);
+    char text[500] = "";
+
+    look_up_errno = EIO;
+    assert_int_equal(dup2(said, STDERR_FILENO), STDERR_FILENO);
+    ssize_t got = ask(gate, this_user());
+    dup2(standard, STDERR_FILENO);
+    look_up_errno = 0;
+    assert_int_equal(got, 0);
+    assert_true(pread(said, text, sizeof text - 1, 0) > 0);
+    assert_non_null(strstr(text, "cannot be looked up on this machine"));
+    close(gate);
+    close(said);
+    close(standard);
+    gate = gates_open(&g, 1);
+    assert_int_equal(ask(gate, this_user()), 1);
     close(gate);
 }
 
@@ -291,6 +328,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(its_user_gets_in, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_else_does, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failed_look_up_is_said, setup, teardown),
         cmocka_unit_test_setup_teardown(a_gate_closes_with_its_run, setup, teardown),
         cmocka_unit_test_setup_teardown(who_gets_no_answer_does_not_wait_for_ever, setup, teardown),
         cmocka_unit_test_setup_teardown(who_asked_and_is_gone_lends_his_number_to_nobody, setup, teardown),

@@ -1,5 +1,5 @@
 /* See account.h. */
-#include "net/account.h"
+#include "base/account.h"
 
 #include "base/mem.h"
 

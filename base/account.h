@@ -1,6 +1,6 @@
 /* Accounts of this machine, as the system's database has them. A look-up may ask far away, while its caller waits. */
-#ifndef HAWK_NET_ACCOUNT_H
-#define HAWK_NET_ACCOUNT_H
+#ifndef HAWK_BASE_ACCOUNT_H
+#define HAWK_BASE_ACCOUNT_H
 
 #include "base/err.h"
 
