@@ -1,6 +1,7 @@
 /* See signed_spec.h. */
 #include "daemon/signed_spec.h"
 
+#include "base/account.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/list.h"
@@ -11,7 +12,6 @@
 #include "net/submission.h"
 
 #include <errno.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +26,7 @@ struct reader {
 struct opened {
     struct signed_spec spec;
     struct submission submission;
+    bool mine; /* its user has been looked up: this process is his */
 };
 
 /* ---- The user root ---- */
@@ -53,17 +54,26 @@ static char *read_text(int fd)
 
 static int64_t seconds_now(void) { return clock_us(CLOCK_REALTIME) / US_PER_S; }
 
-/* Whether this process is that user's, by the machine's own accounts. */
-static bool is_mine(const struct signed_head *head, char *why)
+/* Whether this process is that user's, by the machine's own accounts. 0, HAWK_EDENIED, HAWK_ECANNOT_START: why says
+ * more. */
+static int check_mine(const struct signed_head *head, char *why)
 {
-    const struct passwd *pw = getpwnam(head->user);
+    struct account a;
     uid_t me = getuid();
+    int err = account_of_name(&a, head->user);
+    bool is_me = !err && a.uid == me;
 
-    if (pw && pw->pw_uid == me && (head->uid == IDENTITY_NO_UID || head->uid == me))
-        return true;
+    account_free(&a);
+    if (err == HAWK_EUNAVAILABLE) {
+        snprintf(why, SIGNED_SPEC_WHY, "user %.100s, who signed it, cannot be looked up on this machine",
+                 head->user);
+        return HAWK_ECANNOT_START;
+    }
+    if (is_me && (head->uid == IDENTITY_NO_UID || head->uid == me))
+        return 0;
     snprintf(why, SIGNED_SPEC_WHY, "user %.100s signed it, who is not uid %u %s", head->user, (unsigned)me,
-             pw && pw->pw_uid == me ? "in the cluster" : "on this machine");
-    return false;
+             is_me ? "in the cluster" : "on this machine");
+    return HAWK_EDENIED;
 }
 
 static struct signed_spec *open_signed(const struct signed_reader *r, const struct blob *signature,
@@ -80,11 +90,13 @@ static struct signed_spec *open_signed(const struct signed_reader *r, const stru
         snprintf(why, SIGNED_SPEC_WHY, "%s", text);
         good = false;
     }
-    if (!good || !is_mine(&s.head, why)) {
+    int err = good ? check_mine(&s.head, why) : HAWK_EDENIED;
+    if (err == HAWK_EDENIED) {
         submission_close(&s);
         return NULL;
     }
     struct opened *o = xcalloc(1, sizeof *o);
+    o->mine = err == 0;
     o->submission = s;
     o->spec.d = s.desc;
     return &o->spec;
@@ -98,19 +110,24 @@ static void close_signed(struct signed_spec *s)
     free(o);
 }
 
-static bool has_signed(const struct signed_spec *spec, uint32_t task, const struct blob *arg,
-                       const struct blob *proof, char why[SIGNED_SPEC_WHY])
+static int has_signed(struct signed_spec *spec, uint32_t task, const struct blob *arg,
+                      const struct blob *proof, char why[SIGNED_SPEC_WHY])
 {
-    const struct submission *s = &container_of(spec, struct opened, spec)->submission;
+    struct opened *o = container_of(spec, struct opened, spec);
+    const struct submission *s = &o->submission;
+    int err = o->mine ? 0 : check_mine(&s->head, why);
 
+    if (err)
+        return err;
+    o->mine = true;
     if (seconds_now() > s->until_s) {
         snprintf(why, SIGNED_SPEC_WHY, "its signature or its credential has expired: submit it anew");
-        return false;
+        return HAWK_EDENIED;
     }
     if (submission_has(s, task, arg, proof))
-        return true;
+        return 0;
     snprintf(why, SIGNED_SPEC_WHY, "user %.100s did not sign this task's input", s->head.user);
-    return false;
+    return HAWK_EDENIED;
 }
 
 /* ---- */

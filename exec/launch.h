@@ -74,9 +74,9 @@ struct task {
     int files[RUN_FILES]; /* what the agent has opened, for launch_task() to close; -1: not that */
 };
 
-/* Whether the task may start, by what its user signed; files: enum run_file. False: why says more. */
-bool spec_is_signed_for(const struct spec *s, const struct task *t, uint32_t files, const struct blob *proof,
-                        char why[LAUNCH_WHY_MAX]);
+/* Whether the task may start, by what its user signed; files: enum run_file. 0, or as signed_reader.has says it. */
+HAWK_MUST_USE int spec_check_signed(const struct spec *s, const struct task *t, uint32_t files,
+                                    const struct blob *proof, char why[LAUNCH_WHY_MAX]);
 
 struct launched {
     pid_t pid;       /* 0: it did not start */

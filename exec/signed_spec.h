@@ -17,13 +17,14 @@ struct signed_spec {
 
 struct signed_reader {
     /* signature: a message Signed; NULL: the job has none. NULL: it is no command that this process's user signed, and
-     * why says more. */
+     * why says more. A user who cannot be looked up now may be this process's. */
     struct signed_spec *(*open)(const struct signed_reader *r, const struct blob *signature,
                                 char why[SIGNED_SPEC_WHY]);
     void (*close)(struct signed_spec *s);
-    /* Whether he asked for this task with this argument, and that still holds. False: why says more. */
-    bool (*has)(const struct signed_spec *s, uint32_t task, const struct blob *arg, const struct blob *proof,
-                char why[SIGNED_SPEC_WHY]);
+    /* Whether he asked for this task with this argument, and that still holds. 0; HAWK_EDENIED: it is not so;
+     * HAWK_ECANNOT_START: he cannot be looked up now. why says more. */
+    int (*has)(struct signed_spec *s, uint32_t task, const struct blob *arg, const struct blob *proof,
+               char why[SIGNED_SPEC_WHY]);
 };
 
 #endif

@@ -118,6 +118,15 @@ static void limit_run(struct spawner *s, struct run *r, const struct launched *l
     }
 }
 
+/* code: enum launch_code. */
+static void not_started(struct spawner *s, struct run *r, int code, const char *why)
+{
+    r->outcome = code == LAUNCH_NOT_HERE ? OUTCOME_LOST : OUTCOME_NOT_STARTED;
+    r->code = code;
+    r->why = xstrdup(why);
+    run_report_end(s, r);
+}
+
 /* Starts a run. The spawner owns r from here on. */
 static void start_run(struct spawner *s, struct run *r, struct spec *spec, const struct task *task)
 {
@@ -131,11 +140,8 @@ static void start_run(struct spawner *s, struct run *r, struct spec *spec, const
         r->paths[1] = *launched.err_path ? xstrdup(launched.err_path) : NULL;
     }
     if (!launched.pid) {
-        r->outcome = launched.code == LAUNCH_NOT_HERE ? OUTCOME_LOST : OUTCOME_NOT_STARTED;
-        r->code = launched.code;
-        r->why = xstrdup(launched.why);
         r->place = *launched.place ? xstrdup(launched.place) : NULL;
-        run_report_end(s, r);
+        not_started(s, r, launched.code, launched.why);
         return;
     }
     r->pid = launched.pid;
@@ -163,6 +169,7 @@ static void take_run(struct spawner *s, struct record *rec)
     char why[LAUNCH_WHY_MAX];
     struct task task;
     struct spec *spec;
+    int err;
 
     list_init(&r->freezing);
     list_init(&r->resident);
@@ -194,12 +201,9 @@ static void take_run(struct spawner *s, struct record *rec)
         close_files(&task);
         r->outcome = OUTCOME_CANCELLED;
         run_report_end(s, r);
-    } else if (!spec_is_signed_for(spec, &task, files, proof, why)) {
+    } else if ((err = spec_check_signed(spec, &task, files, proof, why))) {
         close_files(&task);
-        r->outcome = OUTCOME_NOT_STARTED;
-        r->code = LAUNCH_CANNOT;
-        r->why = xstrdup(why);
-        run_report_end(s, r);
+        not_started(s, r, err == HAWK_ECANNOT_START ? LAUNCH_NOT_HERE : LAUNCH_CANNOT, why);
     } else {
         start_run(s, r, spec, &task);
     }

@@ -234,21 +234,24 @@ static bool has_files(const struct job_desc *d, uint32_t files)
     return true;
 }
 
-bool spec_is_signed_for(const struct spec *s, const struct task *t, uint32_t files, const struct blob *proof,
-                        char why[LAUNCH_WHY_MAX])
+int spec_check_signed(const struct spec *s, const struct task *t, uint32_t files, const struct blob *proof,
+                      char why[LAUNCH_WHY_MAX])
 {
     char text[SIGNED_SPEC_WHY] = "its output files did not come with it";
+    int err = s->as_signed ? 0 : HAWK_EDENIED;
 
     if (!s->reader)
-        return true;
+        return 0;
     struct blob *arg = t->arg ? blob_new(t->arg, t->arg_len) : NULL;
-    bool good =
-        s->as_signed && s->reader->has(s->as_signed, t->id.task, arg, proof, text) && has_files(s->d, files);
+    if (!err)
+        err = s->reader->has(s->as_signed, t->id.task, arg, proof, text);
+    if (!err && !has_files(s->d, files))
+        err = HAWK_EDENIED;
     blob_drop(arg);
-    if (!good)
+    if (err)
         snprintf(why, LAUNCH_WHY_MAX, "its user's runner runs signed jobs alone: %s",
                  s->refused ? s->refused : text);
-    return good;
+    return err;
 }
 
 void spec_free(struct spec *s)

@@ -20,7 +20,7 @@ MACHINE = enter_machine()
 api = generated("hawk")
 VERSION = 2
 SPEC, RUN, HELLO, STARTED, EXITED, WELCOME = 1, 3, 8, 9, 10, 12
-EXIT, NOT_STARTED = (api.DESCRIPTOR.enum_types_by_name["Outcome"].values_by_name[f"OUTCOME_{name}"].number for name in ("EXITED", "NOT_STARTED"))
+EXIT, NOT_STARTED, LOST = (api.DESCRIPTOR.enum_types_by_name["Outcome"].values_by_name[f"OUTCOME_{name}"].number for name in ("EXITED", "NOT_STARTED", "LOST"))
 NOTHING = struct.pack("=I", 0xffffffff)
 
 
@@ -222,6 +222,22 @@ def test_a_credentials_uid_is_this_machines():
         else:
             assert refused(result, f"user ann signed it, who is not uid {ANN} in the cluster") and have()
         agent.end()
+
+
+def test_a_failed_look_up_of_its_user_is_tried_again():
+    p = Place()
+    agent = BrokenAgent(p.helper)
+    spec = None
+    os.chmod(f"{MACHINE}/passwd", 0o600)
+    try:
+        for _ in range(2):
+            spec = spec or agent.describe(p.signs("--", "touch", path("signed")).signature, "true")
+            outcome, code, why = agent.run(spec)
+            assert outcome == LOST and "user ann, who signed it, cannot be looked up on this machine" in why and have(), (outcome, code, why)
+    finally:
+        os.chmod(f"{MACHINE}/passwd", 0o644)
+    assert ran(agent.run(spec)) and have("signed")
+    agent.end()
 
 
 def test_without_a_user_root_the_agents_word_counts():

@@ -45,10 +45,10 @@ static void check_signed(const struct spec *s, const struct signed_reader *reade
     char why[LAUNCH_WHY_MAX] = "";
 
     if (!reader) {
-        CHECK(spec_is_signed_for(s, &t, 0, NULL, why) && !s->as_signed && s->d->argv.n > 0);
+        CHECK(spec_check_signed(s, &t, 0, NULL, why) == 0 && !s->as_signed && s->d->argv.n > 0);
         return;
     }
-    CHECK(!spec_is_signed_for(s, &t, RUN_STDOUT | RUN_STDERR, NULL, why) && *why);
+    CHECK(spec_check_signed(s, &t, RUN_STDOUT | RUN_STDERR, NULL, why) && *why);
     CHECK(s->as_signed || (s->refused && s->d->argv.n == 0));
 }
 
