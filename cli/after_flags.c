@@ -51,7 +51,7 @@ int after_flags_use(struct session *s, const struct flag_list *values, struct af
         struct selection jobs = {0};
         const char *when;
         CHECK(read_after(s->command, values->v[i], &jobs, &when) == 0);
-        err = selection_resolve(&jobs, s->client, user_name());
+        err = selection_resolve(&jobs, s->client, user_name(s->command));
         for (uint32_t k = 0; !err && k < jobs.n; k++) {
             char text[JOB_ID_TEXT + AFTER_TEXT];
             int len = snprintf(text, sizeof text, "%s%s", JOB_TEXT(jobs.jobs[k]), when);

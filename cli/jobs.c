@@ -156,7 +156,7 @@ int jobs_main(int argc, char **argv)
         return usage_error("jobs: --mine and --user both say whose: give one");
     struct client_job_query q = {.limit = o.limit || o.all ? o.limit : JOBS_SHOWN,
                                  .name = o.name,
-                                 .user = o.mine ? user_name() : o.user,
+                                 .user = o.mine ? user_name(argv[0]) : o.user,
                                  .mine = o.mine};
     if (o.states && !(q.states = states_parse(argv[0], o.states)))
         return HAWK_EXIT_USAGE;

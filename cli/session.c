@@ -1,7 +1,8 @@
 /* Contact, output mode and errors of user commands. */
 #include "cli/session.h"
 
-#include <pwd.h>
+#include "base/account.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -104,7 +105,7 @@ int session_select(struct session *s, const char *command, const struct common_o
     int exit_code = session_open(s, command, o);
     if (exit_code)
         return exit_code;
-    int err = selection_resolve(jobs, s->client, user_name());
+    int err = selection_resolve(jobs, s->client, user_name(command));
     session_warn(s);
     return err ? session_failed(s) : HAWK_EXIT_OK;
 }
@@ -141,13 +142,20 @@ int session_command(int argc, char **argv, const struct each_job *each)
     return session_each(argv[0], &o, argc - first, argv + first, each);
 }
 
-const char *user_name(void)
+const char *user_name(const char *command)
 {
     static char name[LIMIT_NAME_BYTES + 1];
-    const struct passwd *pw = getpwuid(getuid());
-    if (pw)
-        snprintf(name, sizeof name, "%s", pw->pw_name);
-    else
+    struct account a;
+    if (*name)
+        return name;
+    int err = account_of_uid(&a, getuid());
+    if (err)
         snprintf(name, sizeof name, "%u", (unsigned)getuid());
+    else
+        snprintf(name, sizeof name, "%s", a.name);
+    account_free(&a);
+    if (err == HAWK_EUNAVAILABLE)
+        say_warning(command,
+                    "your name cannot be looked up on this machine: you count as user %s until it can", name);
     return name;
 }

@@ -62,8 +62,8 @@ int session_each(const char *command, const struct common_options *o, int argc, 
 /* The whole of a command whose flags are the common ones. */
 int session_command(int argc, char **argv, const struct each_job *each);
 
-/* The user's name by the system's database, else the number; static. */
-const char *user_name(void);
+/* The user's name by the system's database, else the number; static. That a look-up failed is said once. */
+const char *user_name(const char *command);
 /* A job id's text in a buffer of its own. */
 #define JOB_TEXT(id) job_id_format((char[JOB_ID_TEXT]){0}, (id))
 

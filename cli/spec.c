@@ -431,7 +431,7 @@ static int fill_description(const char *command, const struct spec_options *o, c
     warn_of_columns(command, o, in, argc, argv);
     if (!o->takes_stdin) /* `hawk exec` has no inputs */
         warn_of_separators(command, argc, argv);
-    d->user = blob_str(user_name());
+    d->user = blob_str(user_name(command));
     d->stdout_pattern = numbered_blob(in, o->stdout_pattern);
     d->stderr_pattern = numbered_blob(in, o->stderr_pattern);
     if (o->script)

@@ -247,6 +247,17 @@ def test_another_agent_takes_the_runners_over():
             c.as_user(uid, "cancel", j)
 
 
+def test_a_client_that_cannot_look_its_user_up_says_so():
+    os.chmod(f"{MACHINE}/passwd", 0o600)
+    try:
+        r = RunAsCluster.as_user(None, ANN, "jobs", "--mine", dist=f"unix:{MACHINE}/none", check=3)
+        assert f"hawk: jobs: your name cannot be looked up on this machine: you count as user {ANN} until it can" in r.stderr, r
+    finally:
+        os.chmod(f"{MACHINE}/passwd", 0o644)
+    r = RunAsCluster.as_user(None, 4711, "jobs", "--mine", dist=f"unix:{MACHINE}/none", check=3)
+    assert "looked up" not in r.stderr, r
+
+
 def test_an_idle_runner_leaves_and_its_output_stays():
     with RunAsCluster(workers=1, worker=("--run-as-idle", "100ms")) as c:
         job = c.submit_as(ANN, "--wait", "--", "sh", "-c", "echo kept; (setsid env -i sleep 1000 &)")
