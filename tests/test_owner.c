@@ -137,6 +137,9 @@ static void pauses_add_up(void **state)
     told(&pauses, 5, 2, 1, 0, 100, 21 * S);
     assert_int_equal(view_of(&pauses, 5, 2, 21 * S).pauses, 4);
     assert_int_equal(view_of(&pauses, 5, 2, 21 * S).paused_us, 2 * S / 10);
+    owner_pause_say(owner_pause_find(&pauses, 5), 21 * S, &m);
+    assert_int_equal(m.paused_ms, 200);
+    assert_int_equal(m.times, 4);
     assert_int_equal(view_of(&pauses, 5, 3, 21 * S).pauses, 0);
     assert_int_equal(view_of(&pauses, 5, 3, 21 * S).paused_us, 0);
     told(&pauses, 5, 3, 1, 0, 100, 22 * S);
