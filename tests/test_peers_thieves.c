@@ -123,12 +123,16 @@ static void nobody_to_ask_is_lost_at_once(void **state)
 
     send(&n, MSG_STEAL_REQUEST, 5, 1); /* no list yet */
     expect(&n, "tell:lost:5:worker");
-    hear(&n, members(3, "5@a5!", "6@", "8@a8"));
+    struct msg list = members(3, "5@a5!", "6@", "8@a8");
+    list.members.list->v[2].role = ROLE_DIST;
+    hear(&n, list);
     send(&n, MSG_STEAL_REQUEST, 5, 1);
     send(&n, MSG_STEAL_REQUEST, 6, 1);
     send(&n, MSG_STEAL_REQUEST, 7, 1);
+    send(&n, MSG_STEAL_REQUEST, 8, 1);
     send(&n, MSG_STEAL_REQUEST, 9, 1);
-    expect(&n, "tell:MEMBERS tell:lost:5:worker tell:lost:6:worker tell:lost:7:worker tell:lost:9:worker");
+    expect(&n, "tell:MEMBERS tell:lost:5:worker tell:lost:6:worker tell:lost:7:worker tell:lost:8:worker "
+               "tell:lost:9:worker");
     end(&n);
 }
 
@@ -172,6 +176,23 @@ static void a_held_request_waits_for_a_second(void **state)
     end(&n);
 }
 
+/* Only the request has a time, and not the stream. */
+static void an_open_victim_stays_beside_one_that_does_not_open(void **state)
+{
+    struct node n = joined_node(ROLE_WORKER, 4, 0);
+
+    hear(&n, members(2, "5@a5", "6@a6"));
+    send(&n, MSG_STEAL_REQUEST, 5, 1);
+    opened(&n, 5);
+    send(&n, MSG_STEAL_REQUEST, 6, 2);
+    done(&n);
+    assert_int_equal(pass(&n), PEERS_VICTIM_OPEN_US);
+    expect(&n, "close:6 tell:lost:6:worker");
+    send(&n, MSG_STEAL_REQUEST, 5, 3);
+    expect(&n, "send:request3:5");
+    end(&n);
+}
+
 /* The stream that brought the loot is gone, so its victim has it back. */
 static void an_acknowledgement_opens_no_stream(void **state)
 {
@@ -204,6 +225,9 @@ static void the_victim_not_asked_for_longest_is_let_go(void **state)
     expect(&n, "close:5 dial:8@a8");
     send(&n, MSG_STEAL_REQUEST, 5, 5); /* also one that was not open yet */
     expect(&n, "close:7 dial:5@a5");
+    send(&n, MSG_STEAL_REQUEST, 8, 6); /* asked again, and still not open */
+    send(&n, MSG_STEAL_REQUEST, 6, 7);
+    expect(&n, "close:5 dial:6@a6");
     end(&n);
 }
 
@@ -299,6 +323,7 @@ int main(void)
         cmocka_unit_test(nobody_to_ask_is_lost_at_once),
         cmocka_unit_test(a_victim_that_cannot_be_reached_is_lost),
         cmocka_unit_test(a_held_request_waits_for_a_second),
+        cmocka_unit_test(an_open_victim_stays_beside_one_that_does_not_open),
         cmocka_unit_test(an_acknowledgement_opens_no_stream),
         cmocka_unit_test(the_victim_not_asked_for_longest_is_let_go),
         cmocka_unit_test(a_worker_keeps_64_victims),
