@@ -587,6 +587,12 @@ static void a_hint_wakes_a_parked_thief(void **state)
     assert_int_equal(nothing_there(&d, 9), 0);
     assert_int_equal(d.t.state, THIEF_PARKED);
     assert_true(thief_next_timeout(&d.t) == retry_at);
+    thief_hint(&d.t, &d.env, (node_id_t){9});
+    assert_int_equal(step(&d), 9);
+    assert_int_equal(thief_answer(&d.t, d.t.victim, d.t.request, 0, 1), ANSWER_ITEM);
+    d.t.got_loot = true;
+    assert_int_equal(fail_round(&d, step(&d)), 5); /* nor does its loot say anything about others */
+    assert_in_range(thief_next_timeout(&d.t) - d.env.now_us, 80 * US_PER_MS, 120 * US_PER_MS);
     den_free(&d);
 }
 
@@ -598,9 +604,13 @@ static void a_hint_during_a_round_is_asked_next(void **state)
     den_init(&d, 40);
     v = runs_dry(&d);
     thief_hint(&d.t, &d.env, (node_id_t){2});
-    assert_int_equal(step(&d), 0); /* one question at a time */
+    thief_hint(&d.t, &d.env, (node_id_t){v}); /* it has the question */
+    assert_int_equal(step(&d), 0);            /* one question at a time */
     assert_int_equal(nothing_there(&d, v), 2);
     assert_true(nothing_there(&d, 2) != 0);
+    thief_hint(&d.t, &d.env, (node_id_t){2});
+    thief_peer_lost(&d.t, (node_id_t){2});
+    assert_int_not_equal(nothing_there(&d, d.t.victim.v), 2);
     den_free(&d);
 }
 
@@ -635,6 +645,10 @@ static void on_free_only(void **state)
     d.env.now_us += US_PER_S;
     assert_int_equal(step(&d), 0);
     assert_int_equal(fail_round(&d, runs_dry(&d)), d.policy.steal_cap);
+    assert_true(runs_dry(&d) != 0);
+    assert_int_equal(thief_answer(&d.t, d.t.victim, d.t.request, 0, 1), ANSWER_ITEM);
+    d.t.got_loot = true;
+    assert_int_equal(step(&d), 0); /* although a slot is still free */
     den_free(&d);
 }
 

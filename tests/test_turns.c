@@ -164,6 +164,18 @@ static void what_comes_back_is_its_users_first(void **state)
     assert_ptr_equal(serve(&b), mine);
 }
 
+/* What overtook no long work has turn 0. */
+static void a_turn_has_a_number(void **state)
+{
+    struct bench b;
+
+    begin(&b, 1, 0);
+    push(&b, 0, true, 1);
+    for (uint32_t i = 0; i <= UINT16_MAX; i++)
+        assert_int_not_equal(steal_queue_served(&b.q, &b.e[0]), 0);
+    end(&b);
+}
+
 /* ---- Whole clusters ---- */
 
 /* Jobs of one user: what is left of the first goes behind the second, but not behind long work. */
@@ -267,6 +279,7 @@ int main(void)
         cmocka_unit_test(of_one_user_the_first_goes_first),
         cmocka_unit_test(no_turn_overtakes_long_work),
         cmocka_unit_test(what_comes_back_is_its_users_first),
+        cmocka_unit_test(a_turn_has_a_number),
         cmocka_unit_test(jobs_take_turns),
         cmocka_unit_test(one_task_does_not_wait_for_another_users_3000),
         cmocka_unit_test(the_thief_knows_whose_loot_is),
