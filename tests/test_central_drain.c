@@ -75,6 +75,24 @@ static void what_is_handed_back_late_does_not_outlast_the_drain(void **state)
     talk_end(&t);
 }
 
+static void the_next_process_does_not_stop(void **state)
+{
+    struct talk t;
+    uint32_t link;
+
+    three_nodes(&t);
+    submit(&t, 1, 1, 1, S);
+    expect(&t, TASK_ENQUEUE, task_enqueue, 2);
+    tell(&t, TASK_RETURNED, task_returned, 2, .id = try_of(1, 1, 0, 1));
+    expect(&t, TASK_ENQUEUE, task_enqueue, 3);
+    tell(&t, LEAVE, leave, 2, 0);
+    link = join(&t, (struct join){.name = "w2", .slots = 1, .incarnation = 2, .role = ROLE_WORKER});
+    ack_partition(&t, link);
+    submit(&t, 1, 2, 1, S);
+    expect(&t, TASK_ENQUEUE, task_enqueue, link);
+    talk_end(&t);
+}
+
 static void a_drain_outlives_processes(void **state)
 {
     struct talk t;
@@ -83,10 +101,12 @@ static void a_drain_outlives_processes(void **state)
 
     three_nodes(&t);
     set_drain(&t, 2, DRAIN_KEPT);
+    tell(&t, DRAINED, drained, 2, .on = 1, .empty = 1);
     tell(&t, LEAVE, leave, 2, 0);
     link = join(&t, (struct join){.name = "w2", .slots = 1, .incarnation = 2, .role = ROLE_WORKER});
     assert_int_equal(expect(&t, JOINED, joined, link)->draining, 1);
     assert_int_equal(view(&t, 2).member.state, MEMBER_DRAINING);
+    assert_false(view(&t, 2).empty); /* that was the other process */
     talk_end(&t);
     /* And central's. */
     talk_config(&t);
@@ -252,6 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_drained_worker_gets_nothing_until_it_is_undrained),
         cmocka_unit_test(what_is_handed_back_late_does_not_outlast_the_drain),
+        cmocka_unit_test(the_next_process_does_not_stop),
         cmocka_unit_test(a_drain_outlives_processes),
         cmocka_unit_test(until_restart_is_until_the_process_ends),
         cmocka_unit_test(the_last_general_worker_is_replaced),

@@ -276,7 +276,8 @@ static void a_dist_is_told_its_job_numbers(void **state)
     tell(&t, PEER_LOST, peer_lost, d, .role = ROLE_DIST);
     d = join(&t, dist_again(2, 1)); /* another process, whatever its journal is */
     expect_numbers(&t, d, 1001);
-    tell(&t, JOB_NUMBERS, job_numbers, d, .next = 1012); /* it leaves */
+    tell(&t, JOB_NUMBERS, job_numbers, d, .next = 2001);
+    tell(&t, JOB_NUMBERS, job_numbers, d, .next = 1012); /* it leaves, and has not used the others */
     tell(&t, LEAVE, leave, d, 0);
     d = join(&t, dist_again(3, 0));
     expect_numbers(&t, d, 1012);

@@ -47,6 +47,25 @@ static void a_task_waits_until_a_worker_asks(void **state)
     end(&c);
 }
 
+/* Both count from 0 again. */
+static void a_worker_that_joins_again_has_nothing_under_way(void **state)
+{
+    struct cluster c = {0};
+
+    begin_late(&c, 1, 2);
+    submit(&c.t, c.d, 1, 2, 9 * S);
+    ask(&c, 0, 1, 0);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    tell(&c.t, PEER_LOST, peer_lost, c.w[0], .role = ROLE_WORKER);
+    c.w[0] = join(&c.t, (struct join){.name = "w0", .slots = 2, .role = ROLE_WORKER, .node = 2});
+    ack_partition(&c.t, c.w[0]);
+    tell(&c.t, TASK_HELD, task_held, c.w[0], .id = try_of(c.d, 1, 0, 1), .state = TASK_RUNNING);
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    ask(&c, 0, 1, 0);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.task, 1);
+    end(&c);
+}
+
 /* Who asks for more slots than it has gets as many as it has. */
 static void nobody_gets_more_than_it_has_slots(void **state)
 {
@@ -468,6 +487,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_task_waits_until_a_worker_asks),
+        cmocka_unit_test(a_worker_that_joins_again_has_nothing_under_way),
         cmocka_unit_test(nobody_gets_more_than_it_has_slots),
         cmocka_unit_test(what_comes_back_goes_elsewhere),
         cmocka_unit_test(the_slot_of_what_was_never_sent_is_free),

@@ -75,6 +75,42 @@ static void a_worker_counts_as_general_only_after_it_said_so(void **state)
     talk_end(&t);
 }
 
+static uint32_t reserved(const struct talk *t)
+{
+    struct central_summary s;
+
+    central_view_summary(t->c, &s);
+    return s.workers_reserved;
+}
+
+static void who_is_heard_after_its_lease_counts_again(void **state)
+{
+    struct central_node v;
+    struct talk t;
+
+    talk_config(&t);
+    t.config.heartbeats = true;
+    t.config.history.share_ppm = 340000;
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    add_worker(&t, "w1", 1);
+    add_worker(&t, "w2", 1);
+    add_worker(&t, "w3", 1);
+    assert_int_equal(reserved(&t), 1);
+    for (int i = 0; i < 70; i++) {
+        pass(&t, S);
+        for (uint32_t w = 1; w <= 2; w++)
+            tell(&t, HEARTBEAT, heartbeat, w, .seq = 1);
+    }
+    assert_int_equal(reserved(&t), 0); /* a third of two is none */
+    assert_true(central_view_node(t.c, (node_id_t){3}, t.now_us, &v));
+    assert_int_equal(v.member.state, MEMBER_GONE);
+    assert_false(v.partition_acked);
+    tell(&t, HEARTBEAT, heartbeat, 3, .seq = 1);
+    assert_int_equal(reserved(&t), 1);
+    talk_end(&t);
+}
+
 static uint32_t slots_least(const struct talk *t)
 {
     struct central_summary s;
@@ -370,6 +406,7 @@ int main(void)
         cmocka_unit_test(a_share_of_the_slots_is_reserved),
         cmocka_unit_test(never_more_than_the_share_and_one_general),
         cmocka_unit_test(a_worker_counts_as_general_only_after_it_said_so),
+        cmocka_unit_test(who_is_heard_after_its_lease_counts_again),
         cmocka_unit_test(a_share_too_small_for_any_worker_shows),
         cmocka_unit_test(as_few_as_possible_move),
         cmocka_unit_test(after_a_restart_the_same_workers_are_reserved),
