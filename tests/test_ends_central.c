@@ -79,6 +79,22 @@ static void long_tasks_go_where_there_is_time(void **state)
     end(&c);
 }
 
+static void what_waits_is_not_called_back_for_a_worker_without_time(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    submit_for(&c, 1, 3, 200 * S, "");
+    c.w[1] = join(&c.t, (struct join){.name = "w1", .slots = 1, .role = ROLE_WORKER});
+    uint32_t epoch = expect(&c.t, PARTITION, partition, c.w[1])->epoch;
+    ends_in(&c.t, c.w[1], 100 * S);
+    tell(&c.t, PARTITION_ACK, partition_ack, c.w[1], .epoch = epoch);
+    tell(&c.t, HELD_END, held_end, c.w[1], 0);
+    pass(&c.t, 2 * S);
+    expect_none(&c.t, TASK_RECALL, c.w[0]);
+    end(&c);
+}
+
 static void who_ends_later_than_it_said_gets_what_waits(void **state)
 {
     struct cluster c;
@@ -372,6 +388,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dists_hear_when_a_worker_ends),
         cmocka_unit_test(long_tasks_go_where_there_is_time),
+        cmocka_unit_test(what_waits_is_not_called_back_for_a_worker_without_time),
         cmocka_unit_test(who_ends_later_than_it_said_gets_what_waits),
         cmocka_unit_test(a_job_that_could_not_start_keeps_no_other_away),
         cmocka_unit_test(a_job_that_fits_nowhere_holds_up_nobody),
