@@ -33,8 +33,6 @@ static void tell_drain(struct central *c, struct node *n)
 
     if (m)
         m->drain.on = n->drain != DRAIN_NOT;
-    else if (n->drain == DRAIN_NOT)
-        n->draining = false;
 }
 
 /* The node's slots leave the cluster or come back: other workers may have to be reserved. */

@@ -225,6 +225,11 @@ static void a_node_of_the_older_version_is_told_nothing_it_does_not_know(void **
     set_drain(&t, 4, DRAIN_NOT);
     expect_none(&t, DRAIN, 4);
     assert_int_equal(view(&t, 4).member.state, MEMBER_UP);
+    /* One that stops does so all the same. */
+    tell(&t, DRAINING, draining, 4, 0);
+    set_drain(&t, 4, DRAIN_KEPT);
+    set_drain(&t, 4, DRAIN_NOT);
+    assert_int_equal(view(&t, 4).member.state, MEMBER_DRAINING);
     /* A dist has to know. */
     join_version(&t, "older", ROLE_DIST, 1);
     expect(&t, JOINED, joined, 5);
