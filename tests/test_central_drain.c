@@ -54,6 +54,11 @@ static void a_drained_worker_gets_nothing_until_it_is_undrained(void **state)
     ack_partition(&t, 2);
     submit(&t, 1, 4, 1, S);
     expect(&t, TASK_ENQUEUE, task_enqueue, 2);
+    set_drain(&t, 2, DRAIN_KEPT);
+    assert_false(view(&t, 2).empty); /* that was the drain before */
+    tell(&t, DRAINED, drained, 2, .on = 1, .empty = 1);
+    tell(&t, PEER_LOST, peer_lost, 2, .role = ROLE_WORKER);
+    assert_false(view(&t, 2).empty); /* nobody knows until it is back, or gone */
     talk_end(&t);
 }
 
@@ -72,6 +77,8 @@ static void what_is_handed_back_late_does_not_outlast_the_drain(void **state)
     tell(&t, DRAINED, drained, 2, .on = 1, .empty = 1);
     tell(&t, DRAINED, drained, 2, .on = 0);
     assert_int_equal(view(&t, 2).member.state, MEMBER_UP);
+    submit(&t, 1, 2, 1, S);
+    expect(&t, TASK_ENQUEUE, task_enqueue, 2);
     talk_end(&t);
 }
 

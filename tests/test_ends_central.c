@@ -383,6 +383,20 @@ static void a_big_worker_that_ends_reserves_none_that_stays(void **state)
     end(&c);
 }
 
+static void a_small_worker_that_ends_takes_a_bigger_ones_place(void **state)
+{
+    struct cluster c;
+
+    begin_reserving(&c, 0);
+    c.w[0] = add_worker(&c.t, "w0", 2);
+    c.w[1] = add_worker(&c.t, "w1", 2);
+    c.w[2] = add_worker(&c.t, "w2", 1);
+    expect_general(&c, "011");
+    ends_and_ack(&c, c.w[2], 100 * S);
+    expect_general(&c, "110");
+    end(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -398,6 +412,7 @@ int main(void)
         cmocka_unit_test(history_counts_as_an_estimate),
         cmocka_unit_test(the_general_partition_has_the_workers_with_time),
         cmocka_unit_test(a_big_worker_that_ends_reserves_none_that_stays),
+        cmocka_unit_test(a_small_worker_that_ends_takes_a_bigger_ones_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
