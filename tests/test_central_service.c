@@ -107,7 +107,8 @@ static void a_quarter_may_leave(void **state)
         assert_int_equal(out, rows[i].may);
         if (out < rows[i].workers)
             assert_int_equal(expect(&t, NODE_CHANGED, node_changed, 0)->change, CHANGE_KEPT);
-        if (out > 0) { /* who is back makes room */
+        if (out > 0) { /* who is back makes room; until then it may ask again */
+            assert_true(granted(&t, 2));
             ask(&t, 2, false);
             assert_true(granted(&t, 1 + rows[i].workers));
         }
@@ -155,6 +156,23 @@ static void a_drain_is_another_matter(void **state)
     talk_end(&t);
 }
 
+/* 11 that are not drained, 2 of them out; with 7 only 1 may be. */
+static void who_is_drained_makes_no_room(void **state)
+{
+    struct talk t;
+
+    nodes(&t, 12);
+    for (uint32_t w = 2; w <= 4; w++)
+        assert_true(granted(&t, w));
+    tell(&t, SET_DRAIN, set_drain, 0, .node = {4}, .client = 5, .drain = DRAIN_KEPT);
+    for (uint32_t w = 10; w <= 13; w++)
+        tell(&t, LEAVE, leave, w, 0);
+    assert_true(is_out(&t, 2));
+    assert_false(is_out(&t, 3));
+    assert_true(is_out(&t, 4));
+    talk_end(&t);
+}
+
 /* The new process has to find out for itself. */
 static void a_new_process_is_in_service(void **state)
 {
@@ -186,6 +204,7 @@ int main(void)
         cmocka_unit_test(a_quarter_may_leave),
         cmocka_unit_test(others_that_go_have_one_back),
         cmocka_unit_test(a_drain_is_another_matter),
+        cmocka_unit_test(who_is_drained_makes_no_room),
         cmocka_unit_test(a_new_process_is_in_service),
     };
 
