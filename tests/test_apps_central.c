@@ -85,6 +85,51 @@ static void a_worker_that_joins_again_tells_again(void **state)
     end(&c);
 }
 
+/* Dists have forgotten it with its lease. */
+static void a_worker_that_is_heard_after_its_lease_need_not_tell_again(void **state)
+{
+    struct talk t;
+
+    talk_config(&t);
+    t.config.heartbeats = true;
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    add_dist(&t, "d1");
+    add_worker(&t, "w2", 1);
+    serves(&t, 2, "a", true);
+    for (int i = 0; i < 70; i++) {
+        pass(&t, S);
+        tell(&t, HEARTBEAT, heartbeat, 1, .seq = 1);
+    }
+    tell(&t, HEARTBEAT, heartbeat, 2, .seq = 1);
+    assert_int_equal(expect(&t, NODE_CHANGED, node_changed, 0)->change, CHANGE_BACK);
+    assert_int_equal(expect(&t, MEMBER, member, 1)->state, MEMBER_UP);
+    assert_true(expect(&t, APP, app, 1)->on);
+    talk_end(&t);
+}
+
+/* Else it would wait for a worker that never asks for it. */
+static void who_does_not_serve_it_could_not_start_it(void **state)
+{
+    struct cluster c;
+
+    talk_config(&c.t);
+    c.t.config.policy.flags |= POLICY_LATE_LONG;
+    talk_start(&c.t);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    c.d = add_dist(&c.t, "d1");
+    c.w[0] = add_worker(&c.t, "w0", 1);
+    add_worker(&c.t, "w1", 1);
+    serves(&c.t, c.w[0], "a", true);
+    submit_app(&c, 1, 1, "a");
+    tell(&c.t, LONG_REQUEST, long_request, c.w[0], .slots = 1);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    tell(&c.t, TASK_FINISHED, task_finished, c.w[0], .id = try_of(c.d, 1, 0, 1), .outcome = OUTCOME_LOST,
+         .code = HAWK_ECANNOT_START);
+    expect_task(&c, 0, TASK_FAILED);
+    end(&c);
+}
+
 static void long_tasks_go_where_their_application_is_served(void **state)
 {
     struct cluster c;
@@ -324,6 +369,8 @@ int main(void)
         cmocka_unit_test(only_who_serves_what_is_stuck_is_hinted_at_it),
         cmocka_unit_test(who_serves_it_later_gets_its_share_of_what_waits),
         cmocka_unit_test(a_job_is_spread_over_those_that_serve_it),
+        cmocka_unit_test(a_worker_that_is_heard_after_its_lease_need_not_tell_again),
+        cmocka_unit_test(who_does_not_serve_it_could_not_start_it),
         cmocka_unit_test(long_tasks_go_where_their_application_is_served),
         cmocka_unit_test(long_tasks_go_to_their_users_executors_and_to_everybodys),
         cmocka_unit_test(handed_back_they_wait_for_another_and_nobody_is_held_off),

@@ -144,6 +144,7 @@ static void a_drain_is_another_matter(void **state)
     assert_true(granted(&t, 2));
     /* Who is drained does not count: another one may leave, and then there is no room for the first. */
     tell(&t, SET_DRAIN, set_drain, 0, .node = {2}, .client = 5, .drain = DRAIN_KEPT);
+    assert_null(expect(&t, MEMBER, member, 1)->out_why); /* that is not why it gets no work now */
     assert_true(granted(&t, 3));
     tell(&t, SET_DRAIN, set_drain, 0, .node = {2}, .client = 5, .drain = DRAIN_NOT);
     assert_int_equal(expect(&t, OUT_OF_SERVICE, out_of_service, 3)->on, 0);

@@ -131,6 +131,28 @@ static struct task_view view(const struct cluster *c, uint32_t task)
     return v;
 }
 
+/* Its other tasks are tried once, wherever there is room first. */
+static void a_job_that_cannot_be_started_avoids_nobody(void **state)
+{
+    struct cluster c;
+    struct task_view v;
+
+    begin(&c, 5);
+    submit(&c.t, c.d, 2, 1, 100 * S);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    submit(&c.t, c.d, 1, 3, S);
+    for (uint32_t i = 0; i < START_WORKERS_MAX; i++) {
+        v = view(&c, 0);
+        cannot_start(&c.t, v.worker.v, try_of(1, 1, 0, v.attempt));
+    }
+    assert_int_equal(view(&c, 0).state, TASK_FAILED);
+    tell(&c.t, TASK_RETURNED, task_returned, view(&c, 2).worker.v, .id = try_of(1, 1, 2, 1));
+    assert_true(placed_at(&c.t) > 0 && placed_at(&c.t) != c.w[0]);
+    cannot_start(&c.t, view(&c, 1).worker.v, try_of(1, 1, 1, 1));
+    assert_int_equal(view(&c, 1).state, TASK_FAILED);
+    end(&c);
+}
+
 /* A job that has run a task can be started: the first worker that cannot start another one is to blame. */
 static void what_ran_before_a_restart_can_be_started(void **state)
 {
@@ -172,6 +194,7 @@ int main(void)
         cmocka_unit_test(it_fails_after_a_few),
         cmocka_unit_test(each_task_blames_its_own),
         cmocka_unit_test(who_starts_one_is_avoided_no_more),
+        cmocka_unit_test(a_job_that_cannot_be_started_avoids_nobody),
         cmocka_unit_test(what_ran_before_a_restart_can_be_started),
     };
 

@@ -116,6 +116,27 @@ static void tasks_that_nobody_may_run_wait(void **state)
     end(&c);
 }
 
+/* Else it would wait for a worker that never asks for it. */
+static void who_serves_another_user_is_none_that_could_start_it(void **state)
+{
+    struct cluster c;
+
+    talk_config(&c.t);
+    c.t.config.policy.flags |= POLICY_LATE_LONG;
+    talk_start(&c.t);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    c.d = add_dist(&c.t, "d1");
+    c.w[0] = add_worker(&c.t, "w0", 1);
+    serves(&c.t, add_worker(&c.t, "w1", 1), "ann");
+    submit_of(&c, 1, 1, "bob");
+    tell(&c.t, LONG_REQUEST, long_request, c.w[0], .slots = 1);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    tell(&c.t, TASK_FINISHED, task_finished, c.w[0], .id = try_of(c.d, 1, 0, 1), .outcome = OUTCOME_LOST,
+         .code = HAWK_ECANNOT_START);
+    expect_task(&c, 0, TASK_FAILED);
+    end(&c);
+}
+
 /* The processor time of some steps while a task waits for any of so many workers, all of them its user's and busy. */
 static clock_t steps_beside(uint32_t workers)
 {
@@ -176,6 +197,7 @@ int main(void)
         cmocka_unit_test(long_tasks_go_where_their_user_is_served),
         cmocka_unit_test(each_user_keeps_a_general_worker),
         cmocka_unit_test(tasks_that_nobody_may_run_wait),
+        cmocka_unit_test(who_serves_another_user_is_none_that_could_start_it),
         cmocka_unit_test(a_task_that_waits_costs_a_step_no_look_at_each_pair_of_workers),
         cmocka_unit_test(its_thieves_get_no_hints),
     };
