@@ -149,6 +149,7 @@ static void until_restart_is_until_the_process_ends(void **state)
     assert_int_equal(expect(&t, JOINED, joined, link)->draining, 0);
     set_drain(&t, 2, DRAIN_RESTART);
     tell(&t, LEAVE, leave, link, 0);
+    assert_int_equal(view(&t, 2).drain, DRAIN_NOT);
     set_drain(&t, 2, DRAIN_RESTART); /* there is no process whose end could be meant */
     assert_int_equal(expect(&t, DRAIN_SET, drain_set, 0)->err, HAWK_ENOT_FOUND);
     talk_end(&t);

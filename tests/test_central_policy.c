@@ -175,6 +175,28 @@ static void the_reserve_goes_with_short_work(void **state)
     talk_end(&t);
 }
 
+/* What ran before central started uses no slots now. */
+static void the_reserve_does_not_follow_what_is_on_record(void **state)
+{
+    struct talk t;
+
+    talk_config(&t);
+    assert_int_equal(policy_preset("harrier", &t.config.policy), 0);
+    t.config.history.share_fixed = false;
+    t.config.history.cutoff_fixed = true;
+    t.config.history.min_jobs = 10;
+    talk_start(&t);
+    for (int i = 0; i < 11; i++)
+        tell(&t, HISTORY, history, 0, .mean_us = S, .task_us = 12 * S, .tasks = 12);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    add_dist(&t, "d1");
+    add_worker(&t, "w1", 10);
+    add_worker(&t, "w2", 10);
+    tell(&t, JOB_REPORT, job_report, 1, .mean_us = S, .task_us = 12 * S, .tasks = 12);
+    assert_int_equal(central_policy(t.c)->short_share_ppm, 0);
+    talk_end(&t);
+}
+
 static void history_survives_a_restart(void **state)
 {
     struct talk t;
@@ -460,6 +482,7 @@ int main(void)
         cmocka_unit_test(cutoff_and_share_follow_history_and_everybody_hears),
         cmocka_unit_test(the_reserve_follows_demand_where_long_tasks_are_bound_late),
         cmocka_unit_test(the_reserve_goes_with_short_work),
+        cmocka_unit_test(the_reserve_does_not_follow_what_is_on_record),
         cmocka_unit_test(history_survives_a_restart),
         cmocka_unit_test(the_policy_changes_under_load),
         cmocka_unit_test(nobody_is_reserved_under_a_policy_without_partition),
