@@ -181,6 +181,25 @@ static void ends_that_central_does_not_say_again_are_forgotten_together(void **s
     talk_end(t);
 }
 
+/* A job that lost the reserve has it all the same where no other worker has time for it. */
+static void a_job_stays_in_the_reserve_where_no_other_worker_has_time(void **state)
+{
+    struct talk *t = talk_joined("harrier", 1);
+
+    ends_in(t, 101, 30 * S);
+    worker_up(t, 102, 1, false);
+    submit(t, desc_for(2, 100 * S));
+    ignore(t);
+    request(t, 102, 1, 1);
+    ignore(t);
+    t->now += 10 * S;
+    HEAR(t, 102, TASK_OVERRUN, task_overrun, .id = try_of(1, 0, 1, 1), .run_us = 10 * S);
+    assert_true(job_view_of(t, 1).overstays);
+    says(t, "102 PROBE_CANCEL job=3.1");
+    says(t, "102 PROBE job=3.1");
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +209,7 @@ int main(void)
         cmocka_unit_test(where_few_have_time_a_probe_costs_few_draws),
         cmocka_unit_test(ends_hold_until_central_has_said_them_again),
         cmocka_unit_test(ends_that_central_does_not_say_again_are_forgotten_together),
+        cmocka_unit_test(a_job_stays_in_the_reserve_where_no_other_worker_has_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
