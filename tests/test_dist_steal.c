@@ -56,6 +56,29 @@ static void test_thefts_heard_in_the_wrong_order(void **state)
     talk_end(t);
 }
 
+/* A thief drops what it stole before its RES_MOVED is here: what is moved to it then is not there. */
+static void test_a_refusal_that_overtakes_its_theft(void **state)
+{
+    struct talk *t = talk_joined("hawk", 3);
+    uint32_t victim, other, thief;
+
+    submit(t, desc_new(1, ""));
+    says(t, "- SUBMITTED job=3.1");
+    assert_int_equal(t->out.n, 3);
+    victim = t->out.v[1].peer;
+    other = t->out.v[2].peer;
+    thief = 101 + 102 + 103 - victim - other;
+    ignore(t);
+    HEAR(t, thief, PROBE_REFUSED, probe_refused, .job = J(1), .count = 1);
+    HEAR(t, thief, RES_MOVED, res_moved, .job = J(1), .from = {victim}, .count = 1);
+    assert_int_equal(job_view_of(t, 1).probes_live, 1);
+    HEAR(t, other, PROBE_REFUSED, probe_refused, .job = J(1), .count = 1);
+    wait_timer(t, US_PER_S);
+    assert_int_equal(job_view_of(t, 1).probes_live, 2);
+    ignore(t);
+    talk_end(t);
+}
+
 /* The stream of a thief breaks with RES_MOVED in it: its victim has acknowledged, and nobody tells us. */
 static void test_lost_theft_does_not_hang_a_job(void **state)
 {
@@ -173,6 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reservations_move_with_a_theft),
         cmocka_unit_test(test_thefts_heard_in_the_wrong_order),
+        cmocka_unit_test(test_a_refusal_that_overtakes_its_theft),
         cmocka_unit_test(test_lost_theft_does_not_hang_a_job),
         cmocka_unit_test(test_a_job_that_stands_still_is_probed_for_later_and_later),
         cmocka_unit_test(test_moved_reservations_are_not_counted_after_a_drop),
