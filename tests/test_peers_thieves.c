@@ -281,13 +281,15 @@ static void a_hint_says_where_its_victim_is(void **state)
     hear(&n, hint); /* a central of an older version */
     send(&n, MSG_STEAL_REQUEST, 6, 1);
     expect(&n, "tell:MEMBERS tell:STEAL_HINT tell:lost:6:worker");
+    hint.steal_hint.addr = blob_str("old");
+    hear(&n, hint);
     hint.steal_hint.addr = blob_str("a6");
     hear(&n, hint);
     send(&n, MSG_STEAL_REQUEST, 6, 2);
     opened(&n, 6);
     hear(&n, members(1, "5@a5"));
     send(&n, MSG_STEAL_REQUEST, 6, 3);
-    expect(&n, "tell:STEAL_HINT dial:6@a6 send:request2:6 tell:MEMBERS send:request3:6");
+    expect(&n, "tell:STEAL_HINT tell:STEAL_HINT dial:6@a6 send:request2:6 tell:MEMBERS send:request3:6");
     hear(&n, members(1, "6@a6!")); /* a list knows better */
     send(&n, MSG_STEAL_REQUEST, 6, 4);
     expect(&n, "tell:MEMBERS close:6 tell:lost:6:worker tell:lost:6:worker");
