@@ -99,7 +99,6 @@ void dist_node_set_user(struct dist *d, struct dist_node *n)
     }
     if (!one)
         return;
-    dist_node_update(d, n, d->pool, false);
     n->served = served_get(d, user_number(n->m.serves));
     n->served->nodes++;
 }
