@@ -44,11 +44,17 @@ static void tell_dists(struct central *c, const struct node *n)
         send_end(c, container_of(entry, struct node, push), n);
 }
 
+void end_times_tell(struct central *c, const struct node *dist, const struct node *n)
+{
+    if (n->ends_us != TIME_NEVER)
+        send_end(c, dist, n);
+}
+
 void end_times_tell_all(struct central *c, const struct node *dist)
 {
     for (uint32_t id = 1; c->end_times.workers > 0 && id < c->nodes_end; id++)
-        if (c->nodes[id] && c->nodes[id]->ends_us != TIME_NEVER)
-            send_end(c, dist, c->nodes[id]);
+        if (c->nodes[id])
+            end_times_tell(c, dist, c->nodes[id]);
 }
 
 void central_on_ends(struct central *c, const struct msg *in)

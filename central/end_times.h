@@ -27,6 +27,8 @@ struct end_times {
 void end_times_init(struct end_times *e);
 /* The worker has a new process: if that has an end, it will say so. */
 void end_times_forget(struct central *c, struct node *n);
+/* Tells a dist when n ends, if it has an end: the dist forgot that if n was gone. */
+void end_times_tell(struct central *c, const struct node *dist, const struct node *n);
 /* Tells a dist that has just joined which workers have an end. */
 void end_times_tell_all(struct central *c, const struct node *dist);
 

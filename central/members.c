@@ -92,6 +92,7 @@ static void tell_dists(struct central *c, const struct node *n)
         m->member.out_why = blob_ref(v.out_why);
         m->member.serves = blob_ref(v.serves);
         central_apps_send(c, dist, n);
+        end_times_tell(c, dist, n);
     }
 }
 

@@ -62,6 +62,28 @@ static void dists_hear_when_a_worker_ends(void **state)
     end(&c);
 }
 
+/* Dists have forgotten its end with its lease. */
+static void a_worker_that_is_heard_after_its_lease_has_the_same_end(void **state)
+{
+    struct talk t;
+
+    talk_config(&t);
+    t.config.heartbeats = true;
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    add_dist(&t, "d1");
+    add_worker(&t, "w2", 1);
+    ends_in(&t, 2, 1000 * S);
+    for (int i = 0; i < 70; i++) {
+        pass(&t, S);
+        tell(&t, HEARTBEAT, heartbeat, 1, .seq = 1);
+    }
+    tell(&t, HEARTBEAT, heartbeat, 2, .seq = 1);
+    assert_int_equal(expect(&t, MEMBER, member, 1)->state, MEMBER_UP);
+    assert_true(expect(&t, ENDS, ends, 1)->left_us == 930 * S);
+    talk_end(&t);
+}
+
 static void long_tasks_go_where_there_is_time(void **state)
 {
     struct cluster c;
@@ -401,6 +423,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dists_hear_when_a_worker_ends),
+        cmocka_unit_test(a_worker_that_is_heard_after_its_lease_has_the_same_end),
         cmocka_unit_test(long_tasks_go_where_there_is_time),
         cmocka_unit_test(what_waits_is_not_called_back_for_a_worker_without_time),
         cmocka_unit_test(who_ends_later_than_it_said_gets_what_waits),

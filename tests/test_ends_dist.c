@@ -71,6 +71,20 @@ static void a_job_that_fits_nowhere_waits_for_a_worker_with_more_time(void **sta
     talk_end(t);
 }
 
+/* Central says it again when the worker is back. */
+static void the_end_of_a_worker_that_is_gone_is_forgotten(void **state)
+{
+    struct talk *t = talk_joined("sparrow", 1);
+
+    ends_in(t, 101, 5 * S);
+    worker_member(t, 101, 1, MEMBER_GONE, true);
+    worker_member(t, 101, 1, MEMBER_UP, true);
+    submit(t, desc_for(1, 20 * S));
+    says(t, "- SUBMITTED job=3.1");
+    says(t, "101 PROBE job=3.1");
+    talk_end(t);
+}
+
 static void a_worker_that_has_less_time_than_thought_refuses(void **state)
 {
     struct talk *t = talk_joined("sparrow", 1);
@@ -205,6 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probes_go_where_there_is_time),
         cmocka_unit_test(a_job_that_fits_nowhere_waits_for_a_worker_with_more_time),
+        cmocka_unit_test(the_end_of_a_worker_that_is_gone_is_forgotten),
         cmocka_unit_test(a_worker_that_has_less_time_than_thought_refuses),
         cmocka_unit_test(where_few_have_time_a_probe_costs_few_draws),
         cmocka_unit_test(ends_hold_until_central_has_said_them_again),
