@@ -242,6 +242,71 @@ static void old_failures_do_not_count(void **state)
     talk_end(&t);
 }
 
+/* Nor do they hide that the same directory is missing again. */
+static void old_failures_hide_no_new_ones(void **state)
+{
+    struct talk t;
+
+    begin(&t);
+    blamed(&t, 1, "/home/anna");
+    pass(&t, WORKER_BLAMED_US + 1);
+    blamed(&t, 2, "/home/anna");
+    blamed(&t, 3, "/home/ben");
+    blamed(&t, 4, "/home/cleo");
+    expect(&t, OUT_OF_SERVICE, out_of_service, CENTRAL, m->on);
+    talk_end(&t);
+}
+
+/* A task may start elsewhere much later. */
+static void a_failure_is_as_old_as_the_blame(void **state)
+{
+    struct talk t;
+
+    begin(&t);
+    for (uint32_t seq = 1; seq <= WORKER_BLAMED_JOBS; seq++)
+        cannot_start(&t, seq, NULL);
+    pass(&t, WORKER_BLAMED_US + 1);
+    for (uint32_t seq = 1; seq <= WORKER_BLAMED_JOBS; seq++)
+        tell(&t, START_BLAMED, start_blamed, DIST, .job = JOB(seq));
+    expect(&t, OUT_OF_SERVICE, out_of_service, CENTRAL, m->on);
+    talk_end(&t);
+}
+
+static void after_a_long_time_in_service_checks_begin_anew(void **state)
+{
+    struct talk t;
+    struct blob *full = blob_str("the disk is full");
+
+    begin(&t);
+    leave(&t);
+    expect_a_check(&t, 1 * S);
+    tell(&t, EXEC_CHECKED, exec_checked, 0, .why = full);
+    expect_a_check(&t, 2 * S);
+    tell(&t, EXEC_CHECKED, exec_checked, 0, .why = NULL);
+    expect(&t, OUT_OF_SERVICE, out_of_service, CENTRAL, !m->on);
+    pass(&t, WORKER_OUT_MAX_US + 1);
+    leave(&t);
+    expect_a_check(&t, 1 * S);
+    blob_drop(full);
+    talk_end(&t);
+}
+
+static void one_that_stops_does_not_ask(void **state)
+{
+    struct talk t;
+
+    begin(&t);
+    blamed(&t, 1, NULL);
+    blamed(&t, 2, NULL);
+    cannot_start(&t, 3, NULL);
+    take_one(&t, 4);
+    tell(&t, STOP, stop, 0, .now = 0);
+    expect(&t, DRAINING, draining, CENTRAL, whatever);
+    tell(&t, START_BLAMED, start_blamed, DIST, .job = JOB(3));
+    nothing(&t);
+    talk_end(&t);
+}
+
 static void refused_it_stays_and_counts_anew(void **state)
 {
     struct talk t;
@@ -345,6 +410,10 @@ int main(void)
         cmocka_unit_test(one_job_counts_once),
         cmocka_unit_test(one_directory_counts_once),
         cmocka_unit_test(old_failures_do_not_count),
+        cmocka_unit_test(old_failures_hide_no_new_ones),
+        cmocka_unit_test(a_failure_is_as_old_as_the_blame),
+        cmocka_unit_test(after_a_long_time_in_service_checks_begin_anew),
+        cmocka_unit_test(one_that_stops_does_not_ask),
         cmocka_unit_test(refused_it_stays_and_counts_anew),
         cmocka_unit_test(a_grant_that_nobody_wants_is_given_back),
         cmocka_unit_test(without_central_it_stays_and_asks_later),
