@@ -622,10 +622,13 @@ static void a_dist_that_does_not_acknowledge_is_given_up(void **state)
     pass(&t, BEATS_ANSWER_US);
     expect(&t, GIVE_UP, give_up, 0, m->node.v == DIST);
     tell(&t, PEER_LOST, peer_lost, DIST, ROLE_DIST);
+    pass(&t, US_PER_S);
     tell(&t, PEER_UP, peer_up, DIST, ROLE_DIST);
     expect(&t, TASK_HELD, task_held, DIST, m->state == TASK_DONE);
     expect(&t, TASK_FINISHED, task_finished, DIST, m->id.task == 0);
     expect(&t, HELD_END, held_end, DIST, whatever);
+    pass(&t, US_PER_S);
+    expect(&t, BEAT, beat, DIST, m->ask);
     tell(&t, FINISH_ACK, finish_ack, DIST, .id = TRY(1, 0));
     pass(&t, 10 * US_PER_S);
     talk_end(&t);
