@@ -58,6 +58,21 @@ static void others_probes_are_refused(void **state)
     end_of_ann(&t);
 }
 
+/* Its executors say themselves whom they serve. */
+static void an_executor_of_everybody_serves_others_too(void **state)
+{
+    struct talk t;
+    struct blob *name = blob_str("sum");
+
+    begin_of_ann(&t);
+    tell(&t, EXEC_APP, exec_app, 0, .name = name, .on = true);
+    expect(&t, APP, app, CENTRAL, m->on);
+    tell(&t, PROBE, probe, DIST, .job = JOB(1), .count = 1, .app = app_id(name), .user = number_of("bob"));
+    expect(&t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(1).v);
+    blob_drop(name);
+    end_of_ann(&t);
+}
+
 static void others_long_tasks_go_back(void **state)
 {
     struct talk t;
@@ -126,6 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(others_probes_are_refused),
+        cmocka_unit_test(an_executor_of_everybody_serves_others_too),
         cmocka_unit_test(others_long_tasks_go_back),
         cmocka_unit_test(a_thief_gets_its_users_alone),
         cmocka_unit_test(a_thief_takes_its_users_alone),

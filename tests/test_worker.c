@@ -631,6 +631,10 @@ static void a_dist_that_does_not_acknowledge_is_given_up(void **state)
     expect(&t, BEAT, beat, DIST, m->ask);
     tell(&t, FINISH_ACK, finish_ack, DIST, .id = TRY(1, 0));
     pass(&t, 10 * US_PER_S);
+    probe(&t, 2, 1);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
+    pass(&t, US_PER_S);
+    expect(&t, BEAT, beat, DIST, m->ask);
     talk_end(&t);
 }
 
