@@ -169,6 +169,28 @@ static void long_tasks_that_need_another_executor_go_back(void **state)
     talk_end(&t);
 }
 
+/* Everybody's leaves, and ann's is still there. */
+static void a_long_task_that_waits_keeps_its_users_executor(void **state)
+{
+    struct talk t;
+
+    talk_begin(&t, 1);
+    t.desc->kind = PAYLOAD_APP;
+    t.desc->app = blob_ref(name_a);
+    blob_drop(t.desc->user);
+    t.desc->user = blob_str("ann");
+    served(&t, name_a, true);
+    told(&t, name_a, true);
+    served_of(&t, "ann", true);
+    enqueue(&t, 1, 0);
+    starts(&t, 1, 0, CENTRAL);
+    enqueue(&t, 2, 0);
+    served(&t, name_a, false);
+    told(&t, name_a, false);
+    nothing(&t);
+    talk_end(&t);
+}
+
 static void a_thief_gets_what_it_serves(void **state)
 {
     struct talk t;
@@ -314,6 +336,7 @@ int main(void)
         cmocka_unit_test(a_job_s_probes_are_for_one_application),
         cmocka_unit_test(a_run_that_finds_no_executor_costs_no_try),
         cmocka_unit_test(long_tasks_that_need_another_executor_go_back),
+        cmocka_unit_test(a_long_task_that_waits_keeps_its_users_executor),
         cmocka_unit_test(a_thief_gets_what_it_serves),
         cmocka_unit_test(a_thief_asks_for_what_it_serves_and_takes_no_other),
         cmocka_unit_test(a_thief_keeps_a_job_s_reservations_for_one_application),
