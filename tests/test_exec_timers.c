@@ -31,7 +31,7 @@ static void test_timers(void **state)
     struct fixture *f = *state;
     struct job_desc *each = timer_job(NULL), *same = timer_job("250ms"), *limited = timer_job("1h");
     struct try_id id = try_of(0);
-    struct blob *bad = blob_str("soon");
+    struct blob *bad = blob_str("soon"), *cut = blob_new("1s\0s", 4);
 
     limited->time_limit_us = US_PER_S;
     start(f);
@@ -43,6 +43,9 @@ static void test_timers(void **state)
                      HAWK_EEXISTS);
     assert_int_equal(
         exec_run(f->e, 1000, &(struct msg_exec_start){.run = 4, .id = id, .desc = each, .arg = bad}, NULL),
+        HAWK_EINVALID);
+    assert_int_equal(
+        exec_run(f->e, 1000, &(struct msg_exec_start){.run = 4, .id = id, .desc = each, .arg = cut}, NULL),
         HAWK_EINVALID);
     assert_int_equal(exec_run(f->e, 1000, &(struct msg_exec_start){.run = 4, .id = id, .desc = each}, NULL),
                      HAWK_EINVALID);
@@ -68,6 +71,7 @@ static void test_timers(void **state)
     job_desc_drop(same);
     job_desc_drop(limited);
     blob_drop(bad);
+    blob_drop(cut);
 }
 
 static void test_cancelled_timers(void **state)
@@ -89,6 +93,12 @@ static void test_cancelled_timers(void **state)
     exec_on_timeout(f->e, 500, on_event, f);
     assert_int_equal(f->v[0].outcome, OUTCOME_CANCELLED);
     assert_int_equal(f->v[0].run_us, 500);
+    ask_timer(f, 500, 2, d, NULL);
+    exec_on_timeout(f->e, 500, on_event, f);
+    assert_int_equal(exec_pause(f->e, 600, 2), 0);
+    exec_kill(f->e, 600, 2, OUTCOME_CANCELLED, false); /* before it was reported as paused */
+    exec_on_timeout(f->e, 600, on_event, f);
+    assert_true(f->v[2].exited && !f->v[2].paused);
     job_desc_drop(d);
 }
 
@@ -114,6 +124,8 @@ static void test_paused_timers(void **state)
     for (int run = 0; run < 3; run++)
         assert_true(f->v[run].paused && f->v[run].pause_err == 0);
     assert_int_equal(exec_next_timeout(f->e), TIME_NEVER);
+    f->v[0].paused = false;
+    assert_int_equal(exec_pause(f->e, 3000000, 0), 0); /* again: it stands still since then all the same */
     exec_on_timeout(f->e, 5000000, on_event, f);
     assert_int_equal(f->exits, 0);
     exec_resume(f->e, 5000000, 0);

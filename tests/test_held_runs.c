@@ -90,11 +90,25 @@ static void a_long_file_is_written_anew(void **state)
     assert_int_equal(unlinkat(dir_fd, "runs", 0), 0);
 }
 
+static void a_run_is_claimed_once(void **state)
+{
+    struct held_runs h;
+
+    assert_int_equal(held_runs_open(&h, dir_fd), 0);
+    add(&h, 1);
+    assert_non_null(held_runs_claim(&h, 1));
+    assert_null(held_runs_claim(&h, 1));
+    assert_null(held_runs_claim(&h, 2));
+    held_runs_close(&h);
+    assert_int_equal(unlinkat(dir_fd, "runs", 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_file_says_nothing_when_nothing_is_held),
         cmocka_unit_test(a_long_file_is_written_anew),
+        cmocka_unit_test(a_run_is_claimed_once),
     };
 
     return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -1,0 +1,118 @@
+/* Names, permissions and owners of tasks' output files (exec/output.h), without a spawner. */
+#include "exec/output.h"
+
+#include "base/mem.h"
+#include "exec/exec.h"
+#include "tests/test_base.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void set_blob(struct blob **b, const char *text)
+{
+    blob_drop(*b);
+    *b = blob_str(text);
+}
+
+static struct job_desc *job_of(const char *user, const char *name, const char *pattern)
+{
+    struct job_desc *d = job_desc_new();
+
+    d->tasks = 1;
+    set_blob(&d->user, user);
+    set_blob(&d->name, name);
+    if (pattern)
+        set_blob(&d->stdout_pattern, pattern);
+    return d;
+}
+
+static void a_job_named_dot_leads_nowhere(void **state)
+{
+    const struct exec_config c = {0};
+    const struct try_id id = {.attempt = 1};
+    struct job_desc *d = job_of("", ".", "/x/%n/y");
+    char path[100];
+
+    assert_int_equal(exec_output_path(&c, &id, d, NULL, OUTPUT_STDOUT, path, sizeof path), 0);
+    assert_string_equal(path, "/x/_/y");
+    job_desc_drop(d);
+}
+
+/* The terminating zero needs a byte as well. */
+static void a_path_fits_or_is_refused(void **state)
+{
+    const struct exec_config c = {0};
+    const struct try_id id = {.attempt = 1};
+    struct job_desc *d = job_of("", "", "/1234567");
+    char path[100];
+
+    assert_int_equal(exec_output_path(&c, &id, d, NULL, OUTPUT_STDOUT, path, 9), 0);
+    assert_string_equal(path, "/1234567");
+    assert_int_equal(exec_output_path(&c, &id, d, NULL, OUTPUT_STDOUT, path, 8), HAWK_ETOO_LARGE);
+    job_desc_drop(d);
+}
+
+static void only_a_lone_task_of_a_whole_job_has_a_file_alone(void **state)
+{
+    struct job_desc *d = job_of("", "", "/x/log");
+
+    assert_true(output_is_own(d, OUTPUT_STDOUT));
+    d->flags |= JOB_PART;
+    assert_false(output_is_own(d, OUTPUT_STDOUT));
+    assert_true(output_is_own(d, OUTPUT_STDERR)); /* below output_dir */
+    d->flags = 0;
+    d->tasks = 2;
+    assert_false(output_is_own(d, OUTPUT_STDOUT));
+    set_blob(&d->stdout_pattern, "/x/%t");
+    assert_true(output_is_own(d, OUTPUT_STDOUT));
+    job_desc_drop(d);
+}
+
+static void a_group_reads_and_others_do_not(void **state)
+{
+    struct job_desc *d = job_of("", "", "/x/log");
+    struct output_mode m = output_mode(d, OUTPUT_STDERR, false);
+
+    assert_true(m.file == 0600 && m.dir == 0700);
+    m = output_mode(d, OUTPUT_STDERR, true);
+    assert_true(m.file == 0640 && m.dir == 0750);
+    d->umask = 027;
+    m = output_mode(d, OUTPUT_STDOUT, true);
+    assert_true(m.file == (0666 & ~job_desc_umask(d)) && m.dir == (0777 & ~job_desc_umask(d)));
+    job_desc_drop(d);
+}
+
+static void output_stays_its_users(void **state)
+{
+    char dir[] = "/tmp/hawk-output-XXXXXX", path[100], file[100];
+    struct job_desc *ann = job_of("ann", "", NULL), *bob = job_of("bob", "", NULL);
+    const struct output_mode mode = {.file = 0600, .dir = 0700};
+
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/3.1/0.out", dir);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(output_claim(path, ann, mode), 0);
+    assert_int_equal(output_claim(path, bob, mode), -EPERM);
+    assert_int_equal(output_claim(path, ann, mode), 0);
+    snprintf(file, sizeof file, "%s/3.1/.user", dir);
+    assert_int_equal(unlink(file), 0);
+    snprintf(file, sizeof file, "%s/3.1", dir);
+    assert_int_equal(rmdir(file), 0);
+    assert_int_equal(rmdir(dir), 0);
+    job_desc_drop(ann);
+    job_desc_drop(bob);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_named_dot_leads_nowhere),
+        cmocka_unit_test(a_path_fits_or_is_refused),
+        cmocka_unit_test(only_a_lone_task_of_a_whole_job_has_a_file_alone),
+        cmocka_unit_test(a_group_reads_and_others_do_not),
+        cmocka_unit_test(output_stays_its_users),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
