@@ -158,6 +158,10 @@ static void a_suspect_that_answers_is_drawn_again(void **state)
     assert_int_equal(block_of(t, 2), DIST_BLOCK_NO_WORKERS);
     HEAR(t, 102, BEAT, beat, .ask = false);
     says(t, "102 PROBE job=3.2");
+    worker_member(t, 102, 1, MEMBER_SUSPECT, true); /* no news: it need not answer again */
+    submit(t, desc_new(1, ""));
+    says(t, "- SUBMITTED job=3.3");
+    says(t, "102 PROBE job=3.3");
     worker_member(t, 102, 1, MEMBER_UP, true);
     HEAR(t, 101, BEAT, beat, .ask = false);
     ignore(t);
@@ -209,6 +213,25 @@ static void an_only_worker_that_lost_reservations_gets_them_again(void **state)
     talk_end(t);
 }
 
+/* What was sent after the question is on its way, and not lost. */
+static void what_the_worker_did_not_have_when_asked_counts(void **state)
+{
+    struct talk *t = talk_beating(1);
+
+    submit(t, desc_new(1, ""));
+    ignore(t);
+    for (uint32_t i = 0; i < 3; i++) {
+        pass(t, BEATS_ASK_US);
+        ignore(t);
+        submit(t, desc_new(1, ""));
+        ignore(t);
+        HEAR(t, 101, BEAT, beat, .ask = false, .held = 2 * (i + 1));
+    }
+    assert_int_equal(job_view_of(t, 1).probes_lost, 0);
+    assert_int_equal(job_view_of(t, 1).probes_live, 2);
+    talk_end(t);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +243,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_suspect_that_answers_is_drawn_again),
         cmocka_unit_test(an_older_worker_is_not_asked),
         cmocka_unit_test(an_only_worker_that_lost_reservations_gets_them_again),
+        cmocka_unit_test(what_the_worker_did_not_have_when_asked_counts),
     };
 
     if (argc > 1)

@@ -129,6 +129,29 @@ static void test_a_job_that_stands_still_is_probed_for_later_and_later(void **st
     talk_end(t);
 }
 
+/* A worker may have told the dist's process before this one what it stole. */
+static void test_after_a_restart_each_worker_that_comes_is_a_doubt(void **state)
+{
+    struct talk *t = talk_new("hawk");
+
+    t->cfg.life = 2;
+    talk_begin(t);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    worker_up(t, 102, 1, true);
+    t->now += US_PER_S;
+    submit(t, desc_new(1, ""));
+    ignore(t);
+    worker_up(t, 103, 1, true);
+    ignore(t);
+    while (t->out.n == 0)
+        wait_timer(t, 20 * US_PER_S);
+    assert_int_equal(t->out.n, 1);
+    assert_int_equal(t->out.v[0].type, MSG_PROBE);
+    ignore(t);
+    talk_end(t);
+}
+
 static void test_moved_reservations_are_not_counted_after_a_drop(void **state)
 {
     struct talk *t = talk_joined("hawk", 2);
@@ -199,6 +222,7 @@ int main(void)
         cmocka_unit_test(test_a_refusal_that_overtakes_its_theft),
         cmocka_unit_test(test_lost_theft_does_not_hang_a_job),
         cmocka_unit_test(test_a_job_that_stands_still_is_probed_for_later_and_later),
+        cmocka_unit_test(test_after_a_restart_each_worker_that_comes_is_a_doubt),
         cmocka_unit_test(test_moved_reservations_are_not_counted_after_a_drop),
         cmocka_unit_test(test_what_moves_after_everybody_was_told_to_drop_is_not_counted),
         cmocka_unit_test(test_requests_are_new_after_their_numbers_have_wrapped),
