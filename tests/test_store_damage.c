@@ -316,10 +316,13 @@ static void refused_after(struct fixture *f, struct bytes whole, const char *con
 static void test_records_that_cannot_be_read(void **state)
 {
     static const char *const damages[] = {
-        /* Values: a description that is none, tasks that do not ascend, a state that there is not, numbers out of their
-         * ranges, bytes for a number, a name with a NUL, one that is too long, what is cut short. */
+        /* Values: a description that is none, tasks that do not ascend, a part of a task's number, a run of tasks
+         * beyond the last one, a state that there is not, numbers out of their ranges, bytes for a number, a name with
+         * a NUL, one that is too long, what is cut short. */
         "UPDATE job_record SET value = x'2202ffff'",
         "UPDATE job_record SET value = CAST(value || x'1a080200000001000000' AS BLOB)",
+        "UPDATE job_record SET value = CAST(value || x'1a06000000002800' AS BLOB)",
+        "INSERT INTO record SELECT 5, id, epoch, 16777221, x'2a060000bf843d00' FROM job_record",
         "UPDATE record SET value = x'2063' WHERE tab = 5 AND part = 4",
         "UPDATE record SET value = x'08808004' WHERE tab = 5 AND part = 4",
         "UPDATE record SET value = x'22026162' WHERE tab = 5 AND part = 4",
