@@ -606,6 +606,23 @@ static void use_nonce(struct nonces *n, uint32_t number, int64_t until_s, int64_
     assert_int_equal(store_nonces_use(n, nonce, (job_id_t){number}, until_s, now_s, &other), 0);
 }
 
+static void test_a_nonce_is_of_one_job(void **state)
+{
+    const struct fixture *f = *state;
+    const uint8_t nonce[NONCE_BYTES] = {7};
+    struct nonces *n;
+    job_id_t other;
+    char path[300], why[200];
+
+    snprintf(path, sizeof path, "%s/nonces.db", f->dir);
+    assert_int_equal(store_nonces_open(&n, path, why, sizeof why), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(store_nonces_use(n, nonce, (job_id_t){1}, 100, 50, &other), 0);
+    assert_int_equal(store_nonces_use(n, nonce, (job_id_t){2}, 100, 50, &other), HAWK_EEXISTS);
+    assert_int_equal(other.v, 1);
+    store_nonces_free(n);
+}
+
 /* A worker waits for what each use forgets. A week of a busy one's nonces kept it from answering for minutes. */
 static void test_nonces_are_forgotten_a_few_at_a_time(void **state)
 {
@@ -654,6 +671,7 @@ int main(void)
         TEST(test_a_log_without_its_file_is_refused),
         TEST(test_places_where_no_file_can_be),
         TEST(test_a_second_opener_is_refused),
+        TEST(test_a_nonce_is_of_one_job),
         TEST(test_nonces_are_forgotten_a_few_at_a_time),
     };
 
