@@ -1,7 +1,9 @@
 /* Threads that read outputs: every read ends, and however many are asked for, few of them have bytes in memory. */
 #include "api/readers.h"
 #include "base/mem.h"
+#include "exec/exec.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <setjmp.h>
@@ -9,6 +11,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -67,6 +70,73 @@ static void many_reads_at_once_take_little_memory(void **state)
         fail_msg("%zu KiB at once", most >> 10);
 }
 
+/* ---- One file ---- */
+
+static void on_one(void *arg, struct file_read *r) { *(struct file_read **)arg = r; }
+
+/* What one read of that file brings. */
+static struct file_read *read_one(const char *name, uint64_t offset)
+{
+    struct readers *rs = readers_new(l);
+    int64_t deadline = loop_now(l) + 60 * US_PER_S;
+    struct file_read *r = xcalloc(1, sizeof *r), *got = NULL;
+
+    r->path = xstrdup(name);
+    r->fd = -1;
+    r->offset = offset;
+    r->done = on_one;
+    r->arg = &got;
+    readers_submit(rs, r);
+    while (!got && loop_now(l) < deadline)
+        loop_once(l, deadline);
+    assert_non_null(got);
+    readers_free(rs);
+    return got;
+}
+
+static void only_regular_files_are_read(void **state)
+{
+    struct file_read *r;
+
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    r = read_one(path, 0);
+    assert_int_equal(r->n, -1);
+    assert_int_equal(r->err, EINVAL);
+    file_read_free(r);
+}
+
+/* As /dev/stdout is one. */
+static void a_link_to_what_a_process_has_open_is_not_followed(void **state)
+{
+    int fd = open(path, O_RDONLY);
+    struct file_read *r;
+    char name[64];
+
+    assert_true(fd >= 0);
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    r = read_one(name, 0);
+    assert_int_equal(r->n, -1);
+    assert_int_equal(r->err, ELOOP);
+    file_read_free(r);
+    close(fd);
+}
+
+static void a_file_that_was_cut_says_so_at_its_end(void **state)
+{
+    struct file_read *r;
+
+    assert_int_equal(chmod(path, 0600 | EXEC_OUTPUT_CUT), 0);
+    r = read_one(path, 0);
+    assert_int_equal(r->n, READ_BYTES);
+    assert_false(r->cut_short);
+    file_read_free(r);
+    r = read_one(path, READ_BYTES);
+    assert_int_equal(r->n, 0);
+    assert_true(r->cut_short);
+    file_read_free(r);
+}
+
 static int make_file(void **state)
 {
     static char text[READ_BYTES];
@@ -88,6 +158,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(many_reads_at_once_take_little_memory, make_file, remove_file),
+        cmocka_unit_test_setup_teardown(only_regular_files_are_read, make_file, remove_file),
+        cmocka_unit_test_setup_teardown(a_link_to_what_a_process_has_open_is_not_followed, make_file,
+                                        remove_file),
+        cmocka_unit_test_setup_teardown(a_file_that_was_cut_says_so_at_its_end, make_file, remove_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
