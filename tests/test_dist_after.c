@@ -376,9 +376,23 @@ static void test_read_back_it_waits_for_whom_it_waited_for(void **state)
     talk_end(t);
 }
 
+/* Only as many bytes of it are copied as an id may have. */
+static void no_id_is_longer_than_any(void **state)
+{
+    char text[2 * JOB_ID_TEXT];
+    struct after a;
+
+    memset(text, '1', sizeof text);
+    for (size_t len = 0; len <= sizeof text; len++)
+        assert_false(after_parse(text, len, &a));
+    assert_true(after_parse("3.1:any", 7, &a));
+    assert_int_equal(a.when, AFTER_ANY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_id_is_longer_than_any),
         cmocka_unit_test(test_begins_when_its_predecessor_is_done),
         cmocka_unit_test(test_waits_for_the_last_of_several),
         cmocka_unit_test(test_a_predecessor_that_fails_cancels_what_waits_in_turn),
