@@ -147,6 +147,22 @@ static void a_job_that_could_not_start_keeps_no_other_away(void **state)
     end(&c);
 }
 
+/* Else it would wait for a worker that never gets it. */
+static void who_has_no_time_is_none_that_could_start_it(void **state)
+{
+    struct cluster c;
+
+    begin_late(&c, 2);
+    ends_in(&c.t, c.w[1], 100 * S);
+    submit_for(&c, 1, 1, 200 * S, "");
+    ask(&c, 0, 0);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    tell(&c.t, TASK_FINISHED, task_finished, c.w[0], .id = try_of(c.d, 1, 0, 1), .outcome = OUTCOME_LOST,
+         .code = HAWK_ECANNOT_START);
+    expect_task(&c, 0, TASK_FAILED);
+    end(&c);
+}
+
 static void a_job_that_fits_nowhere_holds_up_nobody(void **state)
 {
     struct cluster c;
@@ -428,6 +444,7 @@ int main(void)
         cmocka_unit_test(what_waits_is_not_called_back_for_a_worker_without_time),
         cmocka_unit_test(who_ends_later_than_it_said_gets_what_waits),
         cmocka_unit_test(a_job_that_could_not_start_keeps_no_other_away),
+        cmocka_unit_test(who_has_no_time_is_none_that_could_start_it),
         cmocka_unit_test(a_job_that_fits_nowhere_holds_up_nobody),
         cmocka_unit_test(jobs_that_wait_apart_cost_no_look_at_each_worker),
         cmocka_unit_test(workers_of_one_user_have_an_end_too),
