@@ -52,6 +52,24 @@ static void a_report_goes_to_history_and_to_every_dist(void **state)
     talk_end(&t);
 }
 
+/* Less than a hundredth is no news, unless it makes the job's class another one. */
+static void dists_hear_of_each_estimate_that_crosses_the_cutoff(void **state)
+{
+    struct talk t;
+    uint32_t d;
+
+    talk_begin(&t);
+    d = add_dist(&t, "d1");
+    assert_int_equal(central_policy(t.c)->cutoff_us, 10 * S);
+    report(&t, d, "make", 9960 * MS);
+    expect(&t, ESTIMATE, estimate, d);
+    report(&t, d, "make", 9980 * MS);
+    expect_none(&t, ESTIMATE, d);
+    report(&t, d, "make", 10120 * MS);
+    assert_int_equal(expect(&t, ESTIMATE, estimate, d)->mean_us, 10020 * MS);
+    talk_end(&t);
+}
+
 static void users_have_histories_of_their_own(void **state)
 {
     const struct msg_estimate *e;
@@ -478,6 +496,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_report_goes_to_history_and_to_every_dist),
+        cmocka_unit_test(dists_hear_of_each_estimate_that_crosses_the_cutoff),
         cmocka_unit_test(users_have_histories_of_their_own),
         cmocka_unit_test(cutoff_and_share_follow_history_and_everybody_hears),
         cmocka_unit_test(the_reserve_follows_demand_where_long_tasks_are_bound_late),
