@@ -39,6 +39,24 @@ static void a_job_named_dot_leads_nowhere(void **state)
     job_desc_drop(d);
 }
 
+/* An input that is an absolute path is not below the job's directory. */
+static void an_input_may_say_where_the_file_is(void **state)
+{
+    const struct exec_config c = {0};
+    const struct try_id id = {.attempt = 1};
+    struct template_input in = {.arg = "/a/b", .len = 4};
+    struct job_desc *d = job_of("", "", "{}.log");
+    char path[100];
+
+    set_blob(&d->cwd, "/work");
+    assert_int_equal(exec_output_path(&c, &id, d, &in, OUTPUT_STDOUT, path, sizeof path), 0);
+    assert_string_equal(path, "/a/b.log");
+    in = (struct template_input){.arg = "b", .len = 1};
+    assert_int_equal(exec_output_path(&c, &id, d, &in, OUTPUT_STDOUT, path, sizeof path), 0);
+    assert_string_equal(path, "/work/b.log");
+    job_desc_drop(d);
+}
+
 /* The terminating zero needs a byte as well. */
 static void a_path_fits_or_is_refused(void **state)
 {
@@ -108,6 +126,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_named_dot_leads_nowhere),
+        cmocka_unit_test(an_input_may_say_where_the_file_is),
         cmocka_unit_test(a_path_fits_or_is_refused),
         cmocka_unit_test(only_a_lone_task_of_a_whole_job_has_a_file_alone),
         cmocka_unit_test(a_group_reads_and_others_do_not),
