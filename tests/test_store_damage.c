@@ -331,6 +331,7 @@ static void test_records_that_cannot_be_read(void **state)
         "INSERT INTO record VALUES(4, 5, 0, 0, CAST(x'0aac02' || zeroblob(300) AS BLOB))",
         "INSERT INTO record VALUES(0, 1, 0, 0, x'0a0561')",
         "INSERT INTO record VALUES(1, 0, 0, 0, x'0a0466616972')",
+        "INSERT INTO record VALUES(1, 0, 0, 0, x'207f')", /* all numbers are chosen, and 0 */
         "UPDATE job_record SET value = x''",
         /* Keys. */
         "UPDATE record SET epoch = -1 WHERE tab = 5",
