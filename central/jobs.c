@@ -588,7 +588,7 @@ void central_on_journal_task(struct central *c, const struct msg *in)
         t->attempt = m->id.attempt;
     if (!task_state_final(m->state)) {
         t->failures = m->failures;
-        t->losses = m->code > 0 && m->code < UINT16_MAX ? (uint16_t)m->code : 0;
+        t->losses = m->losses;
         /* While it waits, its latest try is one that failed. */
         t->outcome = m->state == TASK_WAITING ? m->outcome : OUTCOME_NONE;
         return;

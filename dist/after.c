@@ -1,8 +1,8 @@
 /* Jobs that wait for their predecessors, and jobs that are held (docs/protocol.md 14).
  *
  * A job that waits as a whole has wait = KEPT, and costs nothing. Where tasks wait for tasks, each of them is in
- * dist_job.blocked, and its run_us is below 0: minus the number of predecessors that it still waits for, or
- * TASK_DOOMED. It is not among the `unlaunched`. */
+ * dist_job.blocked, and `awaits` is the number of predecessors' tasks that it still waits for, or TASK_DOOMED. It is
+ * not among the `unlaunched`. */
 #include "dist/internal.h"
 
 #include "base/check.h"
@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#define TASK_DOOMED INT64_MIN /* a predecessor's task ended otherwise: the task is to be cancelled */
+#define TASK_DOOMED UINT32_MAX /* a predecessor's task ended otherwise: the task is to be cancelled */
 
 /* ---- Predecessors ---- */
 
@@ -47,12 +47,12 @@ static bool by_task(const struct job_desc *desc, const struct job_desc *pred)
 
 /* ---- Tasks that wait for tasks ---- */
 
-bool dist_task_blocked(const struct dist_task *t) { return t->state == TASK_WAITING && t->run_us < 0; }
+bool dist_task_blocked(const struct dist_task *t) { return t->state == TASK_WAITING && t->awaits > 0; }
 
 void dist_task_unblock(struct dist *d, struct dist_job *job, uint32_t i)
 {
     dist_task_move(job, &job->blocked, &job->returned, i);
-    job->tasks[i].run_us = 0;
+    job->tasks[i].awaits = 0;
     job->unlaunched++;
     job->blocked_n--;
     dist_job_touch(d, job);
@@ -74,7 +74,7 @@ static void block_all(struct dist_job *job, uint32_t predecessors)
             continue;
         dist_task_reach(job, i);
         dist_task_move(job, &job->returned, &job->blocked, i);
-        t->run_us = -(int64_t)predecessors;
+        t->awaits = predecessors;
         job->unlaunched--;
         job->blocked_n++;
     }
@@ -94,15 +94,17 @@ static void decide(struct dist *d, const struct dist_after *a, uint32_t i, enum 
     struct dist_job *job = a->job;
     struct dist_task *t = &job->tasks[i];
 
-    if (!dist_task_blocked(t) || t->run_us == TASK_DOOMED)
+    if (!dist_task_blocked(t) || t->awaits == TASK_DOOMED)
         return;
     if (!task_holds(a->when, state)) {
-        t->run_us = TASK_DOOMED;
+        t->awaits = TASK_DOOMED;
         dist_task_move(job, &job->blocked, &job->blocked, i); /* these are first in the list */
         say_cause(job, job->desc->after.v[a->place].job);
         dist_job_touch(d, job);
-    } else if (++t->run_us == 0) {
+    } else if (t->awaits == 1) {
         dist_task_unblock(d, job, i);
+    } else {
+        t->awaits--;
     }
 }
 
@@ -303,7 +305,7 @@ void dist_after_settle(struct dist *d, struct dist_job *job)
 
     if ((!job->after && !job->held && job->wait != WAIT_KEPT && !news) || job->journalling)
         return;
-    while (job->blocked != TASK_NIL && job->tasks[job->blocked].run_us == TASK_DOOMED)
+    while (job->blocked != TASK_NIL && job->tasks[job->blocked].awaits == TASK_DOOMED)
         dist_task_end_unrun(d, job, job->blocked, OUTCOME_CANCELLED, 0);
     if (job->doomed && !job->cancelling)
         dist_job_cancel_rest(d, job);

@@ -274,6 +274,8 @@ bool dist_task_retry(struct dist *d, struct dist_job *job, const struct msg_task
 /* How often task i failed and was to run again. */
 uint32_t dist_task_failures(const struct dist_job *job, uint32_t i);
 void dist_task_set_failures(struct dist_job *job, uint32_t i, uint32_t failures);
+/* For a task that begins to wait. */
+void dist_task_waits_for_nothing(struct dist_task *t);
 /* Task i, if it is central's and waits: it waits for its time from now on, or no longer. */
 void dist_task_centrals_delay(struct dist_job *job, uint32_t i, bool delayed);
 /* Whether it waits for its time. */

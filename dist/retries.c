@@ -1,5 +1,5 @@
 /* Tasks of this dist that failed and run again (docs/protocol.md 3.14). While one waits for its time, it is waiting and
- * in dist_job.delayed; run_us is that time, and `delay` is in dist.delayed by it. */
+ * in dist_job.delayed, and its `delay` is in dist.delayed by that time. */
 #include "dist/internal.h"
 
 #include "base/check.h"
@@ -22,7 +22,18 @@ void dist_task_set_failures(struct dist_job *job, uint32_t i, uint32_t failures)
     job->failures[i] = (uint8_t)failures;
 }
 
-bool dist_task_delayed(const struct dist_task *t) { return t->state == TASK_WAITING && t->run_us > 0; }
+bool dist_task_delayed(const struct dist_task *t)
+{
+    return t->state == TASK_WAITING && (t->delay || t->centrals_delay);
+}
+
+void dist_task_waits_for_nothing(struct dist_task *t)
+{
+    CHECK(!t->started);
+    t->delay = NULL;
+    t->awaits = 0;
+    t->centrals_delay = false;
+}
 
 void dist_task_centrals_delay(struct dist_job *job, uint32_t i, bool delayed)
 {
@@ -30,7 +41,7 @@ void dist_task_centrals_delay(struct dist_job *job, uint32_t i, bool delayed)
 
     if (!t->central || t->state != TASK_WAITING || delayed == dist_task_delayed(t))
         return;
-    t->run_us = delayed;
+    t->centrals_delay = delayed;
     job->central_delayed += delayed ? 1u : -1u;
 }
 
@@ -42,7 +53,6 @@ static void delay_task(struct dist *d, struct dist_job *job, uint32_t i, int64_t
     CHECK(heap_push(&d->delayed, &delay->timer) == 0);
     dist_task_move(job, &job->returned, &job->delayed, i);
     job->tasks[i].delay = delay;
-    job->tasks[i].run_us = until_us;
     job->unlaunched--;
     job->delayed_n++;
 }
@@ -57,7 +67,7 @@ void dist_task_undelay(struct dist *d, struct dist_job *job, uint32_t i)
     }
     heap_remove(&d->delayed, &t->delay->timer);
     free(t->delay);
-    t->wait_us = t->run_us = 0;
+    t->delay = NULL;
     dist_task_move(job, &job->delayed, &job->returned, i);
     job->unlaunched++;
     job->delayed_n--;

@@ -36,11 +36,15 @@ struct dist_delay {
 struct dist_task {
     union {
         int64_t wait_us;          /* from submission to start; valid if `started` */
-        struct dist_delay *delay; /* while it is in the job's `delayed`: then it is not started */
+        struct dist_delay *delay; /* if it waits: for its time, in the job's `delayed`; or NULL */
     };
-    /* Valid if the state is final. If it waits, above 0: it is in `delayed` until then, or, if it is central's, waits
-     * there for its time. */
-    int64_t run_us;
+    union {
+        int64_t run_us;          /* if the state is final */
+        struct {                 /* if it waits: */
+            uint32_t awaits;     /* tasks of predecessors; above 0: it is in the job's `blocked` (after.c) */
+            bool centrals_delay; /* it is central's, and waits there for its time */
+        };
+    };
     uint32_t worker; /* the worker of the last attempt; 0: none yet */
     union {
         uint32_t request; /* unless adopted: the worker's request that the last attempt answered */
@@ -286,10 +290,9 @@ struct dist_job {
     uint32_t live;         /* sum over its places */
     uint32_t sure;         /* live reservations that were sent after the last loss of a worker */
     uint32_t central_n;    /* central's tasks that are not final */
-    /* Those of central's that wait for their time: run_us > 0. */
-    uint32_t central_delayed;
-    int64_t unreported_us; /* until then central may not place tasks that no worker has reported */
-    uint32_t left_out;     /* tasks without an end in the journal: cancelled before they were launched */
+    uint32_t central_delayed; /* those of central's that wait for their time */
+    int64_t unreported_us;    /* until then central may not place tasks that no worker has reported */
+    uint32_t left_out;        /* tasks without an end in the journal: cancelled before they were launched */
     uint32_t in[TASK_STATE_COUNT]; /* tasks by state */
     struct usage_total total;      /* what the tasks used that have ended */
 

@@ -189,6 +189,8 @@ void dist_task_set_state(struct dist *d, struct dist_job *job, uint32_t i, enum 
         count_running(job, t, 1);
     t->state = (uint8_t)to & 15;
     t->unsent = t->doubtful = 0;
+    if (to == TASK_WAITING)
+        dist_task_waits_for_nothing(t);
     if (task_state_final(to))
         t->used = (struct usage){0};
     job->in[from]--;
@@ -205,8 +207,7 @@ void dist_task_set_state(struct dist *d, struct dist_job *job, uint32_t i, enum 
         dist_job_set_state(d, job, JOB_RUNNING);
 }
 
-/* Sets a task to the state that the client knows. It counts for the job, but nothing else depends on it (no
- * run times for the cutoff). */
+/* Sets a task to the state that the client knows. It counts for the job, and for nothing else, as the cutoff. */
 static void restore(struct dist *d, struct dist_job *job, const struct resubmit_task *r)
 {
     struct dist_task *t = &job->tasks[r->task];
@@ -678,8 +679,7 @@ static void accept_finished(struct dist *d, struct dist_job *job, struct dist_no
     }
 }
 
-/* Acknowledges every completion, so that the worker can forget it; for a job in the journal, when the
- * completion is durable. */
+/* Acknowledges each completion, so that the worker can forget it; for a job in the journal, when it is durable. */
 void dist_on_task_finished(struct dist *d, const struct msg *m)
 {
     struct dist_node *n = d->from;

@@ -524,11 +524,12 @@ enum route {
 #define FIELDS_journal_owner(F) F(job, job) F(u64, token) F(u16, epoch) F(u16, owner)
 /* Central's: of its tasks of the job, the first `upto` may have been sent to workers. The others were not. */
 #define FIELDS_journal_released(F) F(job, job) F(u64, token) F(u16, epoch) F(u32, upto)
-/* code: of central's task that has not ended, how many of its tries were lost after their start. */
+/* failures, losses: tries that failed and another followed; central's that were lost after their start, 255 at most. */
 #define FIELDS_journal_task(F)                                                                               \
     F(try, id)                                                                                               \
     F(u64, token)                                                                                            \
-    F(i64, run_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome) F(u16, failures) F(usage, used)
+    F(i64, run_us)                                                                                           \
+    F(node, worker) F(i32, code) F(u8, state) F(u8, outcome) F(u8, failures) F(u8, losses) F(usage, used)
 /* The job has ended, and stays visible until JOURNAL_JOB_END. left_out: tasks that were cancelled before
  * they were launched and have no JOURNAL_TASK each. ago_us: when the record is read back, how long ago the
  * job ended. */

@@ -133,9 +133,10 @@ _Static_assert((int)PART_TASK_END <= (int)PART_FIRST,
     V(u8, state, p->state, TASK_STATE_COUNT - 1)                                                             \
     V(u8, outcome, p->outcome, OUTCOME_COUNT - 1)                                                            \
     V(node, worker, p->worker, NODE_ID_MAX)                                                                  \
-    V(u16, failures, p->failures, LIMIT_FAILURE_RETRIES)                                                     \
+    V(u8, failures, p->failures, LIMIT_FAILURE_RETRIES)                                                      \
     V(figure, cpu_us, p->used.cpu_us, -)                                                                     \
-    V(figure, mem_peak_bytes, p->used.mem_peak_bytes, -)
+    V(figure, mem_peak_bytes, p->used.mem_peak_bytes, -)                                                     \
+    V(u8, losses, p->losses, UINT8_MAX)
 #define VALUES_journal_cancel(V)
 #define VALUES_journal_ended(V)                                                                              \
     V(i64, cutoff_us, p->cutoff_us, LIMIT_TIME_US)                                                           \

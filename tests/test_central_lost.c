@@ -60,13 +60,13 @@ static void a_second_try_is_on_record(void **state)
     assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.attempt, 2);
     const struct msg_journal_task *record = expect(&c.t, JOURNAL_TASK, journal_task, 0);
     assert_int_equal(record->id.attempt, 2);
-    assert_int_equal(record->code, 1);
+    assert_int_equal(record->losses, 1);
     end(&c);
 }
 
 /* Central restarts from the record of a third try, two before which were lost or handed back, and loses that too. The
  * job may lose two. */
-static void lose_third_try(struct cluster *c, int32_t losses)
+static void lose_third_try(struct cluster *c, uint8_t losses)
 {
     struct job_desc *d = desc_of("", 1);
     struct blob *w0 = blob_str("w0"), *d1 = blob_str("d1");
@@ -78,7 +78,7 @@ static void lose_third_try(struct cluster *c, int32_t losses)
     tell(&c->t, JOURNAL_NODE, journal_node, 0, .name = w0, .node = {2}, .role = ROLE_WORKER);
     tell(&c->t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 1), .desc = d, .estimate_us = 9 * S, .epoch = 1);
     tell(&c->t, JOURNAL_TASK, journal_task, 0, .id = try_of(1, 1, 0, 3), .state = TASK_PLACED,
-         .code = losses);
+         .losses = losses);
     tell(&c->t, RECOVERED, recovered, 0, 0);
     job_desc_drop(d);
     blob_drop(w0);

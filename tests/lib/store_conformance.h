@@ -51,7 +51,7 @@ static void test_round_trip(void **state)
     assert_true(strstr(t.text, "job=16777200.9 ") < strstr(t.text, "JOURNAL_TASK"));
     assert_true(strstr(t.text, "JOURNAL_TASK") < strstr(t.text, "job=16777200.17 "));
     assert_non_null(
-        strstr(t.text, "run_us=701 worker=0 code=-1 state=5 outcome=2 failures=0 used=100us,200B"));
+        strstr(t.text, "run_us=701 worker=0 code=-1 state=5 outcome=2 failures=0 losses=0 used=100us,200B"));
     free(t.text);
 }
 
