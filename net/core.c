@@ -69,6 +69,7 @@ grpc_channel *net_channel(const char *addr, const struct net_dial *d)
     char target[ADDR_TEXT];
 
     args.num_args = net_args(v, NET_MESSAGE_BYTES, d->keepalive_ms, d->timeout_ms);
+    v[args.num_args++] = int_arg(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, NET_MESSAGE_BYTES); /* more is cut off */
     v[args.num_args++] = int_arg(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     v[args.num_args++] = int_arg(GRPC_ARG_ENABLE_RETRIES, 0);
     v[args.num_args++] = int_arg(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);

@@ -28,11 +28,15 @@ enum frame_type {
 };
 #define FLAG_END_STREAM 0x1
 #define FLAG_END_HEADERS 0x4
+#define FLAG_PADDED 0x8
 
 enum { CLIENT_ENDED = 1, SERVER_ENDED = 2, ANSWERED = 4, ASKED = 8 };
 struct frames_stream {
     uint32_t id;
-    uint32_t flags;
+    uint8_t flags;
+    uint8_t prefix_n; /* bytes of the present message's prefix that have come */
+    uint32_t left;    /* of the present message, once its prefix has come; until then, its length so far */
+    uint32_t held;    /* its bytes that have come */
 };
 
 struct frame {
@@ -55,6 +59,7 @@ void frames_free(struct frames *f)
     free(f->streams);
     f->streams = NULL;
     f->streams_n = f->streams_cap = 0;
+    f->held = 0;
 }
 
 static bool breaks_rule(struct frames *f, enum frames_rule rule, uint32_t limit)
@@ -141,6 +146,14 @@ static void mark_answered(struct frames *f, struct frames_stream *s)
     s->flags |= ANSWERED;
 }
 
+/* Its message has come whole, or never will. */
+static void drop_message(struct frames *f, struct frames_stream *s)
+{
+    f->held -= s->held;
+    s->held = 0;
+    s->prefix_n = 0;
+}
+
 /* Frees a place, and moves up the entries behind it that would not be found any more. */
 static void drop_stream(struct frames *f, struct frames_stream *s)
 {
@@ -148,6 +161,7 @@ static void drop_stream(struct frames *f, struct frames_stream *s)
     uint32_t hole = (uint32_t)(s - f->streams);
 
     mark_answered(f, s);
+    drop_message(f, s);
     for (uint32_t i = (hole + 1) & mask; f->streams[i].id; i = (i + 1) & mask) {
         if (((i - place_of(f, f->streams[i].id)) & mask) >= ((i - hole) & mask)) {
             f->streams[hole] = f->streams[i];
@@ -240,6 +254,79 @@ static bool guest_allowed(struct frames *f, const struct frame *h)
     return f->guest_bytes <= FRAMES_GUEST_BYTES || breaks_rule(f, BROKEN_GUEST, FRAMES_GUEST_BYTES);
 }
 
+/* The stream's messages go on in the payload of this frame. */
+static void begin_payload(struct frames *f, const struct frame *h)
+{
+    f->data_stream = h->stream;
+    f->data_left = h->len;
+    f->data_padded = h->flags & FLAG_PADDED;
+    f->data_last = h->flags & FLAG_END_STREAM;
+}
+
+/* The frame has come whole: only now gRPC does what it says. */
+static void end_payload(struct frames *f)
+{
+    struct frames_stream *s = find_stream(f, f->data_stream);
+
+    f->held -= f->held_by_reset;
+    f->held_by_reset = 0;
+    f->data_stream = 0;
+    if (!s || !f->data_last)
+        return;
+    drop_message(f, s); /* what the frame has not finished never will be */
+    end_side(f, s, CLIENT_ENDED);
+}
+
+/* Takes what there is of the prefix. False: the message is too large. */
+static bool in_prefix(struct frames *f, struct frames_stream *s, const uint8_t **p, uint32_t *n)
+{
+    while (*n > 0 && s->prefix_n < PREFIX_BYTES) {
+        s->left = s->prefix_n++ ? s->left << 8 | **p : 0; /* the first byte is a flag */
+        ++*p;
+        --*n;
+    }
+    return s->prefix_n < PREFIX_BYTES || s->left <= FRAMES_MESSAGE_MAX ||
+           breaks_rule(f, BROKEN_MESSAGE, FRAMES_MESSAGE_MAX);
+}
+
+/* n bytes of a stream's messages: O(messages). */
+static bool in_messages(struct frames *f, struct frames_stream *s, const uint8_t *p, uint32_t n)
+{
+    while (n > 0) {
+        if (s->prefix_n < PREFIX_BYTES && !in_prefix(f, s, &p, &n))
+            return false;
+        if (s->prefix_n < PREFIX_BYTES)
+            return true;
+        const uint32_t part = s->left < n ? s->left : n;
+        p += part;
+        n -= part;
+        s->left -= part;
+        s->held += part;
+        f->held += part;
+        if (s->left == 0)
+            drop_message(f, s);
+    }
+    return true;
+}
+
+/* The next n bytes of the payload of a DATA frame. */
+static bool in_payload(struct frames *f, const uint8_t *p, size_t n)
+{
+    struct frames_stream *s = find_stream(f, f->data_stream);
+
+    if (f->data_padded && n > 0) {
+        const uint32_t padding = *p++;
+        n--;
+        f->data_padded = false;
+        if (padding >= f->data_left)
+            return breaks_rule(f, BROKEN_ORDER, DATA);
+        f->data_left -= padding + 1;
+    }
+    const uint32_t part = f->data_left < n ? f->data_left : (uint32_t)n;
+    f->data_left -= part;
+    return !s || in_messages(f, s, p, part); /* the server may have ended the stream meanwhile */
+}
+
 static bool in_data(struct frames *f, const struct frame *h, int64_t now_us)
 {
     const bool last = h->flags & FLAG_END_STREAM;
@@ -252,10 +339,10 @@ static bool in_data(struct frames *f, const struct frame *h, int64_t now_us)
         return control_allowed(f, now_us);
     if (s)
         mark_asked(f, s);
-    if (s && last) {
-        end_side(f, s, CLIENT_ENDED);
+    if (s)
+        begin_payload(f, h);
+    if (s && last)
         return true;
-    }
     if (h->len > PREFIX_BYTES)
         return h->len >= FRAMES_SMALL_BYTES || small_allowed(f, now_us);
     return (s && use_earned(&f->empties)) || control_allowed(f, now_us);
@@ -268,6 +355,8 @@ static bool in_reset(struct frames *f, const struct frame *h, int64_t now_us)
     if (!s)
         return use_earned(&f->late_resets) || control_allowed(f, now_us);
     bool answered = s->flags & ANSWERED;
+    f->held_by_reset = s->held;
+    f->held += s->held;
     drop_stream(f, s);
     return answered || frames_take(&f->resets, FRAMES_RESETS_BURST, FRAMES_RESETS_RATE, now_us) ||
            breaks_rule(f, BROKEN_RESETS, FRAMES_RESETS_RATE);
@@ -348,6 +437,8 @@ bool frames_plain_in(struct frames *f, size_t len, int64_t now_us)
     return len >= FRAMES_SMALL_BYTES || small_allowed(f, now_us);
 }
 
+void frames_plain_holds(struct frames *f, size_t bytes) { f->held = bytes; }
+
 void frames_plain_out(struct frames *f) { earn_frames(&f->smalls, FRAMES_SMALL_PER_DATA); }
 
 void frames_plain_broke(struct frames *f, enum frames_rule rule, uint32_t limit)
@@ -357,14 +448,19 @@ void frames_plain_broke(struct frames *f, enum frames_rule rule, uint32_t limit)
 
 /* ---- Bytes ---- */
 
-/* Reads the next frame header, if it is complete; *p and *n move on. */
-static bool next_frame(struct frames_reader *r, const uint8_t **p, size_t *n, struct frame *h)
+static void skip_payload(struct frames_reader *r, const uint8_t **p, size_t *n, size_t skip)
 {
-    size_t skip = r->left < *n ? r->left : *n, take_n;
-
     r->left -= (uint32_t)skip;
     *p += skip;
     *n -= skip;
+}
+
+/* Reads the next frame header, if it is complete; *p and *n move on. */
+static bool next_frame(struct frames_reader *r, const uint8_t **p, size_t *n, struct frame *h)
+{
+    size_t take_n;
+
+    skip_payload(r, p, n, r->left < *n ? r->left : *n);
     take_n = sizeof r->head - r->head_n < *n ? sizeof r->head - r->head_n : *n;
     if (r->left > 0 || take_n == 0)
         return false;
@@ -394,9 +490,17 @@ bool frames_in(struct frames *f, const uint8_t *p, size_t n, int64_t now_us)
     for (; f->in.preface_n < PREFACE_BYTES && n > 0; p++, n--)
         if (*p != (uint8_t)preface[f->in.preface_n++])
             return breaks_rule(f, BROKEN_PREFACE, f->in.preface_n);
-    while (f->broken == BROKEN_NONE && next_frame(&f->in, &p, &n, &h))
-        if (!in_frame(f, &h, now_us))
+    while (f->broken == BROKEN_NONE && n > 0) {
+        const size_t part = f->in.left < n ? f->in.left : n;
+        if (f->data_stream && !in_payload(f, p, part))
             return false;
+        if (part > 0)
+            skip_payload(&f->in, &p, &n, part);
+        else if (next_frame(&f->in, &p, &n, &h) && !in_frame(f, &h, now_us))
+            return false;
+        if (f->in.left == 0)
+            end_payload(f);
+    }
     return f->broken == BROKEN_NONE;
 }
 
@@ -406,6 +510,20 @@ bool frames_share(struct frames *f, struct frames_bucket *all, int64_t now_us)
         if (!frames_take(all, FRAMES_SHARED_BURST, FRAMES_SHARED_RATE, now_us))
             return breaks_rule(f, BROKEN_SHARED, FRAMES_SHARED_RATE);
     return true;
+}
+
+bool frames_hold(struct frames *f, struct frames_held *held, uint32_t user)
+{
+    const bool more = f->held > f->held_told;
+    size_t *users = &held->users[user];
+
+    held->all += f->held - f->held_told;
+    *users += f->held - f->held_told;
+    f->held_told = f->held;
+    if (!more || f->broken != BROKEN_NONE || *users + held->all <= FRAMES_HELD_MAX)
+        return true;
+    return breaks_rule(f, BROKEN_HELD,
+                       held->all < FRAMES_HELD_MAX ? (uint32_t)(FRAMES_HELD_MAX - held->all) : 0);
 }
 
 void frames_prove(struct frames *f, struct frames_bucket *all)

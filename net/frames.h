@@ -4,11 +4,14 @@
  * gRPC 1.51 limits little of what a peer may send. A stream costs gRPC some 12 kB until the loop has seen
  * the call, even if its opener resets it at once. Nothing stops a peer that ignores SETTINGS. So the
  * server reads every frame header here before gRPC gets the bytes, and cuts a peer that goes beyond a
- * limit. Payloads are skipped.
+ * limit. Other payloads than the prefixes of messages are skipped.
  *
  * open streams = streams that the client opened and that were neither reset nor ended by both sides.
  *
- * memory that a peer can make gRPC hold <= streams x 12 kB + resets x 12 kB + one header block. */
+ * memory that a peer can make gRPC hold <= streams x 12 kB + resets x 12 kB + one header block + unfinished messages.
+ *
+ * gRPC keeps a message until all of it has come, and only then looks at its length. So the prefix of each message is
+ * read here, and its bytes count until the last one has come. */
 #ifndef HAWK_NET_FRAMES_H
 #define HAWK_NET_FRAMES_H
 
@@ -53,6 +56,12 @@
 #define FRAMES_GUEST_BYTES                                                                                   \
     (64u << 10) /* all DATA of a client without a certificate: some requests to join, of 20 KiB at most */
 
+#define FRAMES_MESSAGE_MAX (100u << 20) /* of one message */
+/* Unfinished messages of all connections of a process. A user may hold as many bytes of them as are left free: one
+ * alone holds half of this, two largest messages, and leaves the next one room for one. */
+#define FRAMES_HELD_MAX ((size_t)400 << 20)
+#define FRAMES_USERS 4096u /* users are told apart by a number below this; a few may share one */
+
 /* X(name, text): what a peer may not do. The log shows the text, with the limit's value behind it. */
 #define FRAMES_RULES(X)                                                                                      \
     X(NONE, "")                                                                                              \
@@ -69,7 +78,9 @@
     X(CONTROL, "sends PING, SETTINGS or other frames that carry nothing too fast; limit per second:")        \
     X(SMALL, "sends messages in small pieces too fast; limit per second:")                                   \
     X(WINDOWS, "sends WINDOW_UPDATE too fast; limit per second:")                                            \
-    X(GUEST, "sent more than is needed to join; limit in bytes:")
+    X(GUEST, "sent more than is needed to join; limit in bytes:")                                            \
+    X(MESSAGE, "sends a larger message than allowed; limit in bytes:")                                       \
+    X(HELD, "has sent unfinished messages that leave others too little room; bytes left free:")
 enum frames_rule {
 #define X(name, text) BROKEN_##name,
     FRAMES_RULES(X)
@@ -97,6 +108,11 @@ struct frames_reader {
 
 struct frames_stream;
 
+/* What unfinished messages hold: all >= the sum of users. */
+struct frames_held {
+    size_t all, users[FRAMES_USERS];
+};
+
 /* All zero: a connection before its first byte. */
 struct frames {
     struct frames_reader in, out;
@@ -106,6 +122,13 @@ struct frames {
     bool settings; /* the client's first frame has come */
     bool guest;    /* it has no certificate, and may only join */
     uint32_t guest_bytes;
+    uint32_t data_stream; /* of the DATA frame whose payload is read; 0: none is */
+    uint32_t data_left;   /* of it, without padding */
+    bool data_padded;     /* its next byte says how much padding follows */
+    bool data_last;       /* it ends the client's side of the stream */
+    size_t held;          /* bytes of unfinished messages */
+    size_t held_by_reset; /* of them those of a stream that the present frame resets */
+    size_t held_told;     /* of `held` what frames_hold has counted */
     uint32_t block_stream, block_bytes;
     uint32_t windows; /* WINDOW_UPDATEs earned and not used */
     uint32_t empties; /* the same for DATA frames that carry an empty message: one for each stream */
@@ -136,6 +159,9 @@ bool frames_in(struct frames *f, const uint8_t *p, size_t n, int64_t now_us);
 /* Takes the cost of the streams opened since the last call from the share of all unproven connections.
  * False: that breaks a rule, and the server must see none of the bytes. */
 bool frames_share(struct frames *f, struct frames_bucket *all, int64_t now_us);
+/* Counts what the connection holds now, and no more, for a user, below FRAMES_USERS. False: it holds more than before,
+ * and that breaks a rule; the server must see none of the bytes. */
+bool frames_hold(struct frames *f, struct frames_held *held, uint32_t user);
 /* A call was accepted: gives back what the connection took of the share. */
 void frames_prove(struct frames *f, struct frames_bucket *all);
 /* ---- A connection that carries a plain stream (plain.h) instead of HTTP/2. frames_in and frames_out see none of its
@@ -145,6 +171,8 @@ void frames_prove(struct frames *f, struct frames_bucket *all);
 void frames_plain_began(struct frames *f);
 /* A message of len bytes came. False: it breaks a rule. */
 bool frames_plain_in(struct frames *f, size_t len, int64_t now_us);
+/* So many bytes of an unfinished message have come. */
+void frames_plain_holds(struct frames *f, size_t bytes);
 /* The server sends a message. */
 void frames_plain_out(struct frames *f);
 /* What came breaks a rule of the form; `limit` is for the log. */

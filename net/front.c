@@ -433,6 +433,7 @@ void front_take_in(struct front_conn *c)
         front_refuse(c, why);
         return;
     }
+    front_tell_user(c, false);
     set_options(f, c->fd, c->local_socket);
     enter_conn(f, c);
 }

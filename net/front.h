@@ -120,6 +120,9 @@ void front_outlawed(struct front_conn *c, const char *why);
 const struct identity *front_peer(struct front_conn *c);
 /* The peer has shown a renewed certificate for the same node and key (tls_take_renewed). */
 void front_renew_peer(struct front_conn *c, const struct identity *who);
+/* Tells the guard for whom its unfinished messages count: whom its certificate is for, else its address. Links of nodes
+ * without certificates do not count for the clients of their addresses. */
+void front_tell_user(struct front_conn *c, bool is_link);
 /* Who makes its calls. */
 const struct caller *front_caller(struct front_conn *c);
 /* Cuts the connections whose certificates are good no more. */

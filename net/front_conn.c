@@ -2,6 +2,7 @@
 #include "net/front_impl.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "net/addr.h"
 #include "net/guard.h"
 #include "net/tls.h"
@@ -92,12 +93,34 @@ void front_outlawed(struct front_conn *c, const char *why)
     front_tick_on(f);
 }
 
+static uint64_t hash_bytes(uint64_t h, const void *data, size_t len)
+{
+    for (const uint8_t *p = data; len > 0; p++, len--)
+        h = hash_fnv1a(h, *p);
+    return h;
+}
+
+void front_tell_user(struct front_conn *c, bool is_link)
+{
+    const struct identity *who = &c->who;
+    const uint64_t h = hash_fnv1a(HASH_FNV1A, is_link);
+
+    if (!c->guard)
+        return;
+    if (identity_is_set(who) && who->role != ROLE_GUEST)
+        guard_user(c->guard, hash_bytes(hash_fnv1a(h, (uint8_t)who->role), who->name, strlen(who->name)));
+    else
+        guard_user(c->guard, hash_bytes(h, c->net, sizeof c->net));
+}
+
 const struct identity *front_peer(struct front_conn *c)
 {
     if (!c->tls)
         return NULL;
-    if (!identity_is_set(&c->who) && c->guard)
+    if (!identity_is_set(&c->who) && c->guard) {
         c->who = guard_peer(c->guard);
+        front_tell_user(c, false);
+    }
     return &c->who;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/units.h"
@@ -25,6 +26,7 @@ struct guard {
     struct guards *guards;
     void *owner;
     struct frames frames;
+    uint32_t user;        /* see guard_user */
     struct tls_conn *tls; /* NULL: plain HTTP/2 */
     atomic_bool with_tls; /* there is one */
     struct list node;     /* of the owner's guards, or of the free ones */
@@ -43,6 +45,8 @@ struct guards {
 static struct guard *_Atomic table[GUARD_FDS_MAX];
 static pthread_mutex_t free_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list free_guards = {&free_guards, &free_guards};
+static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER; /* the last of all locks */
+static struct frames_held held;
 
 struct guards *guards_new(int fd)
 {
@@ -84,6 +88,7 @@ struct guard *guard_add(struct guards *gs, int fd, bool strict, SSL_CTX *tls, vo
     g->guards = gs;
     g->owner = owner;
     g->frames = (struct frames){0};
+    g->user = 0;
     if (strict)
         frames_strict(&g->frames);
     g->tls = tls ? tls_conn_new(tls, fd) : NULL;
@@ -105,6 +110,23 @@ void guard_no_tls(struct guard *g)
     pthread_mutex_unlock(&g->lock);
 }
 
+/* Call it under the guard's lock. False: the connection holds too much. */
+static bool tell_held(struct guard *g)
+{
+    if (g->frames.held == g->frames.held_told)
+        return true;
+    pthread_mutex_lock(&held_lock);
+    bool good = frames_hold(&g->frames, &held, g->user);
+    pthread_mutex_unlock(&held_lock);
+    return good;
+}
+
+static void release_held(struct guard *g)
+{
+    frames_free(&g->frames);
+    (void)tell_held(g); /* less is never too much */
+}
+
 /* Call it under the guard's lock. */
 static void forget_socket(struct guard *g)
 {
@@ -116,7 +138,7 @@ static void forget_socket(struct guard *g)
     if (g->closed)
         close(g->number);
     g->fd = -1;
-    frames_free(&g->frames);
+    release_held(g);
     tls_conn_free(g->tls);
     g->tls = NULL;
     g->guards = NULL;
@@ -240,6 +262,17 @@ void guard_prove(struct guard *g)
     pthread_mutex_unlock(&g->lock);
 }
 
+void guard_user(struct guard *g, uint64_t user)
+{
+    pthread_mutex_lock(&g->lock);
+    pthread_mutex_lock(&held_lock);
+    held.users[g->user] -= g->frames.held_told;
+    g->user = (uint32_t)(hash_mix(user) % FRAMES_USERS);
+    held.users[g->user] += g->frames.held_told;
+    pthread_mutex_unlock(&held_lock);
+    pthread_mutex_unlock(&g->lock);
+}
+
 void guard_cut(struct guard *g)
 {
     pthread_mutex_lock(&g->lock);
@@ -271,6 +304,17 @@ bool guard_plain_in(struct guard *g, size_t len)
     bool was_good = g->frames.broken == BROKEN_NONE;
     bool good = was_good && frames_plain_in(&g->frames, len, monotonic_us());
     if (was_good && !good)
+        cut_broken(g);
+    pthread_mutex_unlock(&g->lock);
+    return good;
+}
+
+bool guard_plain_holds(struct guard *g, size_t bytes)
+{
+    pthread_mutex_lock(&g->lock);
+    frames_plain_holds(&g->frames, bytes);
+    bool good = tell_held(g);
+    if (!good)
         cut_broken(g);
     pthread_mutex_unlock(&g->lock);
     return good;
@@ -337,7 +381,7 @@ static bool count_read(struct guard *g, const struct msghdr *m, size_t n)
         good = frames_in(&g->frames, m->msg_iov[i].iov_base, len, now);
         n -= len;
     }
-    return good && share_frames(g, now);
+    return good && share_frames(g, now) && tell_held(g);
 }
 
 /* In place of the system's calls, and as them. `write` NULL: reads. Call it under g's lock. */
@@ -394,6 +438,7 @@ ssize_t guard_sendmsg(int fd, const struct msghdr *m, int flags,
         frames_out(&g->frames, m->msg_iov[i].iov_base, len);
         left -= len;
     }
+    (void)tell_held(g); /* less, if streams were reset */
     pthread_mutex_unlock(&g->lock);
     errno = err;
     return n;
@@ -412,6 +457,7 @@ int guard_close(int fd, int (*real)(int))
     atomic_store(&table[fd], NULL);
     g->fd = -1;
     g->closed = true;
+    release_held(g);
     queue_news(g);
     pthread_mutex_unlock(&g->lock);
     return 0;

@@ -35,6 +35,9 @@ void guards_free(struct guards *gs);
  * Returns NULL if the socket's number is beyond GUARD_FDS_MAX. */
 #define GUARD_FDS_MAX (1 << 20)
 struct guard *guard_add(struct guards *gs, int fd, bool strict, SSL_CTX *tls, void *owner);
+/* For whom the unfinished messages of the connection count (FRAMES_HELD_MAX), also those that it has: a hash of his
+ * name. Before: for nobody known. */
+void guard_user(struct guard *g, uint64_t user);
 /* The connection speaks no TLS after all. Before gRPC has the descriptor. */
 void guard_no_tls(struct guard *g);
 /* Call it only after GUARD_CLOSED. Before that gRPC still has the descriptor, and its number is not used
@@ -61,6 +64,8 @@ struct identity guard_peer(struct guard *g);
 void guard_plain_began(struct guard *g);
 /* False: the message breaks a rule. The connection is cut, and GUARD_BROKEN follows. */
 bool guard_plain_in(struct guard *g, size_t len);
+/* False: so many bytes of an unfinished message are too many. The same follows. */
+bool guard_plain_holds(struct guard *g, size_t bytes);
 void guard_plain_out(struct guard *g);
 void guard_plain_broke(struct guard *g, enum frames_rule rule, uint32_t limit);
 /* A call was accepted. */

@@ -263,6 +263,14 @@ static bool tell_frame(struct plain *p, size_t at, size_t *used)
                      : tell_head(p, frame + PLAIN_PREFIX_BYTES, len);
 }
 
+/* The bytes of a frame that is not whole. */
+static size_t unfinished(const struct plain *p)
+{
+    const size_t n = p->in.len;
+
+    return n < PLAIN_PREFIX_BYTES || n - PLAIN_PREFIX_BYTES < frame_len(p->in.data) ? n : 0;
+}
+
 /* How many bytes may lie in the buffer: a frame that is wanted, and some ahead. */
 static size_t in_max(const struct plain *p)
 {
@@ -313,6 +321,8 @@ static bool tell_frames(struct plain *p)
         memmove(p->in.data, p->in.data + at, p->in.len - at);
         p->in.len -= at;
     }
+    if (!guard_plain_holds(p->guard, unfinished(p)))
+        return tell_over(p, false);
     watch_events(p);
     return true;
 }

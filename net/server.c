@@ -232,8 +232,10 @@ static void dispatch_link(struct server *s, const struct asked *a)
     if (why) {
         refuse_call(s, a, status, why);
     } else {
-        if (a->conn)
+        if (a->conn) {
             front_prove(a->conn);
+            front_tell_user(a->conn, true);
+        }
         links_accept(s->links, a->wire.call, a->metadata, who);
     }
 }

@@ -7,6 +7,7 @@
 #include "msg/types.h"
 #include "net/addr.h"
 #include "net/caller.h"
+#include "net/frames.h"
 #include "net/loop.h"
 
 #include <grpc/status.h>
@@ -16,7 +17,7 @@
 
 /* The biggest message that a peer or client may send: one job's description (CODEC_ENVELOPE_MAX), and what
  * shares its batch. */
-#define NET_MESSAGE_BYTES (100u << 20)
+#define NET_MESSAGE_BYTES FRAMES_MESSAGE_MAX
 #define SERVER_MAX_CALLS                                                                                     \
     10000u /* unfinished API calls at a time; half as many of one connection. Not configurable */
 /* Shares of these, in tenths: the most that the clients of one address may have; and the part that lasting

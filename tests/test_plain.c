@@ -109,6 +109,28 @@ static void a_wanted_message_is_read_to_its_last_byte(void **state)
     until(loop, messages == 1);
 }
 
+/* What other connections of its user hold leaves it too little. */
+static void an_unfinished_message_counts_with_those_of_others(void **state)
+{
+    int fds[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    struct guard *other = guard_add(guards, fds[0], false, NULL, NULL);
+    guard_user(other, 7);
+    assert_true(guard_plain_holds(other, FRAMES_HELD_MAX / 2));
+    plain_want(plain);
+    send_start(PLAIN_AHEAD_MAX / 2); /* another user's */
+    until(loop, unread() == 0);
+    assert_int_equal(overs, 0);
+    guard_user(other, 0);
+    send_start(1);
+    until(loop, overs == 1);
+    assert_false(in_order);
+    close(fds[0]);
+    close(fds[1]);
+}
+
 static void on_timer(void *arg) { *(bool *)arg = true; }
 
 static void nothing_turns_the_loop_once_all_has_been_sent(void **state)
@@ -156,6 +178,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(who_goes_while_nothing_more_is_read_is_heard_of),
         TEST(a_wanted_message_is_read_to_its_last_byte),
+        TEST(an_unfinished_message_counts_with_those_of_others),
         TEST(nothing_turns_the_loop_once_all_has_been_sent),
         TEST(the_end_of_a_call_is_two_lines),
     };

@@ -47,6 +47,19 @@ static void an_unknown_method_is_unimplemented(void **state)
     assert_int_equal(call("/hawk.v1.Peer/Link", "x"), HAWK_EUNSUPPORTED); /* no links are served here */
 }
 
+/* The client does not send it: the server would cut the connection. */
+static void a_request_beyond_every_limit_is_not_sent(void **state)
+{
+    uint8_t *big = calloc(1, NET_MESSAGE_BYTES + 1);
+
+    (void)state;
+    assert_int_equal(call_with(ECHO, big, NET_MESSAGE_BYTES + 1, UNTIL_US), HAWK_ELIMIT);
+    assert_int_equal(status, GRPC_STATUS_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(text, "larger than max (104857601 vs. 104857600)"));
+    assert_int_equal(call(ECHO, "x"), 0);
+    free(big);
+}
+
 static void a_request_beyond_the_limit_is_refused(void **state)
 {
     static uint8_t big[100001];
@@ -252,6 +265,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_reply_may_come_later, setup, teardown),
         cmocka_unit_test_setup_teardown(a_call_ends_at_its_deadline, setup, teardown),
         cmocka_unit_test_setup_teardown(an_unknown_method_is_unimplemented, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_request_beyond_every_limit_is_not_sent, setup, teardown),
         cmocka_unit_test_teardown(a_request_beyond_the_limit_is_refused, teardown),
         cmocka_unit_test_teardown(the_token_is_asked_of_every_call, teardown),
         cmocka_unit_test_teardown(a_clients_token_opens_no_link, teardown),

@@ -299,13 +299,14 @@ static size_t frame(uint8_t *at, uint8_t type, uint8_t flags, uint32_t stream, u
     return 9 + len;
 }
 
-/* HEADERS, and DATA of 16 KiB each, `size` bytes at most; returns how many. */
+/* HEADERS, and a message in DATA of 16 KiB each, `size` bytes at most; returns how many. */
 static size_t stream_of(uint8_t *buf, size_t size)
 {
     size_t n = frame(buf, 1, 4, 1, 20, 0);
 
     for (uint32_t i = 0; n + 9 + 16384 <= size; i++)
         n += frame(buf + n, 0, 0, 1, 16384, i);
+    memcpy(buf + 29 + 9, "\0\1\0\0", 5); /* its prefix: 16 MiB */
     return n;
 }
 

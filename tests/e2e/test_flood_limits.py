@@ -16,6 +16,7 @@ import floodtest as flood
 import hawktest
 from floodclient import LIST, Client, memory, named
 from hawktest import BOUND, SLOW, Cluster, Daemon, run_tests, user_environment, wait_for
+from tlstest import TlsCluster, context_of
 
 SANITIZED = bool(os.environ.get("SANITIZE"))  # what was freed is kept, and address space is reserved in terabytes
 GROWTH_MIB = 1 << 20 if SANITIZED else 64
@@ -29,6 +30,54 @@ def idle_crowd(address, n):
         with contextlib.suppress(OSError):
             crowd.append(flood.connect(address))
     return crowd
+
+
+def test_messages_that_never_end():
+    """gRPC keeps a message until all of it has come: what it may keep is bounded, for one message and for all together."""
+    with tempfile.TemporaryDirectory() as home:
+        up = Daemon("up", "--output-dir", f"{home}/out", env=user_environment(home))
+        try:
+            address = up.ready()
+            before = memory(up.p.pid)[0]
+            with contextlib.suppress(flood.Cut):
+                flood.Filler(address, LIST, 0xffffffff).fill(256 << 20)
+                raise AssertionError("a message of 4 GiB is taken")
+            named(up, "is cut off: it sends a larger message than allowed; limit in bytes: 104857600")
+            assert memory(up.p.pid)[1] - before <= GROWTH_MIB, memory(up.p.pid)
+            fillers = [flood.Filler(address, LIST, 100 << 20) for _ in range(4)]
+            with contextlib.suppress(flood.Cut):
+                for filler in fillers:
+                    filler.fill(90 << 20)
+                raise AssertionError("one user's messages take all the room")
+            assert sum(f.sent for f in fillers) <= 204 << 20, [f.sent for f in fillers]
+            named(up, "is cut off: it has sent unfinished messages that leave others too little room")
+            client = Client(address, LIST)
+            for _ in range(4):
+                client.ask()
+            client.close()
+            assert memory(up.p.pid)[1] - before <= 200 + GROWTH_MIB, memory(up.p.pid)
+            assert up.stop() == 0
+        finally:
+            up.kill()
+
+
+def test_messages_that_never_end_of_two_users():
+    """What one holds leaves room for the other, of the same address, and for nodes."""
+    with TlsCluster(dists=1, workers=1) as c:
+        c.ca.issue("user", "eve")
+        flood.TLS = context_of(c.ca, "ann")
+        try:
+            fillers = [flood.Filler(c.dist_addrs[0], LIST, 100 << 20) for _ in range(3)]
+            with contextlib.suppress(flood.Cut):
+                for filler in fillers:
+                    filler.fill(90 << 20)
+                raise AssertionError("one user's messages take all the room")
+            flood.TLS = context_of(c.ca, "eve")
+            flood.Filler(c.dist_addrs[0], LIST, 100 << 20).fill(90 << 20)
+        finally:
+            flood.TLS = None
+        named(c.dists[0], "is cut off: it has sent unfinished messages that leave others too little room")
+        c.hawk("run", "true")
 
 
 def test_no_descriptor_left():

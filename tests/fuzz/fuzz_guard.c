@@ -12,12 +12,17 @@
 static void check(const struct frames *f)
 {
     uint32_t n = 0;
+    size_t held = 0;
 
     CHECK(f->streams_n <= (f->proven ? FRAMES_STREAMS : FRAMES_STREAMS_UNPROVEN));
     CHECK(2 * f->streams_n <= f->streams_cap);
-    for (uint32_t i = 0; i < f->streams_cap; i++)
-        n += ((const uint32_t *)(const void *)f->streams)[2 * (size_t)i] != 0;
-    CHECK(n == f->streams_n);
+    for (uint32_t i = 0; i < f->streams_cap; i++) {
+        const uint32_t *s = (const uint32_t *)(const void *)f->streams + 4 * (size_t)i;
+        n += s[0] != 0;
+        held += s[0] ? s[3] : 0;
+    }
+    CHECK(n == f->streams_n && f->held == held + f->held_by_reset);
+    CHECK(f->held <= FRAMES_MESSAGE_MAX * (size_t)(n + 1));
     CHECK(f->broken != BROKEN_NONE || f->block_bytes <= FRAMES_HEADERS_MAX);
     CHECK(f->unanswered <= f->streams_n && f->to_share <= f->opened_n);
     CHECK(f->proven || f->control.spent <= FRAMES_CONTROL_UNPROVEN);
@@ -55,6 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check(&whole);
         check(&parts);
         CHECK(whole.broken == parts.broken && whole.streams_n == parts.streams_n && whole.last == parts.last);
+        CHECK(whole.held == parts.held);
         CHECK(whole.frames_in == parts.frames_in && whole.frames_out == parts.frames_out);
         at += 2 + n;
     }
