@@ -304,9 +304,7 @@ static bool is_that_node(struct node *n, struct link *k, uint32_t id)
         return true;
     snprintf(why, sizeof why, "its certificate is for %s, and node %u is %s", name, id,
              known ? known : link_peer_name(other->link));
-    log_warn("%s %s (%s) is not node %u: %s; its link is closed", role_text(link_peer_role(k)), name,
-             link_addr(k), id, why);
-    link_break(k, HAWK_EDENIED, why);
+    link_blame(k, HAWK_EDENIED, why, "is not node %u: %s", id, why);
     return false;
 }
 
@@ -379,9 +377,7 @@ static void out_of_role(struct node *n, struct link *k, const struct msg *m)
 
     snprintf(why, sizeof why, "a %s may not send %s to a %s", role_text(link_peer_role(k)), msg_name(m->type),
              role_text(n->kind));
-    log_warn("%s (%s) sent %s: %s; its link is closed", link_peer_name(k)[0] ? link_peer_name(k) : "a peer",
-             link_addr(k), msg_name(m->type), why);
-    link_break(k, HAWK_EDENIED, why);
+    link_blame(k, HAWK_EDENIED, why, "sent %s: %s", msg_name(m->type), why);
 }
 
 /* A node may join under no other name than its certificate's. */
@@ -401,8 +397,7 @@ static bool joins_too_big(const struct node *n, struct link *k, const struct msg
         return false;
     snprintf(why, sizeof why, "it was invited with at most %u slot%s, and has %u: start it with --slots",
              link_slots_max(k), link_slots_max(k) == 1 ? "" : "s", m->join.slots);
-    log_warn("%s (%s) may not join: %s; its link is closed", link_peer_name(k), link_addr(k), why);
-    link_break(k, HAWK_EDENIED, why);
+    link_blame(k, HAWK_EDENIED, why, "may not join: %s", why);
     return true;
 }
 
@@ -431,9 +426,8 @@ static void on_msg(void *arg, struct link *k, const struct msg *m)
         return;
     }
     if (joins_as_another(k, m)) {
-        log_warn("%s (%s) wants to join under another name than its certificate's; its link is closed",
-                 link_peer_name(k), link_addr(k));
-        link_break(k, HAWK_EDENIED, "a node joins under the name in its certificate");
+        link_blame(k, HAWK_EDENIED, "a node joins under the name in its certificate",
+                   "wants to join under another name than its certificate's");
         return;
     }
     if (joins_too_big(n, k, m))

@@ -21,7 +21,6 @@
 #include "net/tls.h"
 #include "net/token.h"
 
-#include <grpc/support/alloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,11 +53,8 @@ static void handle_batch(struct link *k)
     if (!err)
         err = codec_decode(b.data, b.len, deliver_envelope, k, &k->report);
     net_bytes_free(&b);
-    if (err && k->state == LINK_UP) {
-        log_warn("%s (%s) sent a malformed message: %s; its link is closed", k->name[0] ? k->name : "a peer",
-                 k->addr, k->report.why);
-        link_break(k, HAWK_EMALFORMED, k->report.why);
-    }
+    if (err && k->state == LINK_UP)
+        link_blame(k, HAWK_EMALFORMED, k->report.why, "sent a malformed message: %s", k->report.why);
 }
 
 static void on_received(void *arg, bool ok)
@@ -491,16 +487,14 @@ const char *links_why_not(struct links *ls, const grpc_metadata_array *md, const
 }
 
 void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *metadata,
-                  const struct identity *who)
+                  const struct identity *who, const char *addr)
 {
     struct link *k = link_new(ls);
     grpc_metadata md[LINK_HELLO_MAX];
     grpc_op open = {.op = GRPC_OP_SEND_INITIAL_METADATA};
-    char *peer = grpc_call_get_peer(call);
 
     ls->accepted_now++;
-    k->addr = xstrdup(peer);
-    gpr_free(peer);
+    k->addr = xstrdup(addr);
     CHECK(link_parse_hello(ls, metadata, k));
     k->certified = who != NULL;
     if (who)

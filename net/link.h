@@ -98,6 +98,9 @@ void link_close(struct link *k);
 /* Breaks the stream at once. `lost` follows with err, and a dialled link connects again. For a peer that
  * misbehaves. */
 void link_break(struct link *k, int err, const char *text);
+/* The same for a peer that says what it may not; the log names it, its address and what it did. A peer that does so
+ * again has one line in ten minutes (net/log_kind.h). */
+void link_blame(struct link *k, int err, const char *text, const char *fmt, ...) HAWK_PRINTF(4, 5);
 
 /* Shows our certificate on each link whose peer knows an older one, so that links do not end with that. */
 void links_show_certificate(struct links *ls);
@@ -129,7 +132,7 @@ int link_send_soon(struct link *k, const struct msg *m);
 uint32_t link_number(const struct link *k);
 bool link_is_up(const struct link *k);
 bool link_is_dialled(const struct link *k);
-/* The address dialled, or the peer's ("ipv4:127.0.0.1:3412", "unix:"). */
+/* The address dialled, or the peer's ("127.0.0.1:3412", "process 77 of user 0 on this machine"). */
 const char *link_addr(const struct link *k);
 /* Dialled: whether the last attempt's connection was taken, and ended by the peer before the stream was open. */
 bool link_hung_up(const struct link *k);

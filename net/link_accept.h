@@ -13,9 +13,10 @@ struct identity;
  * connection is for; NULL: it needs none. */
 const char *links_why_not(struct links *ls, const grpc_metadata_array *md, const struct identity *who,
                           grpc_status_code *status);
-/* Makes a link of a call that links_why_not did not refuse, with this `who`, and takes the call over. */
+/* Makes a link of a call that links_why_not did not refuse, with this `who`, and takes the call over. addr: the peer's,
+ * for logs. */
 void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *metadata,
-                  const struct identity *who);
+                  const struct identity *who, const char *addr);
 
 /* Calls fn for each accepted link whose peer has shown a renewed certificate since the last time. peer: as gRPC names
  * its connection. */

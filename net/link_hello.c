@@ -2,13 +2,16 @@
 #include "net/link_impl.h"
 
 #include "base/log.h"
+#include "net/addr.h"
 #include "net/certificate.h"
 #include "net/tls.h"
 #include "net/token.h"
 
 #include <grpc/grpc_security.h>
+#include <grpc/support/alloc.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -162,9 +165,35 @@ void link_take_certificate(struct link *k, const struct blob *pem)
     } else if (err == HAWK_ESTALE) {
         log_debug("%s at %s: %s; the link ends with the one that it was opened with", k->name, k->addr, why);
     } else {
-        log_warn("%s at %s: %s; the link is closed", k->name, k->addr, why);
-        link_break(k, HAWK_EDENIED, why);
+        link_blame(k, HAWK_EDENIED, why, "has shown another certificate: %s", why);
     }
+}
+
+void link_blame(struct link *k, int err, const char *text, const char *fmt, ...)
+{
+    const char *port = strrchr(k->addr, ':'); /* the next connection has another one */
+    char what[LINK_WHY], who[LIMIT_NAME_BYTES + ADDR_TEXT + LINK_WHY], more[LOG_PEER_MORE];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    snprintf(who, sizeof who, "%s %s %.*s %s", role_text(k->role), k->name,
+             port ? (int)(port - k->addr) : (int)strlen(k->addr), k->addr, what);
+    if (log_kind_may_of(&k->ls->blamed, "a node whose link is closed", &k->ls->blamed_peers, who,
+                        loop_now(k->ls->loop), more))
+        log_warn("%s %s (%s) %s; its link is closed%s", role_text(k->role),
+                 k->name[0] ? k->name : "without a name", k->addr, what, more);
+    link_break(k, err, text);
+}
+
+static void tell_renewed(struct link *k, void (*fn)(void *arg, const char *peer, const struct identity *who),
+                         void *arg)
+{
+    char *peer = grpc_call_get_peer(k->call);
+
+    fn(arg, peer, &k->who);
+    gpr_free(peer);
 }
 
 void links_each_renewed(struct links *ls, void (*fn)(void *arg, const char *peer, const struct identity *who),
@@ -174,7 +203,7 @@ void links_each_renewed(struct links *ls, void (*fn)(void *arg, const char *peer
         struct link *k = container_of(n, struct link, node);
 
         if (k->renewed && !link_is_dialled(k) && k->state == LINK_UP)
-            fn(arg, k->addr, &k->who);
+            tell_renewed(k, fn, arg);
         k->renewed = false;
     }
 }

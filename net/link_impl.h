@@ -8,6 +8,7 @@
 #include "net/core.h"
 #include "net/identity.h"
 #include "net/link_accept.h"
+#include "net/log_kind.h"
 
 #define LINK_ERROR_TEXT 256
 #define LINK_WHY (2 * LIMIT_NAME_BYTES + 160)
@@ -30,7 +31,7 @@ struct link {
     void *user;
     uint32_t number;
     enum link_state state;
-    char *addr;         /* the address that is dialled, or was last */
+    char *addr;         /* the address that is dialled, or was last; accepted: the peer's */
     char *addrs;        /* dialled: all of them, comma separated */
     size_t next;        /* the place in addrs where the next one begins */
     char *what;         /* NULL: accepted */
@@ -108,6 +109,8 @@ struct links {
     struct loop_timer soon_timer;
     struct loop_hook hook;
     struct link_counters counters;
+    struct log_kind blamed;
+    struct log_peers blamed_peers;
     char why[LINK_WHY]; /* link_why_not's */
     bool empty;         /* `all` is empty, for which links_free waits */
 };

@@ -236,7 +236,8 @@ static void dispatch_link(struct server *s, const struct asked *a)
             front_prove(a->conn);
             front_tell_user(a->conn, true);
         }
-        links_accept(s->links, a->wire.call, a->metadata, who);
+        links_accept(s->links, a->wire.call, a->metadata, who,
+                     a->conn ? a->conn->peer : "a connection that is gone");
     }
 }
 
