@@ -98,7 +98,8 @@ void server_handle_stream(struct server *s, const char *path, void (*fn)(void *a
  * RESOURCE_EXHAUSTED. */
 void server_limit(struct server *s, const char *path, uint32_t per_connection);
 /* Calls of that method last until their client ends them: they leave SERVER_UNARY_RESERVE of a server's
- * calls to others. Calls of server_handle_stream always do. */
+ * calls to others. Calls of server_handle_stream always do. A call whose client sends a second request is ended as
+ * INVALID_ARGUMENT. */
 void server_lasting(struct server *s, const char *path);
 void server_start(struct server *s);
 /* Ends the connections of clients whose certificates are good no more (tls_why_not). */

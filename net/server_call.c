@@ -410,6 +410,30 @@ static void receive_message(struct rpc_call *c)
     net_receive(c->server->loop, c->call, &c->request, &c->receive_tag);
 }
 
+/* The client of a call that lasts has sent something after its request, or nothing any more. */
+static void on_surplus(void *arg, bool ok)
+{
+    struct rpc_call *c = arg;
+
+    if (c->request) {
+        grpc_byte_buffer_destroy(c->request);
+        c->request = NULL;
+        if (ok && !c->over)
+            grpc_call_cancel_with_status(c->call, GRPC_STATUS_INVALID_ARGUMENT, "the call takes one request",
+                                         NULL);
+    }
+    op_done(c);
+}
+
+/* What nobody reads would wait in gRPC as long as the call lasts, a window of it for each stream. */
+static void expect_no_more(struct rpc_call *c)
+{
+    if (!c->method.lasting || c->ended || c->over)
+        return;
+    cq_tag_init(&c->receive_tag, on_surplus, c);
+    receive_message(c);
+}
+
 static void on_request(void *arg, bool ok)
 {
     struct rpc_call *c = arg;
@@ -438,6 +462,7 @@ static void on_request(void *arg, bool ok)
     }
     if (request)
         grpc_byte_buffer_destroy(request);
+    expect_no_more(c);
     op_done(c); /* NOLINT: until here c->ops is not 0, so c outlives whatever its handler does */
 }
 

@@ -25,6 +25,7 @@
 #define ECHO "/hawk.test.T/Echo"
 #define FAIL "/hawk.test.T/Fail"
 #define LATER "/hawk.test.T/Later"
+#define WATCH "/hawk.test.T/Watch"
 #define STREAM "/hawk.test.T/Stream"
 #define FLOOD "/hawk.test.T/Flood"
 #define BOTH "/hawk.test.T/Both"
@@ -180,6 +181,8 @@ static void serve(struct server_config c, const char *client_token)
     server_handle(server, ECHO, on_echo, echo_arg);
     server_handle(server, FAIL, on_fail, NULL);
     server_handle(server, LATER, on_later, NULL);
+    server_handle(server, WATCH, on_later, NULL);
+    server_lasting(server, WATCH);
     server_handle(server, STREAM, on_stream, NULL);
     server_handle(server, FLOOD, on_flood, NULL);
     server_handle_stream(server, BOTH, on_both, NULL);

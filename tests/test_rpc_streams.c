@@ -148,13 +148,15 @@ static void talk_done(void *arg, grpc_status_code s, const char *why)
     t->status = s;
 }
 
-static void talk_open(struct talk *t)
+static void talk_to(struct talk *t, const char *method)
 {
     static const struct rpc_fns talk_fns = {.reply = talk_reply, .sent = talk_sent, .done = talk_done};
 
     *t = (struct talk){0};
-    t->rpc = rpc_open(channel, BOTH, &talk_fns, t);
+    t->rpc = rpc_open(channel, method, &talk_fns, t);
 }
+
+static void talk_open(struct talk *t) { talk_to(t, BOTH); }
 
 static void say(struct talk *t, const char *what)
 {
@@ -179,6 +181,21 @@ static void both_sides_send(void **state)
     rpc_write_end(t.rpc);
     until(loop, t.over);
     assert_int_equal(t.status, GRPC_STATUS_OK);
+}
+
+/* Nobody would read a second one, and the client could have much of it wait there as long as the call lasts. */
+static void a_call_that_lasts_takes_one_request(void **state)
+{
+    struct talk t;
+
+    (void)state;
+    talk_to(&t, WATCH);
+    say(&t, "watch");
+    until(loop, held_n == 1);
+    say(&t, "more");
+    until(loop, t.over);
+    assert_int_equal(t.status, GRPC_STATUS_INVALID_ARGUMENT);
+    until(loop, cancelled_n == 1);
 }
 
 /* What is sent to a call on hold stays with the client, and comes when it is let go on. */
@@ -327,6 +344,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_server_that_stops_ends_its_calls, setup, teardown),
         cmocka_unit_test_setup_teardown(a_server_that_stops_gives_its_last_answers, setup, teardown),
         cmocka_unit_test_setup_teardown(both_sides_send, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_call_that_lasts_takes_one_request, setup, teardown),
         cmocka_unit_test_setup_teardown(a_call_on_hold_gets_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stream_may_end_with_an_error, setup, teardown),
         cmocka_unit_test_setup_teardown(a_client_may_close_in_the_midst_of_messages, setup, teardown),
