@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define JOBS_SHOWN 20
+#define ENDED_SHOWN 20 /* unless told */
+#define UNFINISHED_SHOWN 100
 #define TASKS_SHOWN 100
 #define TASKS_NOT_GIVEN UINT32_MAX
 
@@ -63,8 +64,11 @@ struct jobs_options {
 };
 
 const struct flag jobs_flags[] = {
-    FLAG_NUMBER(struct jobs_options, limit, "limit", 0, "N",
-                "show this many jobs; default: 20, with --quiet all", 1, UINT32_MAX),
+    FLAG_NUMBER(
+        struct jobs_options, limit, "limit", 0, "N",
+        "show the newest N jobs; default: those that have not ended (a table: 100 of them) and 20 that "
+        "have, with --quiet all",
+        1, UINT32_MAX),
     FLAG(BOOL, struct jobs_options, all, "all", 'a', NULL, "show all jobs that the cluster knows"),
     FLAG(BOOL, struct jobs_options, mine, "mine", 'm', NULL, "only your own jobs"),
     FLAG(TEXT, struct jobs_options, user, "user", 'u', "USER", "only jobs of this user"),
@@ -99,7 +103,23 @@ static uint32_t states_parse(const char *command, const char *text)
     return states;
 }
 
-static void print_jobs(struct session *s, const struct api_list_jobs_reply *reply)
+/* Leaves the newest UNFINISHED_SHOWN of the jobs that have not ended, for a table. How many it drops. */
+static uint32_t drop_unfinished(struct api_list_jobs_reply *reply)
+{
+    uint32_t kept = 0, unfinished = 0;
+    for (uint32_t i = 0; i < reply->jobs_n; i++) {
+        if (!job_state_final(reply->jobs[i].state) && ++unfinished > UNFINISHED_SHOWN)
+            api_free(&api_job_type, &reply->jobs[i]);
+        else
+            reply->jobs[kept++] = reply->jobs[i];
+    }
+    uint32_t dropped = reply->jobs_n - kept;
+    reply->jobs_n = kept;
+    return dropped;
+}
+
+/* unfinished: so many that have not ended are left out. */
+static void print_jobs(struct session *s, const struct api_list_jobs_reply *reply, uint32_t unfinished)
 {
     struct text_table t = {0};
     json_t *list = json_array();
@@ -137,7 +157,10 @@ static void print_jobs(struct session *s, const struct api_list_jobs_reply *repl
         no_executor |= reply->jobs[i].no_executor;
     if (s->mode == OUTPUT_TABLE && no_executor)
         puts("no executor: no worker serves the job's application; `hawk explain` names it");
-    if (s->mode == OUTPUT_TABLE && reply->more)
+    if (s->mode == OUTPUT_TABLE && unfinished)
+        printf("%u more ha%s not ended: see --limit, --all and the filters in `hawk jobs --help`\n",
+               unfinished, unfinished == 1 ? "s" : "ve");
+    else if (s->mode == OUTPUT_TABLE && reply->more)
         puts("there are more: see --limit, --all and the filters in `hawk jobs --help`");
 }
 
@@ -154,7 +177,7 @@ int jobs_main(int argc, char **argv)
                            argv[first]);
     if (o.mine && o.user)
         return usage_error("jobs: --mine and --user both say whose: give one");
-    struct client_job_query q = {.limit = o.limit || o.all ? o.limit : JOBS_SHOWN,
+    struct client_job_query q = {.limit = o.limit, /* 0: all */
                                  .name = o.name,
                                  .user = o.mine ? user_name(argv[0]) : o.user,
                                  .mine = o.mine};
@@ -162,13 +185,18 @@ int jobs_main(int argc, char **argv)
         return HAWK_EXIT_USAGE;
     int exit_code = session_open(&s, argv[0], &o.common);
     if (!exit_code) {
-        if (s.mode == OUTPUT_QUIET) /* for scripts, which do not see that there are more */
-            q.limit = o.limit;
+        uint32_t unfinished = 0;
+        q.limits_ended =
+            !o.limit && !o.all && s.mode != OUTPUT_QUIET; /* scripts do not see that there are more */
+        if (q.limits_ended)
+            q.limit = ENDED_SHOWN;
         if (client_list_jobs(s.client, &q, &reply))
             exit_code = session_failed(&s);
         session_warn(&s);
+        if (!exit_code && q.limits_ended && s.mode == OUTPUT_TABLE)
+            unfinished = drop_unfinished(&reply);
         if (!exit_code)
-            print_jobs(&s, &reply);
+            print_jobs(&s, &reply, unfinished);
         api_free(&api_list_jobs_reply_type, &reply);
     }
     session_close(&s);

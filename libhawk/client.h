@@ -85,6 +85,7 @@ HAWK_MUST_USE int client_stop_node(struct client *client, const char *addr, bool
 /* Which jobs to list. */
 struct client_job_query {
     uint32_t limit;          /* at most so many; 0: all */
+    bool limits_ended;       /* limit counts ended jobs alone: all that have not ended are listed */
     uint32_t states;         /* 1 << enum job_state, several; 0: any */
     const char *name, *user; /* NULL: any */
     bool mine;               /* of this client: `user` counts only where nobody knows who calls */

@@ -55,8 +55,8 @@ struct job_list {
 
 /* Adds one dist's jobs, page by page, as many as the query wants and one more, which shows that there are
  * more. */
-static int list_one(struct client *client, struct channel *ch, const struct client_job_query *q,
-                    struct job_list *to)
+static int list_pages(struct client *client, struct channel *ch, const struct client_job_query *q,
+                      struct job_list *to)
 {
     bool filtered = q->states || q->name || q->user;
     struct api_list_jobs_request r = {
@@ -86,6 +86,24 @@ static int list_one(struct client *client, struct channel *ch, const struct clie
     return 0;
 }
 
+/* Adds one dist's jobs, perhaps some of them twice. */
+static int list_one(struct client *client, struct channel *ch, const struct client_job_query *q,
+                    struct job_list *to)
+{
+    struct client_job_query part = *q;
+    uint32_t states = q->states ? q->states : UINT32_MAX;
+    int err = 0;
+    if (!q->limits_ended)
+        return list_pages(client, ch, q, to);
+    part.limit = 0;
+    if ((part.states = states & JOB_STATES_UNFINISHED))
+        err = list_pages(client, ch, &part, to);
+    part.limit = q->limit;
+    if (!err && (part.states = states & JOB_STATES_FINAL)) /* second: no job ends unseen between the two */
+        err = list_pages(client, ch, &part, to);
+    return err;
+}
+
 static int newer_first(const void *a, const void *b)
 {
     const struct api_job *x = a, *y = b;
@@ -100,12 +118,21 @@ static int by_id(const void *a, const void *b)
     return x->job.v < y->job.v ? -1 : x->job.v > y->job.v;
 }
 
-/* Drops jobs that appear twice: a dist may be a contact under one address, and be listed under another. */
+/* Of one job, what shows it ended comes first. */
+static int by_id_and_end(const void *a, const void *b)
+{
+    const struct api_job *x = a, *y = b;
+    int order = by_id(a, b);
+    return order ? order : (int)job_state_final(y->state) - (int)job_state_final(x->state);
+}
+
+/* Drops jobs that appear twice: a dist may be a contact under one address, and be listed under another, and a job may
+ * end while the jobs of its dist are listed. */
 static void drop_repeated(struct job_list *l)
 {
     uint32_t kept = 0;
     if (l->n)
-        qsort(l->v, l->n, sizeof *l->v, by_id);
+        qsort(l->v, l->n, sizeof *l->v, by_id_and_end);
     for (uint32_t i = 0; i < l->n; i++)
         if (kept && job_eq(l->v[kept - 1].job, l->v[i].job))
             api_free(&api_job_type, &l->v[i]);
@@ -139,17 +166,24 @@ static void list_central(struct client *client, const struct client_job_query *q
     free(own.v);
 }
 
-static void list_finish(struct job_list *l, uint32_t limit, struct api_list_jobs_reply *reply)
+static void list_finish(struct job_list *l, const struct client_job_query *q,
+                        struct api_list_jobs_reply *reply)
 {
+    uint32_t counted = 0, kept = 0;
     drop_repeated(l);
     if (l->n)
         qsort(l->v, l->n, sizeof *l->v, newer_first);
-    reply->jobs = l->v;
-    reply->jobs_n = l->n;
-    while (limit && reply->jobs_n > limit) {
-        api_free(&api_job_type, &reply->jobs[--reply->jobs_n]);
+    for (uint32_t i = 0; i < l->n; i++) {
+        bool counts = !q->limits_ended || job_state_final(l->v[i].state);
+        if (!counts || !q->limit || counted++ < q->limit) {
+            l->v[kept++] = l->v[i];
+            continue;
+        }
+        api_free(&api_job_type, &l->v[i]);
         reply->more = true;
     }
+    reply->jobs = l->v;
+    reply->jobs_n = kept;
 }
 
 int client_list_jobs(struct client *client, const struct client_job_query *q,
@@ -180,6 +214,6 @@ int client_list_jobs(struct client *client, const struct client_job_query *q,
     }
     if (!err)
         list_central(client, q, &all);
-    list_finish(&all, q->limit, reply);
+    list_finish(&all, q, reply);
     return err;
 }

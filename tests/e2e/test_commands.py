@@ -47,6 +47,30 @@ def test_jobs_says_that_there_are_more():
         assert "no ended jobs of that name" in hawk("history", "--name", "other").stdout
 
 
+def test_jobs_shows_what_has_not_ended():
+    with local_cluster() as (_, env, hawk):
+        running = hawk("submit", "--", "sleep", "600").stdout.strip()
+        held = hawk("submit", "--hold", "--", "true").stdout.strip()
+        for _ in range(25):
+            hawk("submit", "-q", "--wait", "--", "true")
+
+        def shown(*args):
+            return [line.split()[0] for line in hawk("jobs", *args).stdout.splitlines() if re.match(r"1\.", line)]
+        newest = [f"1.{n}" for n in range(27, 7, -1)]
+        assert shown() == [*newest, held, running], shown()
+        assert [j["job"] for j in json_of(hawk, "jobs")["jobs"]] == [*newest, held, running]
+        assert shown("--limit", "3") == newest[:3]
+        assert shown("--state", "running,done") == [*newest, running]
+        assert shown("--state", "held") == [held] and shown("--state", "done") == newest
+        assert shown("--name", "sleep...") == [running]
+        # A table shows 100 that have not ended, and says how many it leaves out.
+        more = "11 more have not ended: see --limit, --all and the filters in `hawk jobs --help`\n"
+        run_hawk(env, "-c", 'for i in $(seq 109); do "$0" submit -q --hold -- true || exit; done', HAWK, argv=["sh"])
+        assert len(shown()) == 120 and more in hawk("jobs").stdout
+        assert len(json_of(hawk, "jobs")["jobs"]) == 131 and json_of(hawk, "jobs")["more"] is True
+        hawk("cancel", "all")
+
+
 def test_a_reader_may_be_slow_where_writes_do_not_block():
     """Children of node, and of event loops, get such pipes."""
     numbers = "".join(f"{i}\n" for i in range(1, 30001)).encode()
