@@ -156,12 +156,12 @@ static void print_jobs(struct session *s, const struct api_list_jobs_reply *repl
     for (uint32_t i = 0; i < reply->jobs_n; i++)
         no_executor |= reply->jobs[i].no_executor;
     if (s->mode == OUTPUT_TABLE && no_executor)
-        puts("no executor: no worker serves the job's application; `hawk explain` names it");
+        table_note("no executor: no worker serves the job's application; `hawk explain` names it");
     if (s->mode == OUTPUT_TABLE && unfinished)
-        printf("%u more ha%s not ended: see --limit, --all and the filters in `hawk jobs --help`\n",
-               unfinished, unfinished == 1 ? "s" : "ve");
+        table_note("%u more ha%s not ended: see --limit, --all and the filters in `hawk jobs --help`",
+                   unfinished, unfinished == 1 ? "s" : "ve");
     else if (s->mode == OUTPUT_TABLE && reply->more)
-        puts("there are more: see --limit, --all and the filters in `hawk jobs --help`");
+        table_note("there are more: see --limit, --all and the filters in `hawk jobs --help`");
 }
 
 int jobs_main(int argc, char **argv)
@@ -372,8 +372,8 @@ static int show_job(void *arg, struct session *s, job_id_t job, json_t *list)
         puts("none of its tasks has failed");
     failures_free(&v.failures);
     if (s->mode == OUTPUT_TABLE && err >= 0 && v.shown && v.left)
-        printf("%u more %stask%s: see --tasks%s\n", v.left, o->failed ? "failed " : "", PLURAL(v.left),
-               o->failed ? " and --skip" : ", --skip and --failed");
+        table_note("%u more %stask%s: see --tasks%s", v.left, o->failed ? "failed " : "", PLURAL(v.left),
+                   o->failed ? " and --skip" : ", --skip and --failed");
     if (v.json)
         json_array_append_new(list, v.json);
     return err < 0 ? session_failed(s) : HAWK_EXIT_OK;

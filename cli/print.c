@@ -242,6 +242,16 @@ void table_print(struct text_table *t, const char *empty)
     table_free(t);
 }
 
+void table_note(const char *fmt, ...)
+{
+    va_list args;
+    fflush(stdout); /* a terminal shows it below the table */
+    va_start(args, fmt);
+    vfprintf(stderr, fmt, args);
+    va_end(args);
+    putc('\n', stderr);
+}
+
 void table_free(struct text_table *t)
 {
     for (uint32_t i = 0; i < t->n; i++)

@@ -35,6 +35,8 @@ void table_cell(struct text_table *t, const char *fmt, ...) HAWK_PRINTF(2, 3);
 /* Prints to stdout, and frees. Lines fit a terminal, or what $COLUMNS says. Without rows it prints only the head, or
  * `empty` when that is not NULL. */
 void table_print(struct text_table *t, const char *empty);
+/* Prints a line about a table that was printed, to stderr: who reads the table in a pipe gets rows alone. */
+void table_note(const char *fmt, ...) HAWK_PRINTF(1, 2);
 
 void table_free(struct text_table *t);
 

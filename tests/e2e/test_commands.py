@@ -36,7 +36,8 @@ def test_jobs_says_that_there_are_more():
         hawk("wait", "all")
         listed = json_of(hawk, "jobs")
         assert len(listed["jobs"]) == 20 and listed["more"] is True, listed["more"]
-        assert "there are more" in hawk("jobs").stdout
+        r = hawk("jobs")  # what a script reads is rows alone
+        assert "there are more" in r.stderr and len(r.stdout.splitlines()) == 21 and "more" not in r.stdout, (r.stdout, r.stderr)
         for flags, shown, more in ((("--limit", "23"), 23, False), (("--limit", "22"), 22, True),
                                    (("--all",), 23, False), (("--all", "--limit", "3"), 3, True), (("--name", "odd"), 11, False),
                                    (("--name", "odd", "--limit", "11"), 11, False),
@@ -66,7 +67,7 @@ def test_jobs_shows_what_has_not_ended():
         # A table shows 100 that have not ended, and says how many it leaves out.
         more = "11 more have not ended: see --limit, --all and the filters in `hawk jobs --help`\n"
         run_hawk(env, "-c", 'for i in $(seq 109); do "$0" submit -q --hold -- true || exit; done', HAWK, argv=["sh"])
-        assert len(shown()) == 120 and more in hawk("jobs").stdout
+        assert len(shown()) == 120 and hawk("jobs").stderr == more
         assert len(json_of(hawk, "jobs")["jobs"]) == 131 and json_of(hawk, "jobs")["more"] is True
         hawk("cancel", "all")
 
@@ -225,14 +226,16 @@ def test_job_tells_how_many_more_there_are():
     with local_cluster() as (_, env, hawk):
         job = hawk("submit", "--wait", "--array", "1-40", "--", "sh", "-c", "test {} -gt 5", check=1).stdout.strip()
 
-        def last(*args):
-            return hawk("job", job, *args).stdout.splitlines()[-1]
-        assert "more" not in last("--failed", "--tasks", "5") + last("--failed", "--tasks", "6") + last("--failed")
-        assert last("--failed", "--tasks", "3") == "2 more failed tasks: see --tasks and --skip"
-        assert last("--failed", "--tasks", "3", "--skip", "1") == "1 more failed task: see --tasks and --skip"
-        assert last("--tasks", "3") == "37 more tasks: see --tasks, --skip and --failed"
-        assert last("--tasks", "3", "--skip", "10") == "27 more tasks: see --tasks, --skip and --failed"
-        assert "more" not in last("--tasks", "40") + last("--tasks", "0")
+        def more(*args):
+            r = hawk("job", job, *args)
+            assert "more" not in r.stdout, r.stdout
+            return r.stderr.strip()
+        assert more("--failed", "--tasks", "5") + more("--failed", "--tasks", "6") + more("--failed") == ""
+        assert more("--failed", "--tasks", "3") == "2 more failed tasks: see --tasks and --skip"
+        assert more("--failed", "--tasks", "3", "--skip", "1") == "1 more failed task: see --tasks and --skip"
+        assert more("--tasks", "3") == "37 more tasks: see --tasks, --skip and --failed"
+        assert more("--tasks", "3", "--skip", "10") == "27 more tasks: see --tasks, --skip and --failed"
+        assert more("--tasks", "40") + more("--tasks", "0") == ""
         # When a task ran, where there is room: the page's head has the day.
         wide = run_hawk({**env, "COLUMNS": "200"}, "job", job, "--tasks", "1").stdout
         assert re.search(r" STARTED +STOPPED  INPUT\n.* \d\d:\d\d:\d\d  \d\d:\d\d:\d\d  1\n", wide), wide
@@ -423,8 +426,8 @@ def test_json_and_quiet_as_documented():
         # A table says how many tasks stand behind those it shows.
         for flags, more in (((), None), (("--tasks", "2"), 3), (("--tasks", "2", "--skip", "2"), 1), (("--tasks", "2", "--skip", "3"), None),
                             (("--tasks", "5"), None)):
-            shown = hawk("job", job, *flags).stdout.splitlines()
-            assert [line for line in shown if "more task" in line] == (
+            shown = hawk("job", job, *flags).stderr.splitlines()
+            assert shown == (
                 [f"{more} more task{'s' * (more > 1)}: see --tasks, --skip and --failed"] if more else []), (flags, shown)
         assert hawk("job", "-q", job).stdout == f"{job}\n"
         assert hawk("job", "-q", "99.1", check=3).stdout == ""
