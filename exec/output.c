@@ -298,9 +298,10 @@ static int write_noted(const char *output, const char *name, const char *text, s
     int fd = open_below(file, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0)
         return fd;
-    bool good = write(fd, text, len) == (ssize_t)len;
+    ssize_t n = write(fd, text, len);
+    int err = n == (ssize_t)len ? 0 : n < 0 ? -errno : -ENOSPC;
     close(fd);
-    return good ? 0 : -EIO;
+    return err;
 }
 
 int output_claim(const char *path, const struct job_desc *d, struct output_mode mode)

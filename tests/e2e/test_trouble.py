@@ -243,6 +243,19 @@ def test_a_worker_tells_of_a_full_disk():
             assert c.workers[0].text().count("is full") == 1, c.workers[0].text()
 
 
+def test_a_task_that_cannot_start_names_the_full_disk():
+    with small_disk("size=200k") as d:
+        if not d:
+            return
+        with open(f"{d}/filler", "wb", buffering=0) as f, contextlib.suppress(OSError):
+            while True:
+                f.write(bytes(4096))
+        r = subprocess.run([HAWK, "run", "--input", "a", "b", "--", "echo", "{}"], env={**os.environ, "TMPDIR": d}, check=False,
+                           capture_output=True, text=True, timeout=BOUND)
+        assert r.returncode != 0 and "0.out: No space left on device" in r.stderr, (r.returncode, r.stderr)
+        assert "Input/output error" not in r.stderr, r.stderr
+
+
 def test_centrals_disk_is_full():
     with small_disk("size=2m") as d:
         if not d:
