@@ -105,6 +105,27 @@ static void warn_below(const char *command, const char *path, FILE *f, int numbe
     free(line);
 }
 
+/* Whether a shell runs it: without an interpreter one does. Others, as Python, take CR LF for an end of line. */
+static bool is_for_shell(const char *interpreter)
+{
+    static const char blanks[] = " \t\r\n";
+    bool is = !interpreter;
+    for (const char *word = interpreter; !is && *(word += strspn(word, blanks));
+         word += strcspn(word, blanks)) {
+        size_t len = strcspn(word, blanks);
+        is = len > 1 && strncmp(word + len - 2, "sh", 2) == 0;
+    }
+    return is;
+}
+
+/* A shell takes the CR for a part of what stands before it: a file's name, a word. Returns an exit code. */
+static int refuse_dos(const char *where, const char *path, bool named)
+{
+    return usage_error("%s: the line ends in CR LF, as on DOS, and a shell takes the CR for a part of the "
+                       "line: remove it, as with `sed -i 's/\\r$//' %s`",
+                       where, named ? path : "FILE");
+}
+
 /* Reads the lines above the first command. Returns an exit code. */
 static int read_lines(char **argv, const char *path, FILE *f, script_flags *parse, void *arg,
                       struct script *s, char **interpreter)
@@ -113,11 +134,14 @@ static int read_lines(char **argv, const char *path, FILE *f, script_flags *pars
     size_t cap = 0;
     int exit_code = 0, number = 1;
     bool has_slurms = false;
-    for (; !exit_code && getline(&line, &cap, f) >= 0; number++) {
+    for (ssize_t n; !exit_code && (n = getline(&line, &cap, f)) >= 0; number++) {
         snprintf(where, sizeof where, "%s: %s, line %d", argv[0], path, number);
+        bool marked = is_marked(line), dos = n > 1 && line[n - 2] == '\r';
         if (number == 1 && strncmp(line, "#!", 2) == 0)
             *interpreter = xstrdup(line + 2);
-        else if (is_marked(line)) {
+        if (dos && (*interpreter || marked || s->argv || s->text) && is_for_shell(*interpreter)) {
+            exit_code = refuse_dos(where, path, !s->text);
+        } else if (marked) {
             int from = s->argc;
             add_word(s, argv[0]);
             exit_code = add_words(s, line + strlen(MARK)) ? parse_line(where, s, from, parse, arg)

@@ -74,8 +74,11 @@ def test_a_script_says_how_it_is_submitted():
                            ("#!/bin/sh\n#HAWK --name two parts\n", f"{script}, line 2: 'parts' is no flag"),
                            ("#!/bin/sh\n#HAWK --wait\n#HAWK -- true\n", f"{script}, line 3: 'true' is no flag"),
                            ("#!/bin/sh\n#HAWK --name\n#HAWK --wait\n", f"{script}, line 2: --name needs its argument"),
+                           ("#!/bin/sh\r\n#HAWK -n x\r\necho\r\n", f"{script}, line 1: the line ends in CR LF"),
+                           ("#!/bin/sh\n\n#HAWK -n x\r\n", f"{script}, line 3: the line ends in CR LF"),
+                           ("#!/bin/sh\n# A remark.\necho > out\r\n", rf"as with `sed -i 's/\r$//' {script}`"),
                            ("#HAWK --name x\n", "#!/bin/sh")):
-            with open(script, "w") as f:
+            with open(script, "w", newline="") as f:
                 f.write(text)
             said_by = c.hawk("submit", "--wait", script, check=2).stderr
             assert said in said_by, (text, said_by)
@@ -101,6 +104,7 @@ def test_a_script_on_standard_input():
         assert ran("for x; do echo \"<$x>\"; done\n", "--input", "a b", "-n", "each", "-", "{}", "x")[1] == "<a b>\n<x>\n"
         # The interpreter is that of the first line, with one argument at most.
         assert ran("#! /usr/bin/env  python3 \r\nimport sys\nprint(sys.argv[1:], sys.stdin.read())\n", "-", "x")[1] == "['x'] \n"
+        assert ran("#!/usr/bin/env python3\r\n#HAWK -n crlf\r\nprint(7)\r\n")[1] == "7\n"
         assert ran("#!/usr/bin/awk -f\nBEGIN { print \"awk\" }\n")[1] == "awk\n"
         assert ran("#!/bin/echo a  b \n")[1] == "a  b /dev/fd/3\n"
         assert ran("#!\necho shell\n")[1] == ran("echo shell")[1] == "shell\n"
@@ -118,6 +122,8 @@ def test_a_script_on_standard_input():
                                  ("#HAWK --stdin x\n", ("-",), "leave out --stdin"), ("#HAWK --bogus\n", (), "standard input, line 1: no flag"),
                                  ("#HAWK --app x\n", (), "--app runs no command"), (large, (), "limit"),
                                  (large + "#", (), "more than 1048576 bytes, the limit: submit it as a file"),
+                                 ("echo > out\r\n", (), r"line 1: the line ends in CR LF, as on DOS, and a shell takes the CR for a part of the "
+                                  r"line: remove it, as with `sed -i 's/\r$//' FILE`"),
                                  ("\0\0script\n", (), "there is a NUL in its first line"), ("", ("-",), "standard input is empty"),
                                  ("", (), "the job has no command"), ("", (), "`hawk submit -` reads a script"),
                                  (script, ("--",), "the job has no command"), ("", ("-l", "-"), "the job has no command")):
