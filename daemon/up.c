@@ -15,6 +15,7 @@
 #include "daemon/run_as.h"
 #include "daemon/up_join.h"
 #include "libhawk/client.h"
+#include "net/listen.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -310,16 +311,22 @@ static int up_start(struct up *u, const char *addr)
     struct exec_config ec;
     struct run_as_mode run_as;
     struct central_config cc;
+    char why[512];
     struct embedded_config e = {.seed = entropy(), .effect = up_effect, .arg = u};
     e.slots = c->up.slots ? c->up.slots : cores_usable();
     e.workers = e.slots < UP_WORKERS_MAX ? e.slots : UP_WORKERS_MAX;
     central_configure(c, &cc);
-    cc.ids_wait_us = 0; /* nobody had an id */
-    int err = open_output_dir(u, addr);
-    if (err)
+    cc.ids_wait_us = 0;                            /* nobody had an id */
+    int err = listen_check(addr, why, sizeof why); /* before this cluster takes a directory */
+    if (err) {
+        log_error("%s", why);
         return err;
+    }
     if (run_as_choose(p, false, &run_as))
         return HAWK_EINVALID;
+    err = open_output_dir(u, addr);
+    if (err)
+        return err;
     exec_config_init(&ec, u->process.name, c->up.output_dir);
     e.serves = ec.serves = run_as_serves(&run_as);
     ec.freezer = exec_freezer_of(c->worker.freezer);

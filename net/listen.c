@@ -4,6 +4,7 @@
 #include "base/check.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -109,6 +110,23 @@ static int explain_error(const char *addr, int err, char *why, size_t size)
     else
         snprintf(why, size, "cannot listen on %s: %s", addr, strerror(err));
     return HAWK_EIO;
+}
+
+int listen_check(const char *addr, char *why, size_t size)
+{
+    union sockaddr_any sa;
+    socklen_t len;
+    char dir[sizeof sa.un.sun_path];
+    int err = addr_check(addr, why, size);
+
+    if (err)
+        return err;
+    if (listen_sockaddr(addr, &sa, &len) != 0)
+        return explain_error(addr, EINVAL, why, size);
+    if ((err = free_path(addr, &sa, why, size)) != 0)
+        return err;
+    snprintf(dir, sizeof dir, "%s", sa.un.sun_path);
+    return access(dirname(dir), W_OK | X_OK) == 0 ? 0 : explain_error(addr, errno, why, size);
 }
 
 int listen_open(const char *addr, int *fd, char *bound, char *why, size_t size)

@@ -20,6 +20,10 @@ union sockaddr_any {
  * is dead. *fd is the caller's; bound (ADDR_TEXT bytes) is the address with its real port. HAWK_EEXISTS
  * (in use) or HAWK_EIO, and a text in why. */
 HAWK_MUST_USE int listen_open(const char *addr, int *fd, char *bound, char *why, size_t size);
+/* Whether listen_open can listen on the unix socket, as far as can be told without it: so that what it would refuse is
+ * told before anything is made. It removes a socket whose server is dead. Errors as above, or HAWK_EINVALID: the path
+ * is too long. */
+HAWK_MUST_USE int listen_check(const char *addr, char *why, size_t size);
 /* Lets every user of this machine connect to the unix socket that listens there. HAWK_EIO, and a text in why. */
 HAWK_MUST_USE int listen_for_all(const char *addr, char *why, size_t size);
 /* Closes the socket, and removes a unix socket's file. */

@@ -281,6 +281,25 @@ def test_two_do_not_share_the_default_directory_of_output():
         assert {j["dir"] for j in json.loads(listed)["jobs"]} == {f"{d}/hawk/{name}" for name in ("up", "up-2", "up-3")}, listed
 
 
+def test_one_that_cannot_listen_takes_no_directory_of_output():
+    with nobodys_state() as (d, env, argv):
+        up = Daemon(argv=[*argv, "up", "--slots", "1", "--socket", "one.sock"], env=env)
+        try:
+            up.ready()
+            os.mkdir(f"{d}/file.sock")
+            for socket, said in ((f"{d}/{'x' * 120}", "a socket's path has at most 107 bytes"), ("one.sock", "is in use by another process"),
+                                 ("nosuch/two.sock", "No such file or directory: is its directory there"),
+                                 ("file.sock", "exists and is no socket")):
+                second = Daemon(argv=[*argv, "up", "--slots", "1", "--socket", socket], env=env)
+                try:
+                    assert second.wait() == 1 and len(second.log) == 1 and said in second.text(), (socket, second.text())
+                finally:
+                    second.stop()
+                assert os.listdir(f"{d}/hawk") == ["up"], (socket, os.listdir(f"{d}/hawk"))
+        finally:
+            up.stop()
+
+
 def test_a_worker_of_a_cluster_has_another_default_directory_of_output():
     """Both clusters have a job 1.1, whose outputs were one file."""
     with tempfile.TemporaryDirectory() as d:
