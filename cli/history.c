@@ -120,6 +120,45 @@ static int put_trace(FILE *f, struct session *s, struct api_list_jobs_reply *rep
     return HAWK_EXIT_OK;
 }
 
+/* As sim reads it again: to the microsecond, in one word. */
+static const char *exact_duration(char *buf, size_t size, int64_t us)
+{
+    if (us % US_PER_S == 0)
+        snprintf(buf, size, "%" PRId64 "s", us / US_PER_S);
+    else if (us % US_PER_MS == 0)
+        snprintf(buf, size, "%" PRId64 "ms", us / US_PER_MS);
+    else
+        snprintf(buf, size, "%" PRId64 "us", us);
+    return buf;
+}
+
+/* Says how to simulate the trace on such a cluster as this one, under its policy: sim's defaults are the paper's. */
+static void say_sim(const struct history_options *o, struct session *s)
+{
+    struct api_policy policy = {0};
+    struct api_list_nodes_reply nodes = {0};
+    uint32_t workers = 0, slots = 0, each = 0;
+    char cutoff[32];
+    if (client_policy(s->client, &policy) || client_list_nodes(s->client, &nodes))
+        goto out; /* a hint: the trace is written */
+    for (uint32_t i = 0; i < nodes.nodes_n; i++) {
+        const struct api_node *n = &nodes.nodes[i];
+        if (strcmp(n->role, role_text(ROLE_WORKER)) != 0 ||
+            strcmp(n->state, member_state_text(MEMBER_UP)) != 0)
+            continue;
+        each = workers == 0 || each == n->slots ? n->slots : 1; /* sim's workers are all alike */
+        workers++;
+        slots += n->slots;
+    }
+    if (workers)
+        fprintf(stderr, "simulate it: hawk sim --trace %s --workers %u --slots %u --policy %s --cutoff %s\n",
+                o->out ? o->out : "FILE", each == 1 ? slots : workers, each, policy.base,
+                exact_duration(cutoff, sizeof cutoff, policy.cutoff_us));
+out:
+    api_free(&api_list_nodes_reply_type, &nodes);
+    api_free(&api_policy_type, &policy);
+}
+
 static int write_trace(const struct history_options *o, struct session *s, struct api_list_jobs_reply *reply)
 {
     FILE *f = o->out ? fopen(o->out, "we") : stdout;
@@ -127,6 +166,8 @@ static int write_trace(const struct history_options *o, struct session *s, struc
     bool bad = !f || ferror(f) || (o->out && fclose(f) != 0);
     if (bad)
         say_error("history", "%s: %s", o->out ? o->out : "standard output", strerror(errno));
+    if (!bad && !code)
+        say_sim(o, s);
     return bad ? HAWK_EXIT_FAILED : code;
 }
 

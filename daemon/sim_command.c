@@ -20,6 +20,7 @@ struct options {
     const char *trace, *workload, *load, *policy, *estimates, *noise, *ratio, *pause_share, *share, *deal,
         *queues, *delay, *output;
     const char *jobs_csv, *against, *sweep, *write_trace;
+    const char *cutoff_from; /* "flag", "workload", "default" */
     uint32_t workers, slots, dists, table_share_ppm, seed, jobs, steal_cap, short_first, long_stretch, users,
         only_job;
     int64_t cutoff_us, scheduler_cost_us, worker_cost_us, sample_us, pause_after_us, pause_longest_us;
@@ -29,6 +30,7 @@ struct options {
 };
 
 #define OMNISCIENT "omniscient"
+#define CUTOFF_DEFAULT_US (90 * US_PER_S)
 
 const struct flag sim_flags[] = {
     FLAG(TEXT, struct options, trace, "trace", 0, "FILE", "workload, one job per line; - is standard input"),
@@ -47,7 +49,7 @@ const struct flag sim_flags[] = {
         "hawk|harrier|sparrow|eagle|hawk-no-steal|hawk-no-partition|hawk-no-central|split|central|omniscient",
         "the policy (hawk); omniscient is not a scheduler, but computes bounds that none can beat"),
     FLAG_ABOVE_0(struct options, cutoff_us, "cutoff", 0, "TIME",
-                 "jobs with this mean task duration or more are long"),
+                 "jobs with this mean task duration or more are long (90s, or the table's own)"),
     FLAG(
         TEXT, struct options, share, "short-partition", 0, "SHARE|auto",
         "share of slots for short tasks only (none, or a table's own; auto where long tasks are bound late); "
@@ -199,8 +201,10 @@ static int load_table(struct options *o, struct job_table *t)
             return err;
         t->gap_us = generate_table_gap_us(t, (uint64_t)o->workers * o->slots, load_milli);
     }
-    if (o->cutoff_us == 0)
+    if (o->cutoff_us == 0 && t->cutoff_us) {
         o->cutoff_us = t->cutoff_us;
+        o->cutoff_from = "workload";
+    }
     o->table_share_ppm = t->share_ppm;
     return 0;
 }
@@ -287,7 +291,7 @@ static int load_config(const struct options *o, struct sim_config *c)
     c->check = o->check;
     if (strcmp(o->policy, OMNISCIENT) != 0 && policy_preset(o->policy, &c->policy) != 0)
         return usage_error("sim: no policy \"%s\"", o->policy);
-    c->policy.cutoff_us = o->cutoff_us ? o->cutoff_us : 90 * US_PER_S;
+    c->policy.cutoff_us = o->cutoff_us ? o->cutoff_us : CUTOFF_DEFAULT_US;
     if (o->compat)
         sim_compat_policy(&c->policy);
     if (o->ratio)
@@ -309,6 +313,15 @@ static int load_config(const struct options *o, struct sim_config *c)
     if (!err)
         err = load_engine(o, c);
     return err ? err : load_share(o, c);
+}
+
+/* What the classes in the table below depend on. */
+static void print_premises(const struct options *o, const struct sim_config *c)
+{
+    printf("policy %s, cutoff %.6g s (%s)\n", o->policy, (double)c->policy.cutoff_us / US_PER_S,
+           strcmp(o->cutoff_from, "default") == 0    ? "default: set --cutoff"
+           : strcmp(o->cutoff_from, "workload") == 0 ? "the workload's"
+                                                     : "--cutoff");
 }
 
 static int write_jobs(const char *path, const struct sim_result *r)
@@ -338,12 +351,16 @@ static int report_result(const struct options *o, const struct sim_config *c, co
     if (strcmp(o->output, "json") == 0) {
         json_t *json = sim_report_json(c, r);
 
+        json_object_set_new(json, "policy", json_string(o->policy));
+        json_object_set_new(json, "cutoff_us", json_integer(c->policy.cutoff_us));
+        json_object_set_new(json, "cutoff_from", json_string(o->cutoff_from));
         if (o->against)
             json_object_set_new(json, "against", sim_comparison_json(&pairs));
         document_print(json);
     } else if (strcmp(o->output, "csv") == 0) {
         sim_report_csv(stdout, r);
     } else {
+        print_premises(o, c);
         sim_report_table(stdout, c, r);
         if (o->against)
             sim_comparison_print(stdout, &pairs);
@@ -384,8 +401,10 @@ static int run_sweep(const struct options *o, const struct sim_config *c, const 
         say_error("sim", "%s", why);
     else if (strcmp(o->output, "json") == 0)
         document_print(sim_sweep_json(&r));
-    else
+    else {
+        print_premises(o, c);
         sim_sweep_print(stdout, &r);
+    }
     for (uint32_t i = 0; i < r.n && !err; i++)
         err = r.points[i].err;
     sim_sweep_free(&r);
@@ -468,6 +487,7 @@ int sim_main(int argc, char **argv)
     if (o.trace && (o.load || o.jobs))
         return usage_error("sim: --%s needs --workload: a trace has its own jobs and times",
                            o.load ? "load" : "jobs");
+    o.cutoff_from = o.cutoff_us ? "flag" : "default";
     if (o.workload)
         err = load_table(&o, &table);
     if (!err && o.write_trace)

@@ -28,6 +28,9 @@ def test_history_is_a_trace_that_sim_sweeps():
         running = c.submit("--", "sleep", "600")
         r = c.hawk("history", "--trace", "--out", f"{d}/ours.tr")
         assert "4 jobs; left out: 1 of which no task is done, and 1 that have not ended" in r.stderr, r.stderr
+        line = f"hawk sim --trace {d}/ours.tr --workers 1 --slots 4 --policy harrier --cutoff 10s"
+        assert f"\nsimulate it: {line}\n" in r.stderr, r.stderr
+        assert hawk(*line.split()[1:]).stdout.startswith("policy harrier, cutoff 10 s (--cutoff)\n4 short and 0 long jobs")
         with open(f"{d}/ours.tr", encoding="utf-8") as f:
             jobs = [[float(x) for x in line.split()] for line in f]
         assert [j[1] for j in jobs] == [4, 4, 4, 1] and jobs == sorted(jobs), jobs

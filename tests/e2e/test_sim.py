@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """hawk sim as its users meet it: what it cannot simulate, it says."""
+import json
 import os
 import subprocess
 import sys
@@ -41,6 +42,19 @@ def test_a_sweep_wants_a_trace_that_each_run_can_read():
         r = subprocess.run(["bash", "-c", '"$0" sim --workers 4 --cutoff 10s --trace <(cat "$1")', HAWK, trace],
                            capture_output=True, text=True, timeout=BOUND)
         assert "1 short and 1 long jobs" in r.stdout, r
+
+
+def test_policy_and_cutoff_are_told_and_where_the_cutoff_is_from():
+    with tempfile.TemporaryDirectory() as d:
+        for args, cutoff, where, said in ((("--trace", own_trace(d)), "90", "default", "default: set --cutoff"),
+                                          (("--trace", own_trace(d), "--cutoff", "20s"), "20", "flag", "--cutoff"),
+                                          (("--workload", "cloudera", "--jobs", "20"), "272.783", "workload", "the workload's")):
+            def run(*more, args=args):
+                return subprocess.run([HAWK, "sim", "-n", "4", *args, *more], capture_output=True, text=True, timeout=BOUND, check=True).stdout
+            assert run("-p", "sparrow").startswith(f"policy sparrow, cutoff {cutoff} s ({said})\n"), (args, run()[:80])
+            assert run("--sweep", "workers=8").startswith(f"policy hawk, cutoff {cutoff} s ({said})\n"), args
+            shown = json.loads(run("-o", "json"))
+            assert (shown["policy"], shown["cutoff_from"]) == ("hawk", where) and shown["cutoff_us"] >= 20_000_000, shown
 
 
 def test_a_trace_without_a_job_is_an_error():
