@@ -45,6 +45,8 @@ int run_log_open(struct run *r)
         return resume ? usage_error("run: --%s goes with --joblog, which names the log",
                                     o->resume ? "resume" : "resume-failed")
                       : 0;
+    if (strcmp(o->joblog, "-") == 0)
+        return usage_error("run: --joblog takes a file: '-' is none (a file of that name: ./-)");
     char *command = joblog_command(&r->desc->argv);
     struct reading reading = {.run = r, .command = command};
     joblog_entry_fn *entries = resume ? on_entry : NULL;

@@ -98,6 +98,10 @@ def test_other_inputs_are_refused():
         assert "there are 1" in r.stderr, r.stderr
         assert open(log).read() == before
         assert "--joblog" in run("--resume", "--", "true", check=2).stderr
+        for dry in ([], ["--dry-run"]):
+            r = run(*dry, "--joblog", "-", "--", "true", check=2, cwd=d)
+            assert "--joblog takes a file: '-' is none (a file of that name: ./-)" in r.stderr and not os.path.exists(f"{d}/-"), r.stderr
+        run("--joblog", "./-", "--", "true", cwd=d)
         r = run("--joblog", f"{d}/no/log", "--", "true", check=2)
         assert f"{d}/no/log: No such file" in r.stderr, r.stderr
 
