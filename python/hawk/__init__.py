@@ -9,6 +9,7 @@
 Cluster and credentials are those that `hawk submit` would use.
 """
 import importlib
+import sys
 
 importlib.import_module("hawk._calls")  # both sides of a call have it
 
@@ -17,6 +18,8 @@ _HOMES = {"HawkError": "_cluster", "Executor": "_executor", "RemoteTraceback": "
           "Job": "_jobs", "JobFailed": "_jobs", "Task": "_jobs", "job": "_jobs", "run": "_jobs",
           "submit": "_jobs"}
 
+_NEEDED = {"grpc": "grpcio", "google": "protobuf"}  # by the module that is missing
+
 __all__ = ["Executor", "HawkError", "Job", "JobFailed", "RemoteTraceback", "Task", "WorkerError", "job", "run",
            "submit"]
 
@@ -24,7 +27,16 @@ __all__ = ["Executor", "HawkError", "Job", "JobFailed", "RemoteTraceback", "Task
 def __getattr__(name):
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f"hawk.{_HOMES[name]}"), name)
+    try:
+        home = importlib.import_module(f"hawk.{_HOMES[name]}")
+    except ModuleNotFoundError as e:
+        package = _NEEDED.get((e.name or "").split(".")[0])
+        if not package:
+            raise
+        raise ImportError(f"hawk.{name} needs {package}, which {sys.executable} does not have: install it for that "
+                          f"interpreter (pip install {package}; Debian: apt install python3-{package})",
+                          name=e.name) from e
+    value = globals()[name] = getattr(home, name)
     return value
 
 

@@ -63,6 +63,16 @@ def test_a_socket_that_another_user_has_put_there_is_nobodys():
             assert _cluster.answers(f"unix:{d}/hawk/up.sock")
 
 
+def test_what_it_needs_is_named():
+    for missing, package in (("grpc", "grpcio"), ("google.protobuf", "protobuf")):
+        for text in ("from hawk import Executor", "import hawk; hawk.submit"):
+            r = subprocess.run([sys.executable, "-c", f"import sys; sys.modules['{missing}'] = None; {text}"], capture_output=True, text=True,
+                               timeout=BOUND, env={**os.environ, "PYTHONPATH": p.PACKAGE}, check=False)
+            last = r.stderr.splitlines()[-1]
+            assert last.startswith("ImportError: hawk.") and f" needs {package}, which {sys.executable} does not have" in last, r.stderr
+            assert f"apt install python3-{package})" in last, last
+
+
 def test_without_a_runtime_directory_it_says_where_up_may_be():
     with p.environment(XDG_RUNTIME_DIR=None, HAWK_DIST=None, HAWK_LOGIN="none", HAWK_TOKEN="s" * 16):
         if os.path.exists(_cluster.up_address()[len("unix:"):]):
