@@ -334,7 +334,7 @@ static int print_results(const struct progress *p, const struct selection *jobs)
     return exit_code;
 }
 
-static const int signals[] = {SIGINT, SIGTERM};
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 #define SIGNALS (sizeof signals / sizeof *signals)
 
 /* The first of them stops the waiting; a second one ends whatever still hangs. */

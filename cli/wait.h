@@ -11,7 +11,7 @@ struct waiting {
     int64_t for_us; /* give up after this time; 0: never */
 };
 
-/* Waits until every job has ended. On Ctrl-C or SIGTERM, and when the time is over, it stops waiting and says
+/* Waits until every job has ended. On Ctrl-C, SIGTERM or SIGHUP, and when the time is over, it stops waiting and says
  * how to go on. It explains failures on stderr unless quiet. In JSON mode it prints the jobs as they ended, or as
  * they were when it stopped. HAWK_EXIT_OK when every task was done, HAWK_EXIT_FAILED when one was not,
  * HAWK_EXIT_GAVE_UP, or 128 and the signal's number. */

@@ -3,6 +3,7 @@ import contextlib
 import functools
 import json
 import os
+import pty
 import re
 import select
 import shlex
@@ -369,13 +370,21 @@ def test_who_stops_waiting_is_told_what_becomes_of_the_job():
         said = hawk("wait", "--for", "100ms", goes_on, attended, check=4).stderr
         assert f"job {attended} is cancelled when nobody waits for it" in said and ", the rest goes on;" in said, said
         assert [json_of(hawk, "job", j)["jobs"][0]["attended"] for j in (goes_on, attended)] == [False, True]
-        for signo in (signal.SIGINT, signal.SIGTERM):
+        for signo in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             waiting = subprocess.Popen([HAWK, "wait", "--progress", attended], stderr=subprocess.PIPE, text=True, env=env,
                                        preexec_fn=heed_signals)
             assert waiting.stderr.read(1)
             waiting.send_signal(signo)
             said = waiting.communicate(timeout=BOUND)[1]
             assert waiting.returncode == code_of_signal(signo) and "is cancelled when nobody waits" in said, said
+        # With its terminal gone it cannot say so, and ends as well.
+        pid, terminal = pty.fork()
+        if pid == 0:
+            heed_signals()
+            os.execve(HAWK, [HAWK, "wait", attended], env)
+        assert os.read(terminal, 1)
+        os.close(terminal)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code_of_signal(signal.SIGHUP)
         hawk("cancel", "all")
         assert p.wait(BOUND) == 1
         p.stdout.close()
