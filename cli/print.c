@@ -149,17 +149,19 @@ const char *input_text(char buf[INPUT_TEXT], const void *input, size_t len)
     return buf;
 }
 
-static void print_cell(const char *text, int width, struct text_column column, bool last)
+/* owed: blanks that stand before the cell, and then behind it. No line ends in blanks. */
+static void print_cell(const char *text, int width, struct text_column column, int *owed)
 {
     char cut[CELL_MAX];
     text_cut(cut, sizeof cut, text, width, column.prose && !column.tailed);
     int pad = width > text_width(cut) ? width - text_width(cut) : 0;
-    if (column.right)
-        printf("%*s", pad, "");
-    fputs(cut, stdout);
-    if (!column.right && !last)
-        printf("%*s", pad, "");
-    fputs(last ? "\n" : "  ", stdout);
+    if (*cut) {
+        printf("%*s%s", *owed + (column.right ? pad : 0), "", cut);
+        *owed = column.right ? 0 : pad;
+    } else {
+        *owed += pad;
+    }
+    *owed += GAP;
 }
 
 /* By how much the lines are too wide; columns of width 0 are left out. */
@@ -170,6 +172,17 @@ static int excess(const struct text_table *t, const int *width, int room)
         if (width[c])
             sum += width[c] + GAP;
     return room == INT_MAX ? 0 : sum - room;
+}
+
+/* Leaves out columns that are empty in every row. */
+static void leave_out_empty(const struct text_table *t, int *width, int room)
+{
+    for (uint32_t c = t->columns; t->n > t->columns && c-- > 1 && excess(t, width, room) > 0;) {
+        bool empty = true;
+        for (uint32_t i = t->columns + c; empty && i < t->n; i += t->columns)
+            empty = !*t->cells[i];
+        width[c] = empty ? 0 : width[c];
+    }
 }
 
 /* Leaves out columns that are to go before texts are cut, from the right. Cuts prose for those that stay. */
@@ -204,6 +217,7 @@ static bool leave_out_last(const struct text_table *t, int *width)
 static void fit(const struct text_table *t, int *width)
 {
     int room = line_width();
+    leave_out_empty(t, width, room);
     leave_out(t, width, room);
     for (bool texts = true; excess(t, width, room) > 0;) {
         uint32_t widest = t->columns;
@@ -222,22 +236,23 @@ static void fit(const struct text_table *t, int *width)
 void table_print(struct text_table *t, const char *empty)
 {
     int width[TABLE_COLUMNS_MAX] = {0};
-    uint32_t last = 0;
+    int owed = 0;
     CHECK(t->columns > 0 && t->n % t->columns == 0);
     for (uint32_t i = 0; i < t->n; i++)
         if (text_width(t->cells[i]) > width[i % t->columns])
             width[i % t->columns] = text_width(t->cells[i]);
     fit(t, width);
-    for (uint32_t c = 0; c < t->columns; c++)
-        if (width[c])
-            last = c;
     if (t->n == t->columns && empty)
         puts(empty);
     else
         for (uint32_t i = 0; i < t->n; i++) {
             uint32_t c = i % t->columns;
             if (width[c])
-                print_cell(t->cells[i], width[c], t->column[c], c == last);
+                print_cell(t->cells[i], width[c], t->column[c], &owed);
+            if (c == t->columns - 1) {
+                putchar('\n');
+                owed = 0;
+            }
         }
     table_free(t);
 }

@@ -327,6 +327,24 @@ static void test_table(void **state)
     catch_begin();
     table_print(&t, NULL);
     assert_string_equal(catch_end(1), "NAME  N\n日本  1\ne\xcc\x81     2\n");
+    for (int narrow = 0; narrow < 2;
+         narrow++) { /* cells that are empty, and a column that is so in every row */
+        table_columns(&t, "NAME", "EMPTY", "?N", "LAST", NULL);
+        for (int row = 0; row < 2; row++) {
+            table_cell(&t, "%s", row ? "name" : "eleven char");
+            table_cell(&t, "%s", "");
+            table_cell(&t, "%s", row ? "" : "3");
+            table_cell(&t, "%s", row ? "" : "last");
+        }
+        setenv("COLUMNS", narrow ? "21" : "80", 1);
+        catch_begin();
+        table_print(&t, NULL);
+        unsetenv("COLUMNS");
+        assert_string_equal(catch_end(1), narrow ? "NAME         N  LAST\neleven char  3  last\nname\n"
+                                                 : "NAME         EMPTY  N  LAST\n"
+                                                   "eleven char         3  last\n"
+                                                   "name\n");
+    }
     table_columns(&t, "NAME", NULL);
     catch_begin();
     table_print(&t, "none");
