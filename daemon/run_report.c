@@ -162,6 +162,8 @@ void run_say_summary(const struct run *r)
     }
     if (by || r->failed)
         fputc('\n', f);
+    if (r->interrupted && r->log)
+        fputs("hawk run: the same command with --resume runs what has no line in the --joblog\n", f);
     if (r->failed_before)
         fprintf(f, "hawk run: %u task%s failed in an earlier run: --resume-failed runs %s again\n",
                 r->failed_before, PLURAL(r->failed_before), r->failed_before == 1 ? "it" : "them");

@@ -244,13 +244,15 @@ def test_a_closed_terminal_leaves_nothing():
 
 def test_ctrl_c_ends_the_tasks():
     with tempfile.TemporaryDirectory() as d:
-        p = subprocess.Popen([HAWK, "run", "-j2", "--array", "1-50", "--", "sh", "-c",
-                              f"echo $$ >> {d}/pids; exec sleep 600"], stderr=subprocess.PIPE,
+        p = subprocess.Popen([HAWK, "run", "-j2", "--joblog", f"{d}/log", "--array", "1-50", "--", "sh", "-c",
+                              f"echo $$ >> {d}/pids; exec sleep 600"], stderr=subprocess.PIPE, text=True,
                              preexec_fn=heed_signals)
         wait_for("two tasks running", lambda: os.path.exists(f"{d}/pids") and
                  len(open(f"{d}/pids").read().split()) == 2)
         p.send_signal(signal.SIGINT)
-        assert p.wait(timeout=BOUND) == -signal.SIGINT
+        said = p.communicate(timeout=BOUND)[1]
+        assert p.returncode == -signal.SIGINT
+        assert said.endswith("\nhawk run: the same command with --resume runs what has no line in the --joblog\n"), said
         for pid in open(f"{d}/pids").read().split():
             assert not os.path.exists(f"/proc/{pid}"), f"task {pid} lives on"
 
