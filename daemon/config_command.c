@@ -1,4 +1,6 @@
 /* `hawk config check FILE` and `hawk config show`. */
+#include "base/check.h"
+#include "base/near.h"
 #include "ca/ca.h"
 #include "ca/file.h"
 #include "cli/document.h"
@@ -253,6 +255,21 @@ static void print_notes(struct noted noted)
                exec_freezer_name(in_force), exec_freezer_text(in_force));
 }
 
+static int no_section(const char *word, const char *const *sections)
+{
+    struct near near = near_begin(word);
+    char all[128] = "";
+    size_t len = 0;
+    for (; *sections; sections++) {
+        near_look(&near, *sections);
+        len += (size_t)snprintf(all + len, sizeof all - len, "%s%s", len ? ", " : "", *sections);
+        CHECK(len < sizeof all);
+    }
+    if (near.name)
+        return usage_error("config show: no section \"%s\": did you mean %s?", word, near.name);
+    return usage_error("config show: no section \"%s\": there are %s", word, all);
+}
+
 static int show_config(int argc, char **argv)
 {
     static const char *const sections[] = {
@@ -267,7 +284,7 @@ static int show_config(int argc, char **argv)
             if (strcmp(sections[i], argv[1]) == 0)
                 section = sections[i];
         if (!section)
-            return usage_error("config show: no section \"%s\"", argv[1]);
+            return no_section(argv[1], sections);
         argc--;
         argv++;
     }

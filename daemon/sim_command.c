@@ -100,10 +100,9 @@ const struct flag sim_flags[] = {
     FLAG(TEXT, struct options, jobs_csv, "jobs-csv", 0, "FILE", "write one line per job, for plots"),
     FLAG(TEXT, struct options, write_trace, "write-trace", 0, "FILE",
          "write the jobs of --workload as a trace and simulate nothing; - is standard output"),
-    FLAG(TEXT, struct options, sweep, "sweep", 0, "GRID",
+    FLAG(TEXT, struct options, sweep, "sweep", 0, "cutoff=5s,30s,...",
          "a run for every combination of cutoff=TIME,TIME,...,partition=SHARE,...,workers=N,... on all "
-         "cores, and "
-         "which is best"),
+         "cores, and which is best"),
     FLAG(BOOL, struct options, faults, "faults", 0, NULL,
          "random small clusters, jobs and faults instead of a workload: --seed's, or those of --seeds or "
          "--for"),

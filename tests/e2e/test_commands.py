@@ -467,6 +467,10 @@ def test_refusals_name_the_remedy():
             assert f"{daemon}: no flag --slot: did you mean --slots?" in hawk(daemon, "--slot", "2", check=2).stderr
         assert "did you mean --output-dir?" in hawk("worker", "--outputdir", "/x", check=2).stderr
         assert "did you mean" not in hawk("worker", "--nothing-like-it", check=2).stderr
+        assert hawk("config", "show", "wrker", check=2).stderr == 'hawk: config show: no section "wrker": did you mean worker?\n'
+        assert hawk("config", "show", "slots", check=2).stderr == (
+            'hawk: config show: no section "slots": there are cluster, tls, central, dist, worker, up, log\n')
+        assert "--sweep needs its argument, cutoff=5s,30s,..." in hawk("sim", "--sweep", check=2).stderr
 
 
 def test_programs_that_are_not_there():
