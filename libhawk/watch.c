@@ -242,8 +242,10 @@ static int go_on_moving(struct watched *j)
     if (to && to != j->ch)
         return move_to(j, to);
     int err = stream_failed(j, j->said);
-    if (!to)
+    if (!to) {
+        (void)client_up_has_stopped(client); /* then that is the reason */
         return err;
+    }
     warn_away(client, client->error);
     j->moving = false;
     return 0;
