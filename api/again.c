@@ -56,6 +56,7 @@ static struct job_desc *desc_again(const struct job_desc *of, const struct api_r
     for (uint32_t i = 0; i < r->after_n; i++)
         after_add(&d->after, r->after[i], strlen(r->after[i]));
     d->again_of = r->job;
+    d->again_key = r->key;
     job_desc_unsign(d);
     d->signature = r->signature_n ? blob_new(r->signature, r->signature_n) : NULL;
     d->flags = (d->flags | JOB_DETACHED) & ~(uint32_t)JOB_SUBMIT_HELD;
@@ -96,13 +97,38 @@ static const char *unfit(const struct job_view *v)
     return NULL; /* others keep their environment, also an empty one */
 }
 
+static void put_again(struct api *a, struct rpc_call *c, struct job_desc *d, uint64_t key,
+                      struct resubmit *done)
+{
+    a->feed(a->arg, ROLE_DIST,
+            &(struct msg){.type = MSG_SUBMIT,
+                          .submit = {.desc = d, .key = key, .resubmit = done, .client = api_wait(a, c)}});
+}
+
+/* The caller asks again, since the answer was lost. The job that ran first may be forgotten meanwhile. */
+static bool is_made(struct api *a, struct rpc_call *c, const struct api_rerun_request *r)
+{
+    const struct dist_job *j = r->key ? dist_find_key(a->roles.dist, r->key) : NULL;
+    struct job_view v;
+    if (!j)
+        return false;
+    dist_job_view(a->roles.dist, j, 0, &v);
+    if (!job_eq(v.desc->again_of, r->job) || !api_is_own(rpc_caller(c), v.desc->user->data))
+        return false;
+    struct job_desc *d = job_desc_copy(v.desc);
+    put_again(a, c, d, r->key, NULL);
+    job_desc_drop(d);
+    return true;
+}
+
 void api_rerun(struct api *a, struct rpc_call *c, void *request)
 {
     const struct api_rerun_request *r = request;
-    struct msg m = {.type = MSG_SUBMIT};
     struct job_view v;
     char id[JOB_ID_TEXT], why[512];
     rpc_audit(c, "rerun of job %s", job_id_format(id, r->job));
+    if (is_made(a, c, r))
+        return;
     const struct dist_job *j = api_find_own_job(a, c, r->job);
     if (!j)
         return;
@@ -125,12 +151,9 @@ void api_rerun(struct api *a, struct rpc_call *c, void *request)
     if (err) {
         api_fail(c, err, "%s", why);
     } else {
-        m.submit.desc = d;
-        m.submit.key = entropy();
-        m.submit.resubmit = r->failed && v.done > 0 ? done_tasks(a->roles.dist, j, &v) : NULL;
-        m.submit.client = api_wait(a, c);
-        a->feed(a->arg, ROLE_DIST, &m);
-        resubmit_drop(m.submit.resubmit);
+        struct resubmit *done = r->failed && v.done > 0 ? done_tasks(a->roles.dist, j, &v) : NULL;
+        put_again(a, c, d, r->key ? r->key : entropy_nonzero(), done);
+        resubmit_drop(done);
     }
     job_desc_drop(d);
 }

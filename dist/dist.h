@@ -31,6 +31,8 @@ const struct after *dist_next_predecessor(const struct dist_job *job, uint32_t *
 const struct after *dist_after_missing(const struct dist *d, const struct job_desc *desc);
 /* A job that was accepted (SUBMITTED with err 0) and is still kept; NULL: there is none. */
 const struct dist_job *dist_find(const struct dist *d, job_id_t job);
+/* The job that was submitted under that key, accepted or not yet; NULL: there is none. */
+const struct dist_job *dist_find_key(const struct dist *d, uint64_t key);
 /* All of these jobs: the one accepted last, and the one accepted before `job`; NULL at the end. */
 const struct dist_job *dist_newest(const struct dist *d);
 const struct dist_job *dist_older(const struct dist *d, const struct dist_job *job);

@@ -468,7 +468,7 @@ void dist_on_submit(struct dist *d, const struct msg *m)
     const struct resubmit *again =
         m->submit.resubmit; /* without a job: a new job, with tasks that have ended */
     bool journal = (desc->flags & JOB_DETACHED) && d->cfg.journal;
-    struct dist_job *job = NULL;
+    struct dist_job *job;
     bool is_long, kept;
     int err;
 
@@ -476,8 +476,7 @@ void dist_on_submit(struct dist *d, const struct msg *m)
         take_moved_job(d, m);
         return;
     }
-    if (m->submit.key)
-        HASH_FIND(hh_key, d->by_key, &m->submit.key, sizeof m->submit.key, job);
+    HASH_FIND(hh_key, d->by_key, &m->submit.key, sizeof m->submit.key, job);
     if (job && !blob_eq(job->desc->user, desc->user)) {
         dist_submit_refused(d, m->submit.client, HAWK_EDENIED);
         return;

@@ -18,12 +18,13 @@ void dist_on_journal_job(struct dist *d, const struct msg *in)
     /* Records of older versions have only the user's tag as class. Central was away when they were
      * written. */
     bool untold = m->life == 0 && m->class != CLASS_LONG && m->desc && m->desc->tag == TAG_LONG;
+    uint64_t key = m->desc ? m->desc->again_key : 0;
     uint16_t handed = untold ? m->epoch : m->handed;
     bool part = handed != m->epoch;
 
     if (d->ever_joined || !owner_job_valid(m->desc, m->epoch, m->tasks, 0) || dist_job_find(d, m->job))
         return;
-    job = dist_job_new(d, m->desc, m->job, 0);
+    job = dist_job_new(d, m->desc, m->job, key);
     /* Each life has an epoch of its own for its tries; the epoch of central's part stays. */
     job->first_epoch = m->epoch;
     job->life = m->life;

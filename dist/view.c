@@ -8,6 +8,14 @@ const struct dist_job *dist_find(const struct dist *d, job_id_t job)
     return found && found->submitted ? found : NULL;
 }
 
+const struct dist_job *dist_find_key(const struct dist *d, uint64_t key)
+{
+    struct dist_job *found;
+
+    HASH_FIND(hh_key, d->by_key, &key, sizeof key, found);
+    return found;
+}
+
 static const struct dist_job *accepted_at(const struct dist *d, const struct list *at)
 {
     return at == &d->accepted ? NULL : container_of(at, struct dist_job, in_all);

@@ -32,6 +32,15 @@ int client_fail(struct client *client, int err, const char *fmt, ...)
     return err;
 }
 
+int client_fail_unsure(struct client *client, int err)
+{
+    size_t met = strnlen(client->error, 400);
+    snprintf(
+        client->error + met, sizeof client->error - met,
+        "; whether it accepted the job is not known: look for it (`hawk jobs`) before you submit it again");
+    return err;
+}
+
 const char *client_error(const struct client *client) { return client->error; }
 const char *client_warning(const struct client *client) { return client->warning; }
 
@@ -205,6 +214,7 @@ int client_call_failed(struct client *client, const struct channel *ch, grpc_sta
     client->cut = reason ? rpc_hung_up(reason) : is_broken(status, text);
     client->untouched = reason || status == GRPC_STATUS_CANCELLED ||
                         ((err == HAWK_EUNAVAILABLE || err == HAWK_EIO) && has_one_of(text, refusals));
+    client->doubt |= !client->untouched && (client->cut || client_is_away(err));
     if (reason)
         return client_fail(client, err, "cannot reach %s: %s; %s", addr, reason,
                            remedy(client, addr, reason, buf, sizeof buf));
@@ -260,8 +270,7 @@ static int call_for(struct client *client, struct channel *ch, enum api_method m
 
         if (!client->cut || cuts == CUTS_MAX || call_scope(api_methods[method].path) != SCOPE_READ)
             return err;
-        for (int64_t until_us = loop_now(client->loop) + pause_us; loop_now(client->loop) < until_us;)
-            loop_once(client->loop, until_us);
+        client_pause(client, pause_us);
         pause_us *= 2;
     }
 }
@@ -514,7 +523,6 @@ static int submit_somewhere(struct client *client, const struct api_submit_reque
                             struct api_submit_reply *reply, struct channel **at)
 {
     grpc_status_code status;
-    char met[sizeof client->error];
     bool again = !(request->job->flags & (JOB_DETACHED | JOB_AT_MOST_ONCE));
     uint64_t seed = request->key ? request->key : (uint64_t)loop_now(client->loop);
     /* Also needed later: when this dist goes away, it is too late to ask it for others. */
@@ -537,12 +545,7 @@ static int submit_somewhere(struct client *client, const struct api_submit_reque
     }
     if (!client_is_away(err) || again || client->untouched)
         return err;
-    memcpy(met, client->error, sizeof met);
-    return client_fail(
-        client, err,
-        "%.400s; whether it accepted the job is not known: look for it (`hawk jobs`) before you "
-        "submit it again",
-        met);
+    return client_fail_unsure(client, err);
 }
 
 struct client_job *client_job_find(const struct client *client, job_id_t id)

@@ -2,11 +2,14 @@
 #include "libhawk/client_impl.h"
 
 #include "base/check.h"
+#include "base/entropy.h"
 #include "net/submission.h"
 #include "net/tls.h"
 
 #include <string.h>
 #include <time.h>
+
+#define RERUN_PAUSE_US (200 * US_PER_MS) /* between two attempts */
 
 int client_submit_after(struct client *client, const struct api_submit_request *request,
                         struct api_submit_reply *reply, struct channel **at)
@@ -68,12 +71,32 @@ static int sign_again(struct client *client, job_id_t job, struct blob **signatu
                : 0;
 }
 
+/* The dist may have taken the job, and its answer was lost. Under the same key it takes it once, also where it was
+ * killed and is there again. */
+static int rerun_surely(struct client *client, const struct api_rerun_request *request,
+                        struct api_submit_reply *reply)
+{
+    int64_t until_us = loop_now(client->loop) + client->timeout_us;
+
+    client->doubt = false;
+    for (;;) {
+        int err = client_call_job(client, request->job, API_RERUN, request, reply);
+
+        if (!client->doubt || !(client_is_away(err) || err == HAWK_ENOT_FOUND))
+            return err;
+        if (loop_now(client->loop) >= until_us)
+            return client_fail_unsure(client, err);
+        client_pause(client, RERUN_PAUSE_US);
+    }
+}
+
 int client_rerun(struct client *client, job_id_t job, bool failed, const struct after_list *after,
                  struct api_submit_reply *reply)
 {
     char texts[LIMIT_AFTER][AFTER_TEXT];
     const char *v[LIMIT_AFTER];
-    struct api_rerun_request request = {.job = job, .failed = failed, .after = v, .after_n = after->n};
+    struct api_rerun_request request = {
+        .job = job, .failed = failed, .after = v, .after_n = after->n, .key = entropy_nonzero()};
     struct blob *signature;
     int err = sign_again(client, job, &signature);
 
@@ -85,7 +108,7 @@ int client_rerun(struct client *client, job_id_t job, bool failed, const struct 
         v[i] = after_format(texts[i], &after->v[i]);
     request.signature = signature ? (const uint8_t *)signature->data : NULL;
     request.signature_n = signature ? signature->len : 0;
-    err = client_call_job(client, job, API_RERUN, &request, reply);
+    err = rerun_surely(client, &request, reply);
     blob_drop(signature);
     return err;
 }

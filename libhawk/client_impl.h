@@ -39,6 +39,7 @@ struct client {
     struct client_job *jobs; /* by id */
     bool cut;                /* the last failed call lost its connection, or it was closed as it was made */
     bool untouched;          /* the last failed call reached no handler, or was refused: it changed nothing */
+    bool doubt;              /* a call since this was cleared got no answer, and may have changed something */
     struct rng rng;          /* of delays */
     char error[600], warning[600];
 };
@@ -49,11 +50,19 @@ static inline void client_seed(struct rng *r)
     rng_seed(r, (uint64_t)clock_us(CLOCK_REALTIME) ^ (uint64_t)getpid() << 40);
 }
 
+static inline void client_pause(struct client *client, int64_t us)
+{
+    for (int64_t until_us = loop_now(client->loop) + us; loop_now(client->loop) < until_us;)
+        loop_once(client->loop, until_us);
+}
+
 /* Whether the node could not be asked. */
 static inline bool client_is_away(int err) { return err == HAWK_EUNAVAILABLE || err == HAWK_ETIMEOUT; }
 
 /* Keeps the text for client_error() and returns err. */
 int client_fail(struct client *client, int err, const char *fmt, ...) HAWK_PRINTF(3, 4);
+/* Adds to that error that the job may have been accepted, and returns err. */
+int client_fail_unsure(struct client *client, int err);
 /* Sets client->token from that file, else as the environment says. It stays NULL if there is none. */
 HAWK_MUST_USE int client_find_token(struct client *client, const char *path);
 /* Sets client->tls from the files that the environment names; else, without a token, from those of the login
@@ -66,8 +75,8 @@ HAWK_MUST_USE int client_find_join_dir(struct client *client, const char *dir, c
 const char *client_find_contacts(const struct client_options *o, const char **origin, char *buf, size_t size);
 bool client_origin_is_up(const char *origin); /* the local `hawk up` */
 int client_no_contacts(struct client *client, const char *origin);
-/* Keeps the error of a call to ch; sets client->untouched. The error is HAWK_EUNAVAILABLE when the node is
- * going away in any way. */
+/* Keeps the error of a call to ch; sets client->cut, untouched and doubt. The error is HAWK_EUNAVAILABLE when the
+ * node is going away in any way. */
 int client_call_failed(struct client *client, const struct channel *ch, grpc_status_code status,
                        const char *text);
 /* Whether a dist answered that another one accepted this job. */

@@ -242,6 +242,7 @@ struct api_rerun_request {
     uint32_t signature_n;
     const char **after;
     uint32_t after_n;
+    uint64_t key;
 };
 
 struct api_list_jobs_request {

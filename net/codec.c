@@ -79,7 +79,8 @@ WIRE_MESSAGES(X)
     F(text, signature, signature)                                                                            \
     F(u32, max_running, max_running)                                                                         \
     F(submit_held, flags, submit_held)                                                                       \
-    F(job_text, again_of, again_of)
+    F(job_text, again_of, again_of)                                                                          \
+    F(varint, again_key, again_key)
 
 /* ---- Encoding: nothing in it can fail, the buffer grows (base/mem.h) ---- */
 

@@ -278,6 +278,7 @@ static bool same_spec(const struct job_desc *a, const struct job_desc *b)
     x.user = y.user = x.signature = y.signature = NULL;
     x.after = y.after = (struct after_list){0};
     x.again_of = y.again_of = JOB_NONE;
+    x.again_key = y.again_key = 0;
     x.flags &= ~(uint32_t)(JOB_DETACHED | JOB_AFTER_WHOLE | JOB_SUBMIT_HELD);
     y.flags &= ~(uint32_t)(JOB_DETACHED | JOB_AFTER_WHOLE | JOB_SUBMIT_HELD);
     codec_desc_encode(&one, &x, false);

@@ -215,6 +215,21 @@ static void cancel(struct node *n, struct rpc_call *c, const void *request)
         answer(c, API_CANCEL, &(struct api_cancel_reply){.already_ended = job_id_seq(r->job) == 5});
 }
 
+/* Job 5 is made, and the answer is lost. Job 6's is always lost. */
+static void rerun(struct node *n, struct rpc_call *c, const void *request)
+{
+    static uint64_t made;
+    const struct api_rerun_request *r = request;
+    if (!knows(n, c, r->job))
+        return;
+    if (job_id_seq(r->job) == 5 && r->key && r->key == made) {
+        answer(c, API_RERUN, &(struct api_submit_reply){.job = job_id_make((node_id_t){n->id}, 7)});
+        return;
+    }
+    made = r->key;
+    rpc_fail(c, GRPC_STATUS_UNAVAILABLE, "Socket closed");
+}
+
 static void get_stats(struct node *n, struct rpc_call *c, const void *request)
 {
     struct api_counter total = {.name = "probes_sent", .value = 1ull << 40};
@@ -271,6 +286,7 @@ static const struct service {
     [API_LIST_JOBS] = {list_jobs, 1 << DIST_A | 1 << DIST_B},
     [API_GET_JOB] = {get_job, 1 << DIST_A | 1 << DIST_B},
     [API_LIST_NODES] = {list_nodes, 1 << DIST_A | 1 << DIST_B | 1 << CENTRAL},
+    [API_RERUN] = {rerun, 1 << DIST_A | 1 << DIST_B},
     [API_GET_STATS] = {get_stats, 1 << CENTRAL},
     [API_GET_POLICY] = {policy, 1 << CENTRAL},
     [API_SET_POLICY] = {set_policy, 1 << CENTRAL},
@@ -519,6 +535,26 @@ static void test_cancel(void **state)
     assert_contains(err, "no job of user");
 }
 
+static void test_resubmit(void **state)
+{
+    struct client *client;
+    struct api_submit_reply reply;
+    assert_int_equal(hawk("resubmit 1.5"), HAWK_EXIT_OK);
+    assert_string_equal(out, "1.7\n");
+    assert_int_equal(hawk("resubmit 2.5"), HAWK_EXIT_OK); /* the contact is the other dist */
+    assert_string_equal(out, "2.7\n");
+    assert_int_equal(hawk("resubmit 1.99"), HAWK_EXIT_UNREACHABLE);
+    assert_null(strstr(err, "not known"));
+    assert_int_equal(
+        client_open(&client, &(struct client_options){.dist = nodes[DIST_A].addr, .timeout_us = 500000}), 0);
+    assert_int_equal(
+        client_rerun(client, job_id_make((node_id_t){1}, 6), false, &(struct after_list){0}, &reply),
+        HAWK_EUNAVAILABLE);
+    assert_contains(client_error(client), "broke (Socket closed): is it running? ask again, or another node; "
+                                          "whether it accepted the job is not known: look for it");
+    client_close(client);
+}
+
 static void test_cat(void **state)
 {
     assert_int_equal(hawk("cat 2.5"), HAWK_EXIT_OK);
@@ -648,7 +684,7 @@ int main(void)
         cmocka_unit_test(test_explain),    cmocka_unit_test(test_cluster),
         cmocka_unit_test(test_contacts),   cmocka_unit_test(test_token),
         cmocka_unit_test(test_no_cluster), cmocka_unit_test(test_wait_through_many_breaks),
-        cmocka_unit_test(test_move),
+        cmocka_unit_test(test_move),       cmocka_unit_test(test_resubmit),
     };
     return cmocka_run_group_tests(tests, start_cluster, stop_cluster);
 }

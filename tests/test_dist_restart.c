@@ -51,6 +51,19 @@ static void test_goes_on_where_it_was(void **state)
     talk_end(t);
 }
 
+static void test_a_job_that_ran_again_is_known_by_its_key(void **state)
+{
+    struct talk *t = talk_again();
+    struct job_desc *desc = desc_new(1, "job");
+
+    desc->again_key = 4711;
+    journal_job(t, 7, job_desc_ref(desc), 1, 0, NULL);
+    HEAR(t, 0, SUBMIT, submit, .desc = desc, .key = 4711, .client = 10);
+    says(t, "- SUBMITTED job=3.7 client=10 err=0");
+    job_desc_drop(desc);
+    talk_end(t);
+}
+
 /* A try that was adopted answered a request of an earlier life: none of this one's, whatever its number. */
 static void test_a_late_request_launches_no_adopted_task(void **state)
 {
@@ -660,6 +673,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_clock_that_was_set_makes_no_row_that_cannot_be_read),
         cmocka_unit_test(test_goes_on_where_it_was),
+        cmocka_unit_test(test_a_job_that_ran_again_is_known_by_its_key),
         cmocka_unit_test(test_a_late_request_launches_no_adopted_task),
         cmocka_unit_test(test_what_tasks_used_is_known_again),
         cmocka_unit_test(test_what_ended_meanwhile_counts_once),

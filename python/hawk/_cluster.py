@@ -16,6 +16,7 @@ from hawk._sign import signer
 
 TIMEOUT = 30.0  # how long all dists together may stay silent
 NODES_TIMEOUT = 3.0  # of a list that a call could do without
+AGAIN_SECONDS = 0.2
 NODES_FRESH = 1.0    # seconds in which a list is not asked for again
 ROLE_SCHEDULER, ROLE_WORKER = "scheduler.hawk", "worker.hawk"
 # A daemon that is away or overloaded; another one may answer.
@@ -34,6 +35,8 @@ UNTOUCHED = ("failed to connect", "DNS resolution failed", "was not accepted", "
 
 class HawkError(RuntimeError):
     """The cluster refused something, or cannot be reached. The text says what to do."""
+    refused = False  # by the dist that has the job
+    unsure = False   # a dist whose answer is missing may have done it
 
 
 def up_address():
@@ -109,6 +112,17 @@ def is_untouched(error):
     return error.code() == grpc.StatusCode.CANCELLED or \
         (error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL) and
          any(words in text for words in UNTOUCHED))
+
+
+def unsure(error):
+    """That error, of a submission."""
+    return HawkError(f"{error}; whether it accepted the job is not known: look for it (`hawk jobs`) before you submit "
+                     "it again")
+
+
+def new_key():
+    """Of a submission."""
+    return int.from_bytes(os.urandom(8), "little") or 1
 
 
 FORKED = ("this process was forked from one that had used Hawk already, and cannot use it: "
@@ -257,7 +271,7 @@ class Cluster:
         if not at and time.monotonic() - self.listed_at > NODES_FRESH:
             with contextlib.suppress(HawkError):  # there are those that it knows
                 self.nodes(NODES_TIMEOUT)
-        key, error = int.from_bytes(os.urandom(8), "little") or 1, None
+        key, error = new_key(), None
         for address in [at] if at else list(self.contacts):
             self.sign([spec])  # anew for each: a signature is for one job
             try:
@@ -265,9 +279,24 @@ class Cluster:
             except grpc.RpcError as e:
                 error = HawkError(self.failure(address, e))
                 if not is_untouched(e):
-                    raise error from None
+                    raise (unsure(error) if e.code() in ELSEWHERE else error) from None
                 self.prefer_another(address)
         raise error
+
+    def rerun(self, request):
+        """Makes a job again. Returns its id. Where the answer is missing it asks again: under the same key the dist
+        makes it once, also where it was killed meanwhile. HawkError."""
+        end, doubt = time.monotonic() + TIMEOUT, False
+        while True:
+            try:
+                return self.call_owner(request.job, "Rerun", request, pb.SubmitReply).job
+            except HawkError as e:
+                doubt = doubt or e.unsure
+                if not doubt or e.refused:
+                    raise
+                if time.monotonic() >= end:
+                    raise unsure(e) from None
+                time.sleep(AGAIN_SECONDS)
 
     def prefer_another(self, address):
         """The contacts after that one come first from now on."""
@@ -300,7 +329,7 @@ class Cluster:
     def call_owner(self, job, method, request, reply, timeout=TIMEOUT):
         """Asks the first dist of the job, then all others: the job may have moved. HawkError: what the first one said,
         or one that has the job. timeout: of one dist."""
-        first = None
+        first, doubt = None, False
         for address in dict.fromkeys([self.dist_of(job, timeout), *self.contacts]):
             try:
                 return self.call_at(address, method, request, reply, timeout)
@@ -308,8 +337,11 @@ class Cluster:
                 said = self.failure(address, e) if e.code() in ELSEWHERE else e.details()
                 error = HawkError(f"job {job}: {said}")
                 if e.code() not in (grpc.StatusCode.NOT_FOUND, *ELSEWHERE):
+                    error.refused = True
                     raise error from None
                 first = first or error
+                doubt = doubt or (e.code() in ELSEWHERE and not is_untouched(e))
+        first.unsure = doubt
         raise first
 
     def output(self, job, task, worker, stderr=False):

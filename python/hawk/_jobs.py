@@ -7,8 +7,8 @@ import time
 import grpc
 
 from hawk import hawk_pb2 as pb
-from hawk._cluster import (ELSEWHERE, TIMEOUT, Cluster, HawkError, ancestors, bytes_of, check_not_forked,
-                           check_numbers, umask)
+from hawk._cluster import (AGAIN_SECONDS, ELSEWHERE, TIMEOUT, Cluster, HawkError, ancestors, bytes_of, check_not_forked,
+                           check_numbers, new_key, umask)
 from hawk._session import text_of
 
 STATES = {pb.JOB_PENDING: "pending", pb.JOB_WAITING: "waiting", pb.JOB_RUNNING: "running", pb.JOB_DONE: "done",
@@ -24,7 +24,6 @@ MEM_MIN = 1 << 20  # no program starts in less
 PAGE = 10000
 SHOWN = 20  # failed tasks that an error names
 GONE_SECONDS = 30.0
-AGAIN_SECONDS = 0.2
 CANCEL_SECONDS = 5.0  # for all dists together, in each of the two calls with which run() cancels its job
 
 
@@ -171,8 +170,8 @@ class Job:
         count as done in the new job as well. after: as for submit(); without it the new job waits for no other."""
         after = after_of(after)
         signature = self._cluster.sign_again(self._get(signature=True).signature)
-        request = pb.RerunRequest(job=self.id, failed=failed, signature=signature, after=after)
-        return Job(self._cluster, self._cluster.call_owner(self.id, "Rerun", request, pb.SubmitReply).job)
+        request = pb.RerunRequest(job=self.id, failed=failed, signature=signature, after=after, key=new_key())
+        return Job(self._cluster, self._cluster.rerun(request))
 
     def check(self):
         """Waits; JobFailed unless every task has succeeded. Returns the job."""

@@ -4,7 +4,9 @@ import subprocess
 import sys
 import threading
 
+from grpctest import pb
 from hawktest import BOUND, HAWK, Cluster, heed_signals, run_tests, wait_for
+from relaytest import Relay
 
 
 def lines(path):
@@ -232,6 +234,31 @@ def test_failed_tasks_run_again():
         assert len(said) == 3 and f"no job {node}.90 " in said[1], r
         assert said[2] == f"hawk: resubmit: and so of 9 other jobs, up to {node}.99", r
         assert len(c.json("resubmit", f"{node}.90-99", check=3)["errors"]) == 10
+
+
+def test_a_dist_that_dies_before_it_answers_makes_one_job():
+    """Whether it had the job already or not, and although it forgets the job that its client waited for."""
+    def dies(c, pass_on, before):
+        if not before:
+            pass_on()
+        c.dists[0].kill()
+        restart(c)
+
+    for waited, before in (((), False), (("--wait",), False), ((), True)):
+        with Cluster(workers=1, slots=2) as c:
+            c.hawk("submit", *waited, "--at-most-once", "--", "sh", "-c", f"echo 1 >> {c.dir}/ran; exit 1",
+                   check=int(bool(waited)))
+            first = c.json("jobs")["jobs"][0]["job"]
+            c.hawk("wait", first, check=1)
+            with Relay(c, pb, [lambda pass_on: dies(c, pass_on, before)]) as relay:
+                again = c.hawk("resubmit", first, dist=relay.addr).stdout.strip()
+                assert len(relay.keys) == 2 and relay.keys[0] == relay.keys[1] != 0, relay.keys
+            c.hawk("wait", again, check=1)
+            assert [j["job"] for j in c.json("jobs")["jobs"] if j["job"] != first] == [again]
+            assert lines(f"{c.dir}/ran") == ["1", "1"]
+            c.hawk("resubmit", again)  # another key
+            c.hawk("wait", "last", check=1)
+            assert len(lines(f"{c.dir}/ran")) == 3
 
 
 def test_output_of_a_job_that_ran_again_twice():

@@ -16,6 +16,7 @@ import grpc
 
 import pythontest as p
 from hawktest import BOUND, HAWK, Daemon, dropped, run_tests, wait_for
+from relaytest import Relay
 from userstest import ANN, BOB, KnownCluster, address_as, others_exist
 
 import hawk
@@ -113,6 +114,31 @@ def test_a_job_is_held_released_and_resubmitted():
         wait_for("one task, and no more", lambda: [task.state for task in first.tasks()] == ["done", "waiting"])
         assert first.release() and first.wait(BOUND) == "done"
         assert "has not ended" in refused(hawk.submit(["true"], hold=True).resubmit)
+
+
+def test_a_job_whose_dist_dies_before_it_answers_runs_again_once():
+    def dies(pass_on):
+        pass_on()
+        c.dists.pop().kill()
+        c.dist_addrs.clear()
+        c.start_dist("d1")
+
+    before = _cluster.TIMEOUT
+    with p.cluster(workers=1) as c, Relay(c, pb, [dies]) as relay, p.environment(HAWK_DIST=relay.addr):
+        job = hawk.submit(["sh", "-c", f"echo >> {c.dir}/ran; exit 1"])
+        c.hawk("wait", job.id, check=1)
+        again = job.resubmit()
+        assert len(relay.keys) == 2 and relay.keys[0] == relay.keys[1] != 0, relay.keys
+        c.hawk("wait", again.id, check=1)
+        assert sorted(j["job"] for j in c.json("jobs")["jobs"]) == [job.id, again.id]
+        with open(f"{c.dir}/ran", encoding="ascii") as ran:
+            assert len(ran.readlines()) == 2
+        try:
+            _cluster.TIMEOUT, relay.lose = 0.5, [lambda pass_on: None] * 100
+            assert "Socket closed; whether it accepted the job is not known: look for it" in refused(job.resubmit)
+            assert len(relay.keys) > 3, relay.keys
+        finally:
+            _cluster.TIMEOUT, relay.lose = before, []
 
 
 def test_a_job_is_found_by_its_id():
