@@ -115,10 +115,8 @@ static int recover_jobs(struct dist_daemon *d)
     const char *dir = d->process.config.dist.state_dir;
     int err = store_recover(journal_store(d->journal), recover_one, d);
     if (err) {
-        log_error("%s/journal.db cannot be read: %s: restore it from a copy, or move it away to start "
-                  "without the jobs"
-                  " in it",
-                  dir, hawk_strerror(err));
+        log_error("%s/journal.db cannot be read: %s: move it away to start without the jobs in it", dir,
+                  hawk_strerror(err));
         return err;
     }
     if (d->foreign) {

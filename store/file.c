@@ -109,8 +109,7 @@ static int check_version(const char *path, int64_t application, int64_t version,
                            ", this one knows %d): use that version, or %s",
                            path, version, SCHEMA_VERSION, REMEDY);
     if (version < 1)
-        return refuse_file(r, HAWK_ECORRUPT, "%s: no schema version in it: restore it from a copy, or %s",
-                           path, REMEDY);
+        return refuse_file(r, HAWK_ECORRUPT, "%s: no schema version in it: %s", path, REMEDY);
     return 0;
 }
 
@@ -139,8 +138,7 @@ static int check_header(const char *path, const struct refusal *r)
     if (n < 0)
         return refuse_file(r, HAWK_EIO, "%s: not a regular file that can be read: give another path", path);
     if (n == 0)
-        return refuse_file(r, HAWK_ECORRUPT,
-                           "%s: empty, which a store never is: restore it from a copy, or %s", path, REMEDY);
+        return refuse_file(r, HAWK_ECORRUPT, "%s: empty, which a store never is: %s", path, REMEDY);
     if (n < HEADER_BYTES || memcmp(header, "SQLite format 3", 16) != 0)
         return refuse_file(r, HAWK_ECORRUPT, "%s: not a store of Hawk: " REMEDY, path);
     return check_version(path, header_u32(header, HEADER_APPLICATION_ID),
@@ -225,12 +223,8 @@ static int check_whole(sqlite3 *db, const char *path, const struct refusal *r)
     if (rc == SQLITE_BUSY)
         err = refuse_file(r, HAWK_EBUSY, "%s: another program has it locked: stop it", path);
     else if (!text || strcmp(text, "ok") != 0)
-        err = refuse_file(
-            r, HAWK_ECORRUPT,
-            "%s: damaged (%s): restore it from a copy; or move it, and %s-wal if there is one, away "
-            "to start with"
-            " an empty store",
-            path, last_line(text ? text : sqlite3_errmsg(db)), path);
+        err = refuse_file(r, HAWK_ECORRUPT, "%s: damaged (%s): " STORE_DAMAGED_REMEDY, path,
+                          last_line(text ? text : sqlite3_errmsg(db)), path);
     sqlite3_finalize(st);
     return err;
 }
@@ -332,11 +326,8 @@ static int open_checked(const char *path, sqlite3 **db, bool *updated, const str
     if (rc == SQLITE_OK && *updated)
         rc = schema_update(*db, version);
     if (rc == SQLITE_CONSTRAINT) /* a value that the new tables do not take */
-        return refuse_file(
-            r, HAWK_ECORRUPT,
-            "%s: damaged (%s): restore it from a copy; or move it, and %s-wal if there is one, away "
-            "to start with an empty store",
-            path, sqlite3_errmsg(*db), path);
+        return refuse_file(r, HAWK_ECORRUPT, "%s: damaged (%s): " STORE_DAMAGED_REMEDY, path,
+                           sqlite3_errmsg(*db), path);
     return rc == SQLITE_OK ? 0 : refuse_file(r, HAWK_EIO, "%s: %s", path, sqlite3_errmsg(*db));
 }
 

@@ -9,6 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* What to do about a damaged file; %s: its path. */
+#define STORE_DAMAGED_REMEDY                                                                                 \
+    "move it, and %s-wal if there is one, away to start with an empty store; an older copy runs again what " \
+    "has ended since"
 #define FILE_BUSY_MS 5000 /* an operator's sqlite3 shell may hold the file for a moment */
 
 /* Opens path, and makes the file when there is none. *lock_fd keeps PATH.lock locked until it is closed.

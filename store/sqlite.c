@@ -464,11 +464,8 @@ static int check_records(struct backend *b, char *why, size_t why_size)
     if (!err)
         err = records_recover(&sqlite_ops, b, false, ignore, NULL);
     if (err == HAWK_ECORRUPT)
-        snprintf(why, why_size,
-                 "%s: damaged (the log says which row): restore it from a copy; or move it, and %s-wal if "
-                 "there is one,"
-                 " away to start with an empty store",
-                 b->path, b->path);
+        snprintf(why, why_size, "%s: damaged (the log says which row): " STORE_DAMAGED_REMEDY, b->path,
+                 b->path);
     else if (err)
         snprintf(why, why_size, "%s: cannot be read: %s", b->path, sqlite3_errmsg(b->db));
     return err;

@@ -183,8 +183,8 @@ static void assert_refused(struct fixture *f, int expected, const char *text)
         log_before = slurp(f->wal);
     assert_int_equal(open_store(f), expected);
     assert_non_null(strstr(f->why, f->path));
-    assert_true(strstr(f->why, "restore") || strstr(f->why, "another path") ||
-                strstr(f->why, "use that version"));
+    assert_true(strstr(f->why, "move it") || strstr(f->why, "restore both") ||
+                strstr(f->why, "another path") || strstr(f->why, "use that version"));
     if (!strstr(f->why, text))
         fail_msg("\"%s\" does not say \"%s\"", f->why, text);
     after = slurp(f->path);

@@ -68,9 +68,9 @@ def test_journals_that_are_refused():
         wrong = case("wrong", lambda p: damage(p, 4096, b"\x5a" * 4096))
         text = case("text", lambda p: damage(p, 0, b"notes\n", 6))
         for role in "central", "dist":
-            refused(role, empty, "empty", "restore it from a copy", "move it away")
-            refused(role, short, "damaged", "restore it from a copy")
-            refused(role, wrong, "damaged", "restore it from a copy")
+            refused(role, empty, "empty", "move it away")
+            refused(role, short, "damaged", "an older copy runs again what has ended since")
+            refused(role, wrong, "damaged", "an older copy runs again what has ended since")
             refused(role, text, "not a store of Hawk", "give another path")
         refused("central", case("foreign", foreign), "another program", "give another path")
         refused("central", case("newer", newer), "newer Hawk", "use that version")

@@ -40,6 +40,48 @@ def test_an_empty_central_keeps_ids():
         late.stop()
 
 
+def test_an_empty_journal_runs_nothing_again():
+    """What docs/operating.md tells an operator to do who has only an older copy."""
+    def notes(name, then="true"):
+        return ("sh", "-c", f"echo x >> {c.dir}/{name}; {then}")
+
+    def started(name):
+        return len(open(f"{c.dir}/{name}").readlines()) if os.path.exists(f"{c.dir}/{name}") else 0
+
+    def forget(who):
+        os.mkdir(f"{c.dir}/aside-{who}")
+        for name in os.listdir(f"{c.dir}/{who}"):
+            if name.startswith("journal.db"):
+                shutil.move(f"{c.dir}/{who}/{name}", f"{c.dir}/aside-{who}/{name}")
+
+    with Cluster(workers=1, slots=2) as c:
+        c.central_flags = list(FAST)
+        ended = [c.submit("--class", k, "--at-most-once", "--", *notes(k)) for k in ("short", "long")]
+        c.hawk("wait", *ended)
+        cancelled = c.submit("--class", "long", "--hold", "--", *notes("cancelled"))
+        c.hawk("cancel", cancelled)
+        runs = c.submit("--class", "long", "--at-most-once", "--array", "1-2", "--",
+                        *notes("runs", f"until test -e {c.dir}/go; do sleep 0.1; done"))
+        wait_for("it to run", lambda: started("runs") == 2)
+        waits = c.submit("--class", "long", "--at-most-once", "--", *notes("waits"))
+        c.central.stop()
+        forget("central")
+        c.start_central(c.central_addr)
+        c.hawk("wait", runs, waits, check=1)
+        assert [c.job(j)["lost"] for j in (runs, waits)] == [2, 1]
+        c.hawk("wait", c.submit("--class", "long", "--", "true"))  # after all that was there before
+        assert [started(name) for name in ("short", "long", "cancelled", "runs", "waits")] == [1, 1, 0, 2, 0]
+        c.dists.pop().stop()
+        c.dist_addrs.clear()
+        forget("d1")
+        c.start_dist("d1")
+        new = c.submit("--class", "short", "--", "true")
+        c.hawk("wait", new)
+        assert int(new.split(".")[1]) > int(runs.split(".")[1]) and new.split(".")[0] == runs.split(".")[0], new
+        assert "no job" in c.hawk("job", ended[0], check=3).stderr
+        assert [started(name) for name in ("short", "long", "cancelled", "runs", "waits")] == [1, 1, 0, 2, 0]
+
+
 def test_a_dist_of_another_cluster_is_refused():
     with Cluster(dists=1, workers=1) as c, Cluster(dists=1, workers=1) as other:
         d = c.dists.pop()
