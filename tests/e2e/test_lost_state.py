@@ -1,4 +1,6 @@
-"""Central loses its state: nodes keep their ids, and nothing that they have is cancelled or run twice."""
+"""Central loses its state: nodes keep their ids, and what they have goes on. A long task that its worker reports before
+its dist has brought the job is ended, and runs again; one that may not (--at-most-once) is lost. Nothing that had ended
+runs again."""
 import os
 import shutil
 import sys
