@@ -108,9 +108,7 @@ static void test_what_tasks_used_is_known_again(void **state)
     ignore(t);
     HEAR(t, 101, TASK_FINISHED, task_finished, .id = try_of(7, 2, 1, 2), .outcome = OUTCOME_SIGNALED,
          .code = 9, .run_us = 30, .used = usage_of(20, 1000));
-    says(t, "- JOURNAL_TASK id=3.7/2@1.2 token=1 run_us=30 worker=101 code=9 state=5 outcome=2 failures=0 "
-            "losses=0 "
-            "used=20us,1000B");
+    says(t, "- JOURNAL_TASK id=3.7/2@1.2 token=1 run_us=30 worker=101 code=9 state=5 outcome=2 failures=0");
     assert_int_equal(figure_value(task_view_of(t, 7, 2).used.cpu_us), 20);
     HEAR(t, 0, CANCEL, cancel, .job = J(7), .client = 9);
     ignore(t);
