@@ -3,6 +3,7 @@
 #define HAWK_API_INTERNAL_H
 
 #include "api/api.h"
+#include "api/fair.h"
 #include "net/api.h"
 
 #include <string.h>
@@ -21,8 +22,8 @@ struct api_waiting {
 #define API_BEAT_US (100 * US_PER_MS)
 #define API_GOING_TEXT "is shutting down: ask another dist, or this one when it is back"
 
-struct api_watch;
 struct api_user;
+struct watched;
 struct session_job;
 
 struct api {
@@ -35,13 +36,16 @@ struct api {
     char *standby;                 /* why it serves nothing for now; NULL: it serves */
     struct api_user *users;        /* by name */
     struct loop_timer audit_timer; /* set while lines about users' refused calls may have been left out */
-    struct api_watch *watches;     /* by job */
-    uint64_t watches_bytes;        /* what they may need */
-    struct list dirty;             /* watches with something to send */
+    struct watched *watched;       /* jobs that are watched */
+    uint64_t logs_bytes;           /* what their logs may need */
+    struct list changed;           /* those of which watches have not heard in this turn */
+    struct list behind;            /* those with watches whose clients must get new counts of tasks */
+    struct loop_timer counts_timer;
+    struct fair fair;              /* watches with something to say */
+    struct fair_queue unlimited;   /* those of callers without limits */
+    struct loop_timer pause_timer; /* set: the watches have done enough for now */
     struct list beating;           /* watches whose clients want beats */
     struct loop_timer beat_timer;
-    struct list behind; /* watches whose clients must get new counts of tasks */
-    struct loop_timer counts_timer;
     struct api_sessions {
         struct list all, dirty,
             soon; /* dirty: has something to send in this turn; soon: when soon_timer fires */
@@ -138,6 +142,8 @@ HAWK_MUST_USE int api_user_submits(struct api *a, const struct caller *who, cons
 /* Counts a watch of the caller's. False: it has failed the call. *user is for api_user_unwatches; NULL: not counted. */
 bool api_user_watches(struct api *a, struct rpc_call *c, struct api_user **user);
 void api_user_unwatches(struct api_user *user);
+/* The queue of a user's watches. NULL: that of all callers who are not counted. */
+struct fair_queue *api_user_queue(struct api *a, struct api_user *user);
 /* The same for an output that is read, and api_user_unreads. */
 bool api_user_reads(struct api *a, struct rpc_call *c, struct api_user **user);
 void api_user_unreads(struct api_user *user);

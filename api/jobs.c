@@ -321,7 +321,7 @@ void api_task_fill(const struct api *a, const struct dist_job *j, uint32_t task,
                    struct api_task *out)
 {
     struct task_view v;
-    dist_task_view(a->roles.dist, j, task, loop_now(a->loop), &v);
+    dist_task_view(a->roles.dist, j, task, loop_event_now(a->loop), &v);
     api_task_from_view(out, &v, node_name(a, v.worker));
     if (result && v.result) {
         out->result = (const uint8_t *)v.result->data;

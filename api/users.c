@@ -15,6 +15,7 @@
 struct api_user {
     struct frames_bucket submits, moves; /* jobs that he submits, and that he moves here */
     uint32_t watches, reads;
+    struct fair_queue queue; /* of his watches */
     struct log_kind refused; /* lines of the audit log */
     UT_hash_handle hh;
     char *name;
@@ -36,6 +37,7 @@ static struct api_user *user_of(struct api *a, const struct caller *who)
     u->name = u->refused_text + sizeof REFUSED_TEXT - 1;
     memcpy(u->name, who->name, len);
     u->refused.what = u->refused_text;
+    fair_queue_init(&u->queue);
     HASH_ADD_KEYPTR(hh, a->users, u->name, len, u);
     return u;
 }
@@ -104,6 +106,11 @@ void api_user_unwatches(struct api_user *user)
 {
     if (user)
         user->watches--;
+}
+
+struct fair_queue *api_user_queue(struct api *a, struct api_user *user)
+{
+    return user ? &user->queue : &a->unlimited;
 }
 
 bool api_user_reads(struct api *a, struct rpc_call *c, struct api_user **user)

@@ -134,34 +134,33 @@ def test_another_job_under_the_id_of_one_that_is_watched():
 
 
 def test_watches_of_each_task_are_limited_together():
-    with Cluster(workers=1) as c:
+    """By the tasks of the jobs, not by the watches of these."""
+    with Cluster(workers=1, dist=("--tasks-max", 30_000_000)) as c:
         dist = Caller(c.dist_addrs[0])
-        spec = pb.JobSpec(tasks=1000000, kind=pb.PAYLOAD_TIMER, argv=[b"600s"], tag=pb.TAG_SHORT)
-        job = dist("Submit", pb.SubmitRequest(job=spec), pb.SubmitReply).job
+        spec = pb.JobSpec(tasks=1000000, kind=pb.PAYLOAD_TIMER, argv=[b"600s"], tag=pb.TAG_SHORT, submit_held=True)
+        most = (256 << 20) // 12_000_000
+        *jobs, other = [dist("Submit", pb.SubmitRequest(job=spec), pb.SubmitReply).job for _ in range(most + 1)]
 
-        def watch(**what):
+        def watch(job, **what):
             events = dist.stream("Watch", pb.WatchRequest(job=job, **what), pb.Event)
             assert next(iter(events)).job.tasks == 1000000
             return events
 
-        def watch_on():
-            while True:
-                watches.append(watch(tasks=True))
-
-        watches = []
-        assert "too many tasks" in refused(grpc.StatusCode.RESOURCE_EXHAUSTED, watch_on)
-        assert len(watches) == (256 << 20) // 5000000
-        watch().cancel()
-        watches.pop().cancel()
+        watches = [watch(job, tasks=True) for job in jobs]
+        assert "too many tasks" in refused(grpc.StatusCode.RESOURCE_EXHAUSTED, lambda: watch(other, tasks=True))
+        watch(other).cancel()
+        again = watch(jobs[0], ended=True)
 
         def room():
             try:
-                return watch(tasks=True)
+                return watch(other, tasks=True)
             except grpc.RpcError:
                 return None
 
-        wait_for("a watch's room to be given back", room)
-        assert not dist("Cancel", pb.CancelRequest(job=job), pb.CancelReply).already_ended
+        again.cancel()
+        watches[0].cancel()
+        wait_for("a job's room to be given back", room)
+        assert not dist("Cancel", pb.CancelRequest(job=other), pb.CancelReply).already_ended
 
 
 def test_health():
