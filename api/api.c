@@ -358,6 +358,7 @@ struct api *api_new(struct loop *l, struct server *s, const struct api_roles *ro
     struct api *a = xcalloc(1, sizeof *a);
     *a = (struct api){.loop = l, .roles = *roles, .feed = feed, .arg = arg};
     api_users_init(a);
+    api_cancels_init(a);
     api_watch_init(a);
     api_session_init(a);
     list_init(&a->tails);
@@ -404,6 +405,7 @@ void api_free_all(struct api *a)
     fail_waiting(a, "is shutting down, and what was asked of it may or may not be done: look, and ask again");
     api_watch_free(a);
     api_session_free(a);
+    api_cancels_free(a);
     api_output_free(a);
     api_health_free(a);
     api_users_free(a);

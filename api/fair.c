@@ -24,6 +24,8 @@ void fair_begin(struct fair *f, uint32_t budget) { f->left = budget; }
 
 void fair_spend(struct fair *f, uint32_t cost) { f->left -= cost < f->left ? cost : f->left; }
 
+bool fair_spent(const struct fair *f) { return f->left == 0; }
+
 /* The queue whose turn it is; NULL: no items wait. */
 static struct fair_queue *first_queue(struct fair *f)
 {

@@ -26,6 +26,8 @@ void fair_push(struct fair *f, struct fair_queue *q, struct list *item);
 /* A turn of the loop begins, which may spend this much. The last item that it takes may cost more than is left. */
 void fair_begin(struct fair *f, uint32_t budget);
 void fair_spend(struct fair *f, uint32_t cost);
+/* Whether nothing is left to spend. It is so if items are left. */
+bool fair_spent(const struct fair *f);
 /* Takes out the item that comes next. NULL: there is none, or nothing is left to spend. */
 struct list *fair_next(struct fair *f);
 /* Whether items wait. */

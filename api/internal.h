@@ -26,6 +26,15 @@ struct api_user;
 struct watched;
 struct session_job;
 
+/* A job or tasks of it that are to be cancelled. */
+struct api_cancel {
+    struct list in_queue;
+    job_id_t job;
+    uint32_t client;      /* of the call that waits; 0: the job is a session's */
+    uint32_t tasks;       /* how many */
+    struct task_set *set; /* which; NULL: all */
+};
+
 struct api {
     struct loop *loop;
     struct api_roles roles;
@@ -46,6 +55,9 @@ struct api {
     struct loop_timer pause_timer; /* set: the watches have done enough for now */
     struct list beating;           /* watches whose clients want beats */
     struct loop_timer beat_timer;
+    struct fair cancels; /* jobs to cancel, those of each user in the order of his requests */
+    struct fair_queue unlimited_cancels;
+    struct loop_timer cancel_timer;
     struct api_sessions {
         struct list all, dirty,
             soon; /* dirty: has something to send in this turn; soon: when soon_timer fires */
@@ -53,8 +65,6 @@ struct api {
         struct session_job *asked;    /* by client: jobs that wait for SUBMITTED */
         struct session_job *accepted; /* by job */
         struct loop_timer beat_timer;
-        struct list cancelling; /* jobs to cancel, in the order of their clients' requests */
-        struct loop_timer cancel_timer;
         size_t bytes; /* of entries that their clients have not taken */
     } sessions;
     struct list health; /* calls that watch it */
@@ -103,6 +113,16 @@ void api_job_fill(const struct api *a, const struct dist_job *j, struct api_job 
 void api_task_fill(const struct api *a, const struct dist_job *j, uint32_t task, bool result,
                    struct api_task *out);
 
+/* ---- cancels.c ---- */
+/* Feeds c to the dist, in this turn of the loop or a later one, unless it is taken out of its list before. c stays the
+ * caller's. */
+void api_cancel_soon(struct api *a, const struct caller *who, struct api_cancel *c);
+/* The same for a call, which waits for the answer. Takes the set over. */
+void api_cancel_for(struct api *a, struct rpc_call *call, job_id_t job, uint32_t tasks, struct task_set *set);
+void api_cancels_init(struct api *a);
+/* No session may be left. */
+void api_cancels_free(struct api *a);
+
 /* ---- again.c ---- */
 void api_hold(struct api *a, struct rpc_call *c, void *request);
 void api_hold_set(struct api *a, const struct msg_hold_set *m);
@@ -144,6 +164,8 @@ bool api_user_watches(struct api *a, struct rpc_call *c, struct api_user **user)
 void api_user_unwatches(struct api_user *user);
 /* The queue of a user's watches. NULL: that of all callers who are not counted. */
 struct fair_queue *api_user_queue(struct api *a, struct api_user *user);
+/* That of the jobs that the caller cancels. */
+struct fair_queue *api_user_cancels(struct api *a, const struct caller *who);
 /* The same for an output that is read, and api_user_unreads. */
 bool api_user_reads(struct api *a, struct rpc_call *c, struct api_user **user);
 void api_user_unreads(struct api_user *user);

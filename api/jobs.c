@@ -229,8 +229,7 @@ void api_cancel(struct api *a, struct rpc_call *c, void *request)
         api_reply(c, API_CANCEL, &(struct api_cancel_reply){.already_ended = true});
         return;
     }
-    struct msg m = {.type = MSG_CANCEL, .cancel = {.job = r->job, .client = api_wait(a, c)}};
-    a->feed(a->arg, ROLE_DIST, &m);
+    api_cancel_for(a, c, r->job, v.desc->tasks, NULL);
 }
 
 /* The tasks that the request names. NULL, and why: the list is wrong. */
@@ -289,12 +288,11 @@ void api_cancel_tasks(struct api *a, struct rpc_call *c, void *request)
         api_fail(c, HAWK_EINVALID, "job %s: %s", id, why);
         return;
     }
-    if (!any_unfinished(a, j, s)) {
-        api_reply(c, API_CANCEL, &(struct api_cancel_reply){.already_ended = true});
-    } else {
-        struct msg m = {.type = MSG_CANCEL, .cancel = {.job = r->job, .client = api_wait(a, c), .tasks = s}};
-        a->feed(a->arg, ROLE_DIST, &m);
+    if (any_unfinished(a, j, s)) {
+        api_cancel_for(a, c, r->job, s->n, s);
+        return;
     }
+    api_reply(c, API_CANCEL, &(struct api_cancel_reply){.already_ended = true});
     task_set_drop(s);
 }
 

@@ -11,9 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One turn of the loop cancels jobs of at most this many tasks: a million tasks take half a second. */
-#define CANCEL_TURN_TASKS 100000u
-
 /* ---- Jobs ---- */
 
 static struct session_job *jobs_of(struct api *a, job_id_t job)
@@ -54,7 +51,7 @@ static void accepted_remove(struct session_job *j)
 static void job_free(struct session_job *j)
 {
     struct session *s = j->session;
-    list_remove(&j->in_cancelling);
+    list_remove(&j->cancelling.in_queue);
     if (j->accepted)
         accepted_remove(j);
     else
@@ -77,7 +74,7 @@ static void job_ended(struct session_job *j, uint32_t state, bool abandoned)
 {
     /* Unwatch it now, and not when its client has read that: another job may have this id by then. */
     api_feed_unwatch(j->session->api, j->job);
-    list_remove(&j->in_cancelling);
+    list_remove(&j->cancelling.in_queue);
     if (!session_any_late(j->session)) {
         tell_end(j, state, abandoned);
         return;
@@ -160,42 +157,14 @@ static void tell_ended(struct session_job *j, const struct dist_job *of, const s
     }
 }
 
-/* ---- Cancelling ---- */
-
-static void cancel_now(struct session_job *j)
-{
-    struct api *a = j->session->api;
-    job_id_t job = j->job;
-    list_remove(&j->in_cancelling);
-    a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_CANCEL, .cancel.job = job}); /* j may be gone */
-}
-
-/* Cancels one job at least. Then the loop gives others as much time as that took: a call takes several
- * turns of the loop. */
-static void cancel_some(void *arg)
-{
-    struct api *a = arg;
-    int64_t start_us = loop_now(a->loop), end_us;
-    uint64_t tasks = 0;
-    while (!list_empty(&a->sessions.cancelling) && tasks < CANCEL_TURN_TASKS) {
-        struct session_job *j = container_of(a->sessions.cancelling.next, struct session_job, in_cancelling);
-        tasks += j->tasks;
-        cancel_now(j);
-    }
-    end_us = loop_now(a->loop);
-    if (!list_empty(&a->sessions.cancelling))
-        loop_timer_set(a->loop, &a->sessions.cancel_timer, end_us + (end_us - start_us));
-}
-
-/* Cancels later, since one message may name many large jobs, and other clients must be heard meanwhile. */
 static void cancel_soon(struct session_job *j)
 {
-    struct api *a = j->session->api;
-    if (j->over || !list_empty(&j->in_cancelling))
+    struct session *s = j->session;
+    if (j->over || !list_empty(&j->cancelling.in_queue))
         return;
-    list_push_tail(&a->sessions.cancelling, &j->in_cancelling);
-    if (!loop_timer_is_set(&a->sessions.cancel_timer))
-        loop_timer_set(a->loop, &a->sessions.cancel_timer, loop_now(a->loop));
+    j->cancelling.job = j->job;
+    j->cancelling.tasks = j->tasks;
+    api_cancel_soon(s->api, rpc_caller(s->call), &j->cancelling);
 }
 
 /* ---- What the dist says ---- */
@@ -294,7 +263,7 @@ static void session_free(struct session *s)
     s->all_sent = false;
     while ((j = s->jobs)) {
         job_id_t job = j->accepted && !j->over ? j->job : JOB_NONE;
-        bool cancel = !list_empty(&j->in_cancelling);
+        bool cancel = !list_empty(&j->cancelling.in_queue);
         job_free(j);
         if (cancel)
             a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_CANCEL, .cancel.job = job});
@@ -408,7 +377,7 @@ static void submit_job(struct session *s, const struct api_session_submit *r)
     }
     struct session_job *j = xcalloc(1, sizeof *j);
     *j = (struct session_job){.session = s, .tag = r->tag, .client = ++a->next_client};
-    list_init(&j->in_cancelling);
+    list_init(&j->cancelling.in_queue);
     HASH_ADD(hh, s->jobs, tag, sizeof j->tag, j);
     HASH_ADD(hh_job, a->sessions.asked, client, sizeof j->client, j);
     m.submit.client = j->client;
@@ -515,15 +484,12 @@ void api_session_init(struct api *a)
     list_init(&a->sessions.dirty);
     list_init(&a->sessions.soon);
     loop_timer_init(&a->sessions.soon_timer, session_on_soon, a);
-    list_init(&a->sessions.cancelling);
-    loop_timer_init(&a->sessions.cancel_timer, cancel_some, a);
     loop_timer_init(&a->sessions.beat_timer, on_beat, a);
 }
 
 void api_session_free(struct api *a)
 {
     loop_timer_clear(a->loop, &a->sessions.beat_timer);
-    loop_timer_clear(a->loop, &a->sessions.cancel_timer);
     loop_timer_clear(a->loop, &a->sessions.soon_timer);
     list_foreach(&a->sessions.all, l, next) {
         struct session *s = container_of(l, struct session, in_all);

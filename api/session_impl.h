@@ -51,7 +51,7 @@ struct session_job {
     struct api_session_job told;
     struct session_job
         *next; /* the same job on another stream: its client has moved, and we have not noticed that yet */
-    struct list in_cancelling;
+    struct api_cancel cancelling;
     UT_hash_handle hh, hh_job; /* by tag; by client or job, only the first of each */
 };
 

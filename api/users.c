@@ -16,6 +16,7 @@ struct api_user {
     struct frames_bucket submits, moves; /* jobs that he submits, and that he moves here */
     uint32_t watches, reads;
     struct fair_queue queue; /* of his watches */
+    struct fair_queue cancels;
     struct log_kind refused; /* lines of the audit log */
     UT_hash_handle hh;
     char *name;
@@ -38,6 +39,7 @@ static struct api_user *user_of(struct api *a, const struct caller *who)
     memcpy(u->name, who->name, len);
     u->refused.what = u->refused_text;
     fair_queue_init(&u->queue);
+    fair_queue_init(&u->cancels);
     HASH_ADD_KEYPTR(hh, a->users, u->name, len, u);
     return u;
 }
@@ -111,6 +113,12 @@ void api_user_unwatches(struct api_user *user)
 struct fair_queue *api_user_queue(struct api *a, struct api_user *user)
 {
     return user ? &user->queue : &a->unlimited;
+}
+
+struct fair_queue *api_user_cancels(struct api *a, const struct caller *who)
+{
+    struct api_user *u = user_of(a, who);
+    return u ? &u->cancels : &a->unlimited_cancels;
 }
 
 bool api_user_reads(struct api *a, struct rpc_call *c, struct api_user **user)

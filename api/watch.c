@@ -306,7 +306,7 @@ void api_watch_flush(struct api *a)
             send_event(w);
     }
     end_us = loop_now(a->loop);
-    if (fair_any(&a->fair))
+    if (fair_spent(&a->fair))
         loop_timer_set(a->loop, &a->pause_timer, end_us + (end_us - start_us));
 }
 

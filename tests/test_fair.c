@@ -55,12 +55,14 @@ static void test_a_turn_spends_what_it_may(void **state)
             fair_spend(&fair, 33);
         assert_int_equal(n, 4);
         assert_true(fair_any(&fair));
+        assert_true(fair_spent(&fair));
     }
     fair_begin(&fair, UINT32_MAX);
     for (n = 0; fair_next(&fair); n++)
         fair_spend(&fair, 1);
     assert_int_equal(n, MANY + 3 - 12);
     assert_false(fair_any(&fair));
+    assert_false(fair_spent(&fair));
 }
 
 /* A client that has gone takes its item out. */

@@ -143,4 +143,31 @@ def test_running_ones_are_held_in_words():
         c.hawk("cancel", job)
 
 
+def test_large_jobs_are_cancelled_in_turns():
+    """One a turn of the daemon's loop: what else is asked meanwhile is answered between them."""
+    with Cluster(workers=1) as c:
+        dist, order = Caller(c.dist_addrs[0]), []
+        spec = pb.JobSpec(tasks=1_000_000, kind=pb.PAYLOAD_TIMER, argv=[b"1h"], tag=pb.TAG_SHORT, submit_held=True)
+        jobs = [dist("Submit", pb.SubmitRequest(job=spec), pb.SubmitReply).job for _ in range(8)]
+
+        def ask(name, method, request, reply):
+            call = dist.channel.unary_unary(f"/hawk.v1.Hawk/{method}", request_serializer=type(request).SerializeToString,
+                                            response_deserializer=reply.FromString)
+            calls.append(call.future(request))
+            calls[-1].add_done_callback(lambda _: order.append(name))
+
+        calls = []
+        for job in jobs[:4]:
+            ask("cancel", "Cancel", pb.CancelRequest(job=job), pb.CancelReply)
+        for job in jobs[4:]:
+            tasks = [pb.TaskRange(first=0, last=999_999)]
+            ask("cancel", "CancelTasks", pb.CancelTasksRequest(job=job, tasks=tasks), pb.CancelReply)
+        ask("stats", "GetStats", pb.GetStatsRequest(), pb.GetStatsReply)
+        replies = [call.result(timeout=60) for call in calls]
+        wait_for("all to be told", lambda: len(order) == len(calls))
+        assert order.index("stats") < 4, order
+        assert not any(r.already_ended for r in replies[:-1]), replies
+        assert {job["state"] for job in c.json("jobs")["jobs"]} == {"cancelled"}
+
+
 run_tests(sys.modules[__name__])
