@@ -88,6 +88,8 @@ static struct watched *watched_new(struct api *a, job_id_t job, uint32_t tasks)
 static void watch_remove(struct api *a, struct api_watch *w)
 {
     struct watched *j = w->watched;
+    list_remove(&w->in_job); /* perhaps one of j's lists */
+    list_remove(&w->in_beating);
     if (j) {
         watch_log_leave(&j->log, &w->reader);
         if (list_empty(&j->log.readers)) {
@@ -102,8 +104,6 @@ static void watch_remove(struct api *a, struct api_watch *w)
             free(j);
         }
     }
-    list_remove(&w->in_job);
-    list_remove(&w->in_beating);
     api_user_unwatches(w->user);
     free(w);
 }
