@@ -255,6 +255,16 @@ static inline uint32_t add_dist(struct talk *t, const char *name)
     return join(t, (struct join){.name = name, .role = ROLE_DIST});
 }
 
+/* For longer than a lease central hears of the first n links alone. */
+static inline void hear_alone(struct talk *t, uint32_t n)
+{
+    for (int i = 0; i < 70; i++) {
+        pass(t, S);
+        for (uint32_t link = 1; link <= n; link++)
+            tell(t, HEARTBEAT, heartbeat, link, .seq = 1);
+    }
+}
+
 /* ---- Long jobs ---- */
 
 #define JOB(dist, seq) job_id_make((node_id_t){dist}, (seq))
