@@ -20,6 +20,7 @@ struct central_config {
     int64_t unclaimed_us;    /* and for how long; 7 days */
     /* A job waits for smaller ones that come up to this many times its size later; 10. */
     uint32_t long_stretch;
+    uint32_t pause_share_milli; /* the workers', for the reserve: worker/worker.h; 500 */
     /* How long central keeps a long job after all watchers know its end, at least suspect_us: a client may
      * ask for it at another dist; 0. */
     int64_t ended_kept_us;

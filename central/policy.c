@@ -25,6 +25,7 @@ void central_config_init(struct central_config *c)
         .finished_kept = 10000,
         .unclaimed_us = 7 * 24 * 3600 * US_PER_S,
         .long_stretch = 10,
+        .pause_share_milli = 500,
         .heartbeats = true,
     };
     history_config_init(&c->history);
@@ -40,15 +41,22 @@ static uint32_t share_ppm_of(const struct central *c)
     return unknown ? 0 : history_share_ppm(&c->history);
 }
 
-/* With worker.pause_share 0.5 a long task may stand still for half as long as it runs: a third of its slot's time. */
-#define PAUSES_GIVE_PPM 333333
+/* The part of a long task's slot that pauses give short ones: with 0.5 it stands still for half as long as it runs,
+ * a third of the time. */
+static uint32_t pauses_give_ppm(const struct central *c)
+{
+    uint64_t share_milli = c->cfg.pause_share_milli;
+
+    return policy_has(&c->policy, POLICY_PAUSE) ? (uint32_t)(share_milli * 1000000 / (1000 + share_milli))
+                                                : 0;
+}
 
 /* What an automatic reserve follows. Where long tasks are bound at submission it is the paper's proportion (Hawk 3.4).
  * Where they are bound late, it is what short jobs used lately, without what pauses give them (docs/results.md). */
 static void choose_rule(struct central *c)
 {
     history_follow_demand(&c->history, policy_has(&c->policy, POLICY_LATE_LONG) ? c->slots : 0,
-                          policy_has(&c->policy, POLICY_PAUSE) ? PAUSES_GIVE_PPM : 0);
+                          pauses_give_ppm(c));
 }
 
 void central_policy_init(struct central *c)

@@ -254,6 +254,7 @@ void central_configure(const struct config *c, struct central_config *out)
     out->ended_kept_us = ENDED_KEPT_US;
     out->nodes_max = c->central.nodes_max;
     out->long_stretch = c->central.long_stretch;
+    out->pause_share_milli = c->worker.pause_share;
     out->long_jobs_max = c->central.long_jobs_max;
     out->long_tasks_max = c->central.long_tasks_max;
     struct history_config *h = &out->history;

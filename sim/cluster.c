@@ -93,6 +93,7 @@ void sim_central_config(const struct sim_config *c, struct central_config *to)
     to->long_tasks_max = to->long_jobs_max =
         UINT32_MAX; /* as the dists': a workload is not refused in part */
     to->long_stretch = c->long_stretch;
+    to->pause_share_milli = c->pause_share_milli;
     to->finished_kept = FINISHED_KEPT;
     to->policy = c->policy;
     to->history.cutoff_fixed = true;
