@@ -81,17 +81,15 @@ def test_pages_are_clean_and_narrow():
         assert "`last`" in shown or "hawk submit" in shown
 
 
-class Bash:
-    """An interactive bash at a terminal."""
+class Shell:
+    """An interactive shell at a terminal, which has read a completion script."""
 
-    def __init__(self, script, **env):
+    def __init__(self, argv, prepared, **env):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "-i"],
-                      {**clean, **env, "PS1": "$ ", "TERM": "dumb", "PATH": os.path.dirname(HAWK) + ":" + os.environ["PATH"],
-                       "INPUTRC": "/dev/null", "HISTFILE": "/dev/null"})
-        self.type("bind 'set bell-style none'; bind 'set completion-query-items 0'; bind 'set page-completions off'\n")
-        self.type(f"source {script}; echo so''urced\n")
+            os.execvpe(argv[0], argv, {**clean, **env, "PS1": "$ ", "TERM": "dumb", "INPUTRC": "/dev/null", "HISTFILE": "/dev/null",
+                                       "PATH": os.path.dirname(HAWK) + ":" + os.environ["PATH"]})
+        self.type(f"{prepared}; echo so''urced\n")
         self.until("sourced")
 
     def type(self, text):
@@ -106,6 +104,7 @@ class Bash:
         return text
 
     def completes(self, typed, wanted):
+        """What a tab makes of it."""
         self.type("\x15" + typed + "\t")
         return self.until(wanted)
 
@@ -114,10 +113,15 @@ class Bash:
         os.waitpid(self.pid, 0)
 
 
+def bash_with(script, **env):
+    return Shell(["bash", "--norc", "--noprofile", "-i"], "bind 'set bell-style none'; bind 'set completion-query-items 0'; "
+                 f"bind 'set page-completions off'; source {script}", **env)
+
+
 def test_completion_in_bash():
     with tempfile.TemporaryDirectory() as d:
         hawk("generate", d)
-        bash = Bash(f"{d}/hawk.bash")
+        bash = bash_with(f"{d}/hawk.bash")
         try:
             bash.completes("hawk canc", "hawk cancel ")
             bash.completes("hawk help exp", "hawk help explain ")
@@ -144,7 +148,7 @@ def test_completion_of_job_ids():
         with open(f"{c.dir}/hawk.bash", "w", encoding="utf-8") as f:
             f.write(hawk("completion", "bash"))
         job = c.hawk("submit", "--", "true").stdout.strip()
-        bash = Bash(f"{c.dir}/hawk.bash", HAWK_DIST=c.dist_addrs[0])
+        bash = bash_with(f"{c.dir}/hawk.bash", HAWK_DIST=c.dist_addrs[0])
         try:
             for typed in ("cancel", "cat", "wait last", "resubmit --failed", "submit --after"):
                 bash.completes(f"hawk {typed} {job[:-1]}", f"hawk {typed} {job} ")
@@ -155,19 +159,33 @@ def test_completion_of_job_ids():
             bash.close()
 
 
-def test_other_shells_read_theirs():
+def test_completion_in_zsh():
+    if not shutil.which("zsh"):
+        print("skipped: no zsh here")
+        return
     with tempfile.TemporaryDirectory() as d:
         hawk("generate", d)
-        for shell, name in (("zsh", "_hawk"), ("fish", "hawk.fish")):
-            if not shutil.which(shell):
-                print(f"skipped: no {shell} here")
-                continue
-            r = subprocess.run([shell, "-n", f"{d}/{name}"], capture_output=True, text=True, timeout=BOUND)
-            assert r.returncode == 0 and not r.stderr, r.stderr
-        if shutil.which("fish"):
-            r = subprocess.run(["fish", "-c", f"source {d}/hawk.fish; complete -C 'hawk canc'; complete -C 'hawk submit --class '"],
-                               capture_output=True, text=True, timeout=BOUND)
-            assert "cancel\t" in r.stdout and "long\n" in r.stdout, (r.stdout, r.stderr)
+        zsh = Shell(["zsh", "-f", "-i"], f"unsetopt beep; fpath=({d} $fpath); autoload -Uz compinit; compinit -D -u")
+        try:
+            zsh.completes("hawk canc", "hawk cancel ")
+            zsh.completes("hawk submit --at-m", "hawk submit --at-most-once ")
+            zsh.completes("hawk submit --class lo", "hawk submit --class long ")
+            zsh.completes("hawk policy re", "hawk policy reset ")
+            shown = zsh.completes("hawk config \t", "show")
+            assert "check" in shown
+        finally:
+            zsh.close()
+
+
+def test_completion_in_fish():
+    if not shutil.which("fish"):
+        print("skipped: no fish here")
+        return
+    with tempfile.TemporaryDirectory() as d:
+        hawk("generate", d)
+        r = subprocess.run(["fish", "-c", f"source {d}/hawk.fish; complete -C 'hawk canc'; complete -C 'hawk submit --class '"],
+                           capture_output=True, text=True, timeout=BOUND)
+        assert "cancel\t" in r.stdout and "\nlong\t" in r.stdout, (r.stdout, r.stderr)
 
 
 def test_uninstall_removes_what_install_put():
