@@ -222,8 +222,7 @@ static bool may_open_files(void)
     return false;
 }
 
-/* After gRPC's shutdown its threads go on for a while, the longer the more connections there were. They abort if exit()
- * runs the libraries' destructors meanwhile. */
+/* gRPC's threads run on, and exit() would run the libraries' destructors beside them. */
 int main(int argc, char **argv)
 {
     self_init();
@@ -231,7 +230,7 @@ int main(int argc, char **argv)
     int code = may_open_files() ? run_named(argc, argv) : HAWK_EXIT_FAILED;
     fflush(NULL);
     command_die_interrupted();
-#if defined(__SANITIZE_ADDRESS__) /* its leak checker is such a destructor; net/loop_net.c waits for it */
+#if defined(__SANITIZE_ADDRESS__) /* its leak checker is such a destructor */
     return code;
 #else
     _exit(code);

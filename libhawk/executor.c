@@ -608,7 +608,6 @@ void hawk_executor_close(struct hawk_executor *x)
     channel_free(x->channel);
     tls_free(x->tls);
     loop_free(x->loop);
-    loop_net_settle();
     drop_untaken(x);
     while (!list_empty(&x->held))
         work_free(container_of(x->held.next, struct work, link));

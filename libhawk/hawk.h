@@ -25,6 +25,8 @@
  *     hawk_client_open(&c, &(struct hawk_client_options){.ended = on_ended, .arg = program});
  *     ev_io_init(&watcher, on_readable, hawk_client_fd(c), EV_READ);  // on_readable calls hawk_client_poll(c, 0)
  *
+ * The first client starts gRPC, whose threads sleep until the process ends.
+ *
  * fork(): a child must not use a client of its parent, nor close it, nor read its descriptor. It may execute
  * another program, which inherits no descriptor of the library's.
  *

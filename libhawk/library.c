@@ -215,7 +215,6 @@ void hawk_client_close(struct hawk_client *c)
         news_drop(&c->news[c->news_first++]);
     free(c->news);
     client_close(c->client);
-    loop_net_settle();
     free(c);
 }
 

@@ -20,7 +20,8 @@
 struct loop;
 
 enum loop_flag {
-    /* Starts gRPC, which costs 12 MB, some threads and 15 ms. server.h, link.h and rpc.h need it. */
+    /* Starts gRPC, which costs 12 MB, some threads and 15 ms, and stays until the process ends. server.h,
+     * link.h and rpc.h need it. */
     LOOP_NET = 1u << 0,
 };
 
@@ -31,11 +32,6 @@ struct loop *loop_new(unsigned flags);
 /* Frees the loop. Free its links, servers and channels before. Descriptors, timers and signals are
  * forgotten, and posted calls that have not run are dropped. NULL is fine. */
 void loop_free(struct loop *l);
-
-/* For a process that is about to exit(), which destroys objects that gRPC's threads may still use. When
- * the last LOOP_NET loop is gone, this waits until those threads have ended. If other code of the process
- * uses gRPC, it waits two seconds at most. */
-void loop_net_settle(void);
 
 /* Microseconds of CLOCK_BOOTTIME: monotonic, and counts a suspended machine's time, as leases need. */
 int64_t loop_now(const struct loop *l);

@@ -7,12 +7,9 @@
 #include <dlfcn.h>
 #include <grpc/support/log.h>
 #include <grpc/support/time.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-static atomic_int open_loops; /* of this process, with LOOP_NET */
 
 /* The most completions in one turn, so that timers and descriptors get their turn under load. */
 #define TURN_COMPLETIONS 256
@@ -58,13 +55,21 @@ static void forget_lock_order(void)
         set_mode(0); /* kIgnore */
 }
 
-void loop_net_open(struct loop *l)
+/* gRPC stays: its shutdown waits for its threads, up to ten seconds for one that watches a socket whose last write had
+ * to wait, and others go on after it. */
+static void start_grpc(void)
 {
     forget_lock_order();
     if (!getenv("GRPC_VERBOSITY"))
         gpr_set_log_function(no_log);
     grpc_init();
-    atomic_fetch_add(&open_loops, 1);
+}
+
+void loop_net_open(struct loop *l)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    CHECK(pthread_once(&once, start_grpc) == 0);
     l->at_once_next = AT_ONCE_MIN;
     l->cq = grpc_completion_queue_create_for_next(NULL);
     CHECK(l->cq);
@@ -75,15 +80,6 @@ void loop_net_open(struct loop *l)
                                        gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     CHECK(l->poke);
     cq_tag_init(&l->poke_tag, on_poke, l);
-}
-
-#define SETTLE_MS 2000
-
-/* grpc_shutdown_blocking returns before gRPC's threads have ended. */
-void loop_net_settle(void)
-{
-    for (int i = 0; i < SETTLE_MS && atomic_load(&open_loops) == 0 && grpc_is_initialized(); i++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
 grpc_completion_queue *loop_cq(struct loop *l)
@@ -117,11 +113,6 @@ void loop_net_close(struct loop *l)
     grpc_completion_queue_destroy(l->cq);
     l->cq = NULL;
     free(l->receives);
-    grpc_shutdown_blocking();
-    atomic_fetch_sub(&open_loops, 1);
-#if defined(__SANITIZE_ADDRESS__)
-    loop_net_settle(); /* leak checkers would report what those threads hold */
-#endif
 }
 
 static gpr_timespec in_us(int64_t us)

@@ -16,6 +16,7 @@
 
 #include "tests/lib/until.h"
 #include <fcntl.h>
+#include <grpc/grpc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -508,6 +509,15 @@ static void only_loopback_and_unix_sockets_are_local(void **state)
         assert_false(addr_is_local(beyond[i]));
 }
 
+/* gRPC's shutdown joins a thread that watches a blocked socket for up to ten seconds. */
+static void a_loop_that_ends_does_not_wait_for_grpc(void **state)
+{
+    (void)state;
+    loop_free(loop_new(LOOP_NET));
+    assert_true(grpc_is_initialized());
+    loop_free(loop_new(LOOP_NET));
+}
+
 static void addresses_become_grpc_targets(void **state)
 {
     char buf[ADDR_TEXT], why[100];
@@ -638,6 +648,7 @@ int main(void)
         BOTH(the_limit_on_files_is_raised),
         cmocka_unit_test(addresses_are_checked),
         cmocka_unit_test(only_loopback_and_unix_sockets_are_local),
+        cmocka_unit_test(a_loop_that_ends_does_not_wait_for_grpc),
         cmocka_unit_test(addresses_become_grpc_targets),
         cmocka_unit_test(tokens_are_checked),
         cmocka_unit_test(a_token_file_is_one_word),
