@@ -14,11 +14,13 @@
 #include "cli/command.h"
 #include "cli/document.h"
 #include "daemon/self.h"
+#include "exec/note.h"
 #include "net/addr.h"
 #include "net/caller.h"
 #include "net/join_dir.h"
 #include "net/supervisor.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -41,6 +43,8 @@
 #define TERM_US (10 * US_PER_S)                /* and for one that was not */
 #define INVITE_AGAIN_US (24 * 3600 * US_PER_S) /* an invitation is good for 30 days */
 #define ORIGIN "hawk up"
+#define PRIVATE "hawk-up-" /* the private directory's name: this and something random */
+#define HOST "host"        /* a note in it: the machine that it is of */
 
 enum part { CENTRAL, DIST, WORKER, DOWN, PARTS };
 
@@ -224,17 +228,49 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
 
 static void remove_tree(const char *path) { (void)!nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS); }
 
+static int open_dir(const char *path) { return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); }
+
+/* Removes what this user's killed ones left: whoever gets the lock has no living owner before him. A file system that
+ * machines share may have locks of each machine alone, hence the note HOST. It is written under the lock: a directory
+ * without it may be just begun. */
+static void remove_left(const struct up_join *u, const char *tmp)
+{
+    char path[PATH_MAX], host[NOTE_MAX];
+    struct dirent *e;
+    struct stat st;
+    DIR *d = opendir(tmp);
+
+    while (d && (e = readdir(d))) {
+        if (strncmp(e->d_name, PRIVATE, strlen(PRIVATE)) != 0 ||
+            snprintf(path, sizeof path, "%s/%s", tmp, e->d_name) >= (int)sizeof path)
+            continue;
+        int fd = open_dir(path);
+        if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+            note_read(path, HOST, host) && strcmp(host, u->at.host) == 0) {
+            log_info("%s: removing what a `hawk up` left that was killed", path);
+            remove_tree(path);
+        }
+        if (fd >= 0)
+            close(fd);
+    }
+    if (d)
+        closedir(d);
+}
+
 static int make_private(struct up_join *u, char *why, size_t size)
 {
     const char *tmp = getenv("TMPDIR");
 
-    if (snprintf(u->private, PATH_MAX - 64, "%s/hawk-up-XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp") >=
-        PATH_MAX - 64)
+    if (!tmp || *tmp != '/')
+        tmp = "/tmp";
+    if (snprintf(u->private, PATH_MAX - 64, "%s/" PRIVATE "XXXXXX", tmp) >= PATH_MAX - 64)
         return ca_complain(why, size, HAWK_EIO, tmp, strerror(ENAMETOOLONG));
+    remove_left(u, tmp);
     if (mkdtemp(u->private)) {
         /* systemd-tmpfiles cleans no directory that is locked. Without locks the cluster runs all the same. */
-        u->private_lock = open(u->private, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        (void)!flock(u->private_lock, LOCK_EX | LOCK_NB);
+        u->private_lock = open_dir(u->private);
+        if (flock(u->private_lock, LOCK_EX) == 0 && note_write(u->private, HOST, u->at.host))
+            return ca_complain(why, size, HAWK_EIO, u->private, strerror(errno));
         return 0;
     }
     ca_complain(why, size, HAWK_EIO, u->private, strerror(errno));

@@ -46,6 +46,10 @@ class Home:
                 continue
         return found
 
+    def private(self):
+        """What each `hawk up` keeps for itself."""
+        return [n for n in os.listdir(self.path) if n.startswith("hawk-up-")]
+
     def child(self, up, role):
         children = subprocess.run(["ps", "--ppid", str(up.p.pid), "-o", "pid=,args="], capture_output=True, text=True, check=True).stdout
         return int(next(line.split()[0] for line in children.splitlines() if f"hawk {role}" in line))
@@ -93,7 +97,7 @@ def test_workers_and_clients_find_it_by_the_directory():
         # This machine's clients find the socket, as that of any `hawk up`.
         assert "done" in h.hawk("jobs", "--all")
         # What cleans /tmp of old files leaves a directory that is locked.
-        private = os.open(next(e.path for e in os.scandir(h.path) if e.name.startswith("hawk-up-")), os.O_RDONLY)
+        private = os.open(f"{h.path}/{h.private()[0]}", os.O_RDONLY)
         try:
             fcntl.flock(private, fcntl.LOCK_EX | fcntl.LOCK_NB)
             assert False, "its keys and journals are not locked"
@@ -106,7 +110,7 @@ def test_workers_and_clients_find_it_by_the_directory():
         assert "say one" in h.hawk("jobs", "--dist", dist, "--join-dir", h.dir, check=2)
         # Its end is everybody's.
         assert up.stop() == 0 and w.wait() == 0, (up.text(), w.text())
-        assert os.listdir(h.dir) == [] and not [n for n in os.listdir(h.path) if n.startswith("hawk-up-")]
+        assert os.listdir(h.dir) == [] and not h.private()
         assert not h.processes()
 
 
@@ -171,11 +175,33 @@ def test_a_cluster_that_was_killed_leaves_a_directory_that_says_so():
         wait_for("its daemons to end", lambda: not h.processes())
         assert "does not answer (process" in h.refusal(lambda **m: h.worker("n2", **m))
         assert "cannot reach" in h.hawk("jobs", "--join-dir", h.dir, check=3)
+        left, = h.private()
         up = h.up()
         wait_for("it to say so", lambda: "replacing a cluster that does not answer any more" in up.text())
+        own, = h.private()
+        assert own != left and f"{h.path}/{left}: removing" in up.text(), up.text()
         h.worker("n2")  # which was the other cluster's
         h.hawk("submit", "--join-dir", h.dir, "--wait", "--", "true")
         assert up.stop() == 0
+
+
+def test_only_what_killed_clusters_of_this_machine_left_is_removed():
+    with Home() as h:
+        for name, host in [("others", "another-machine"), ("theirs", os.uname().nodename)]:
+            os.makedirs(f"{h.path}/hawk-up-{name}/ca")
+            with open(f"{h.path}/hawk-up-{name}/host", "w", encoding="ascii") as f:
+                f.write(f"{host}\n")
+        os.chown(f"{h.path}/hawk-up-theirs", *[61001 if os.geteuid() == 0 else -1] * 2)
+        os.mkdir(f"{h.path}/hawk-up-begun")
+        os.mkdir(f"{h.path}/not-hawk-up")
+        os.symlink(f"{h.path}/not-hawk-up", f"{h.path}/hawk-up-link")
+        kept = {"hawk-up-others", "hawk-up-begun", "hawk-up-link", *["hawk-up-theirs"] * (os.geteuid() == 0)}
+        up = h.up("--worker=no")
+        running = set(h.private())
+        assert len(running - kept) == 1 and kept < running, up.text()
+        second = h.daemon("up", "--join-dir", f"{h.path}/second", "--socket", f"{h.path}/second.sock", "--listen", "127.0.0.1", "--worker=no")
+        assert running < set(h.private()) and os.path.isdir(f"{h.path}/hawk-up-others/ca"), second.text()
+        assert up.stop() == 0 and second.stop() == 0
 
 
 def test_without_central_it_ends():
