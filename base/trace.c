@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +95,45 @@ static int fail_read(struct trace *t)
     return t->err = HAWK_EIO;
 }
 
+#define START_MAX 5 /* bytes that tell a compressed file */
+
+bool trace_compressed(const char *name, const void *start, size_t n, char *why, size_t size)
+{
+    static const struct {
+        const char *bytes, *method, *command;
+    } starts[] = {
+        {"\x1f\x8b", "gzip", "zcat"},
+        {"\x28\xb5\x2f\xfd", "zstd", "zstdcat"},
+        {"\xfd\x37\x7a\x58\x5a", "xz", "xzcat"},
+        {"BZh", "bzip2", "bzcat"},
+    };
+
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        size_t len = strlen(starts[i].bytes);
+
+        if (n >= len && memcmp(start, starts[i].bytes, len) == 0) {
+            snprintf(why, size,
+                     "%s: is compressed (%s): unpack it with %s into a file, or a pipe that - reads", name,
+                     starts[i].method, starts[i].command);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the file is a compressed one: its first character, which was looked at, and the rest of that line tell. */
+static bool is_compressed(struct trace *t)
+{
+    char start[START_MAX];
+    size_t n = 0;
+
+    if (t->line != 1 || t->column != 1)
+        return false;
+    for (int c = t->next; n < sizeof start && c != EOF && c != '\n'; c = getc_unlocked(t->f))
+        start[n++] = (char)c;
+    return trace_compressed(t->path, start, n, t->error, sizeof t->error);
+}
+
 /* Stands for "a duration" as what is expected. The words are made for an error only, since a trace
  * consists mostly of durations. */
 #define A_DURATION NULL
@@ -116,6 +154,8 @@ static int fail_expected(struct trace *t, const char *what)
 
     if (c == EOF && ferror(t->f))
         return fail_read(t);
+    if (is_compressed(t))
+        return t->err = HAWK_EINVALID;
     if (c == EOF)
         snprintf(found, sizeof found, "the end of the file");
     else if (c == '\n')

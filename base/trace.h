@@ -9,6 +9,8 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define TRACE_TASKS_MAX 1000000u                         /* of one job */
@@ -27,6 +29,9 @@ struct trace_job {
     const int64_t *durations_us; /* one per task, each 0 .. TRACE_TIME_US_MAX */
 };
 
+/* Whether a file that starts with these bytes is a compressed one, which no reader of traces unpacks. If so, writes the
+ * error: `name` is compressed, and by which command it is unpacked. */
+bool trace_compressed(const char *name, const void *start, size_t n, char *why, size_t size);
 /* Opens a file, or standard input for "-". *t is set on an error, too, for trace_error; trace_close it. */
 HAWK_MUST_USE int trace_open(struct trace **t, const char *path);
 /* The next job: 1; 0 at the end of the trace; HAWK_EINVALID for a line that is no job, HAWK_EIO. After an

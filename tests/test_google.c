@@ -197,6 +197,18 @@ static void a_byte_that_is_no_text_is_told(void **state)
     unlink(path);
 }
 
+/* As the trace is published. */
+static void a_compressed_file_is_called_so(void **state)
+{
+    struct google *g = google_new();
+
+    write_rows("\x1f\x8b\x08\0\0", 5);
+    assert_int_equal(google_read(g, path), HAWK_EINVALID);
+    assert_non_null(strstr(google_error(g), ": is compressed (gzip): unpack it with zcat"));
+    google_free(g);
+    unlink(path);
+}
+
 static void a_file_that_is_not_there_is_told(void **state)
 {
     struct google *g = google_new();
@@ -226,6 +238,7 @@ int main(void)
         cmocka_unit_test(jobs_submitted_at_once_come_by_their_ids),
         cmocka_unit_test(a_malformed_line_is_told_where_and_what),
         cmocka_unit_test(a_byte_that_is_no_text_is_told),
+        cmocka_unit_test(a_compressed_file_is_called_so),
         cmocka_unit_test(a_file_that_is_not_there_is_told),
         cmocka_unit_test(no_rows_are_no_jobs),
     };

@@ -175,6 +175,41 @@ static void a_zero_byte_is_no_end(void **state)
     close_text(t);
 }
 
+/* What unpacks it is named: the byte that is found says nothing to most people. */
+static void a_compressed_trace_is_called_so(void **state)
+{
+    static const struct {
+        const char *start;
+        size_t n;
+        const char *error;
+    } cases[] = {
+        {"\x1f\x8b\x08\x00", 4, "is compressed (gzip): unpack it with zcat"},
+        {"\x28\xb5\x2f\xfd", 4, "is compressed (zstd): unpack it with zstdcat"},
+        {"\xfd"
+         "7zXZ\0",
+         6, "is compressed (xz): unpack it with xzcat"},
+        {"BZh91AY", 7, "is compressed (bzip2): unpack it with bzcat"},
+        {"\x1f\x8c", 2, ":1:1: expected a submit time in seconds, found the byte 0x1f"},
+        {"\x1f", 1, ":1:1: expected a submit time in seconds, found the byte 0x1f"},
+        {"1 1 1 1\n\x1f\x8b", 10, ":2:1: expected a submit time in seconds, found the byte 0x1f"},
+    };
+
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct trace *t;
+        struct trace_job j;
+        int got;
+
+        write_trace(cases[i].start, cases[i].n);
+        assert_int_equal(trace_open(&t, path), 0);
+        while ((got = trace_next(t, &j)) == 1)
+            ;
+        assert_int_equal(got, HAWK_EINVALID);
+        if (!strstr(trace_error(t), cases[i].error))
+            fail_msg("%s, not %s", trace_error(t), cases[i].error);
+        close_text(t);
+    }
+}
+
 static void files_that_cannot_be_read(void **state)
 {
     struct trace *t;
@@ -199,6 +234,7 @@ int main(void)
         cmocka_unit_test(numbers_are_read_exactly),
         cmocka_unit_test(errors_name_line_column_and_what_was_expected),
         cmocka_unit_test(a_zero_byte_is_no_end),
+        cmocka_unit_test(a_compressed_trace_is_called_so),
         cmocka_unit_test(files_that_cannot_be_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -308,6 +308,10 @@ static int read_lines(struct google *g, const char *path, FILE *f)
         struct event e;
 
         at.line++;
+        if (at.line == 1 && trace_compressed(path, line, (size_t)len, g->error, sizeof g->error)) {
+            err = HAWK_EINVALID;
+            break;
+        }
         if (len > 0 && line[len - 1] == '\n')
             line[--len] = '\0';
         if (len > 0 && line[len - 1] == '\r')
