@@ -154,6 +154,97 @@ const char sim_details[] =
     "seconds, and its policies' assumptions, each of which is a flag of the policy "
     "(docs/notebook/calibration.md).\n";
 
+static const struct options defaults = {.policy = "hawk",
+                                        .slots = 1,
+                                        .dists = 10,
+                                        .seed = 1,
+                                        .output = "table",
+                                        .scheduler_cost_us = -1,
+                                        .worker_cost_us = -1,
+                                        .sample_us = -1,
+                                        .pause_after_us = -1};
+
+/* What a flag says of the others: without it they would change nothing, nor beside it. What a flag changes under one
+ * policy alone goes with any: policies are compared by the same command line. */
+static const struct rule {
+    const char *flag;
+    enum { TAKES_ONLY, TAKES_NOT, NEEDED_BY } is;
+    const char *others[12];
+    const char *why; /* of TAKES: "which ..." */
+} rules[] = {
+    {"faults",
+     TAKES_ONLY,
+     {"seed", "jobs", "output", "seeds", "for", "kinds", "heal", "processes", "single", "log"},
+     "makes clusters and jobs of its own"},
+    {"write-trace",
+     TAKES_ONLY,
+     {"workload", "jobs", "load", "workers", "slots", "seed"},
+     "writes the jobs of --workload, and simulates nothing"},
+    {"faults",
+     NEEDED_BY,
+     {"seeds", "for", "kinds", "heal", "processes", "single", "log"},
+     "other runs have no such faults"},
+    {"workload", NEEDED_BY, {"load", "jobs", "write-trace"}, "a trace has its own jobs and times"},
+    {"seeds", TAKES_NOT, {"seed", "for"}, "says which seeds"},
+    {"sweep", TAKES_NOT, {"only-job", "jobs-csv", "against"}, "makes many runs"},
+    {"compat", TAKES_NOT, {"delay", "sched-cost", "worker-cost"}, "has the published simulator's delays"},
+    {"noise", TAKES_NOT, {"estimates"}, "makes them of the workload's means"},
+};
+
+static size_t member_size(const struct flag *f)
+{
+    switch (f->kind) {
+    case FLAG_BOOL:
+        return sizeof(bool);
+    case FLAG_COUNT:
+        return sizeof(uint32_t);
+    case FLAG_DURATION:
+        return sizeof(int64_t);
+    default: /* a text, or a list, which begins with a pointer */
+        return sizeof(char *);
+    }
+}
+
+static bool is_given(const struct options *o, const char *name)
+{
+    const struct flag *f = sim_flags;
+
+    while (strcmp(f->name, name) != 0)
+        f++;
+    return memcmp((const char *)o + f->offset, (const char *)&defaults + f->offset, member_size(f)) != 0;
+}
+
+static bool is_other(const struct rule *r, const char *name)
+{
+    for (size_t i = 0; r->others[i]; i++)
+        if (strcmp(r->others[i], name) == 0)
+            return true;
+    return false;
+}
+
+static int check_rule(const struct options *o, const struct rule *r)
+{
+    bool needed = r->is == NEEDED_BY;
+
+    if (needed ? is_given(o, r->flag) || o->faults : !is_given(o, r->flag))
+        return 0;
+    for (const struct flag *f = sim_flags; f->name; f++)
+        if (is_given(o, f->name) && strcmp(f->name, r->flag) != 0 &&
+            is_other(r, f->name) != (r->is == TAKES_ONLY))
+            return usage_error(needed ? "sim: --%s needs --%s: %s" : "sim: --%s: not with --%s, which %s",
+                               f->name, r->flag, r->why);
+    return 0;
+}
+
+static int check_rules(const struct options *o)
+{
+    int err = 0;
+
+    for (size_t i = 0; i < sizeof rules / sizeof *rules && !err; i++)
+        err = check_rule(o, &rules[i]);
+    return err;
+}
+
 /* "1.25" as 1250. */
 static int parse_milli(const char *text, const char *what, uint32_t *milli)
 {
@@ -391,8 +482,8 @@ static int run_sweep(const struct options *o, const struct sim_config *c, const 
         return usage_error("sim: --sweep reads the trace once per run: a file, not standard input");
     if (strcmp(o->policy, OMNISCIENT) == 0)
         return usage_error("sim: --sweep needs a scheduler: omniscient is a bound");
-    if (o->only_job || o->jobs_csv || o->against || strcmp(o->output, "csv") == 0)
-        return usage_error("sim: --sweep: not with --only-job, --jobs-csv, --against or csv");
+    if (strcmp(o->output, "csv") == 0)
+        return usage_error("sim: --sweep prints a table or json");
     fflush(stdout);
     int err = sim_sweep_run(c, grid, &input, cores_usable(), isatty(STDERR_FILENO) ? stderr : NULL, &r, why,
                             sizeof why);
@@ -445,15 +536,7 @@ static int run_workload(const struct options *o, const struct sim_config *c, con
 
 int sim_main(int argc, char **argv)
 {
-    struct options o = {.policy = "hawk",
-                        .slots = 1,
-                        .dists = 10,
-                        .seed = 1,
-                        .output = "table",
-                        .scheduler_cost_us = -1,
-                        .worker_cost_us = -1,
-                        .sample_us = -1,
-                        .pause_after_us = -1};
+    struct options o = defaults;
     struct sim_config c;
     struct sim_sweep grid;
     struct job_table table;
@@ -467,25 +550,23 @@ int sim_main(int argc, char **argv)
         return -at;
     if (argc > at)
         return usage_error("sim: \"%s\": expected flags only, or convert-google and its files", argv[at]);
-    if (o.faults && (o.trace || o.workload || o.sweep))
-        return usage_error(
-            "sim: --faults makes clusters and jobs of its own: not with --trace, --workload or "
-            "--sweep");
-    if (o.faults || sim_faults_given(&o.f))
-        return sim_faults(&o.f, o.faults, o.seed, o.jobs, o.output);
+    err = check_rules(&o);
+    if (err) {
+        flag_list_free(&o.set);
+        return err;
+    }
+    if (o.faults)
+        return sim_faults(&o.f, o.seed, o.jobs, o.output);
     if (o.sweep && sim_sweep_parse(&grid, o.sweep, why, sizeof why) != 0)
         return usage_error("sim: --sweep: %s", why);
     if (o.sweep && grid.workers_n && !o.workers)
         o.workers = grid.workers[0];
-    if (o.write_trace && (!o.workload || (o.load && !o.workers)))
-        return usage_error("sim: --write-trace needs --workload, and with --load also --workers");
+    if (o.write_trace && o.load && !o.workers)
+        return usage_error("sim: --write-trace needs --workers with --load");
     if (o.trace && o.workload)
         return usage_error("sim: --trace and --workload: one of them, not both");
     if ((!o.trace && !o.workload) || (!o.workers && !o.write_trace))
         return usage_error("sim: --workers, and either --trace or --workload, are needed");
-    if (o.trace && (o.load || o.jobs))
-        return usage_error("sim: --%s needs --workload: a trace has its own jobs and times",
-                           o.load ? "load" : "jobs");
     o.cutoff_from = o.cutoff_us ? "flag" : "default";
     if (o.workload)
         err = load_table(&o, &table);

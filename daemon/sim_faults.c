@@ -20,11 +20,6 @@ struct report {
     json_t *failures;  /* NULL: for people, at once */
 };
 
-bool sim_faults_given(const struct sim_faults_flags *f)
-{
-    return f->seeds || f->kinds || f->for_us || f->heal_us || f->processes || f->log || f->single;
-}
-
 /* The one command that shows it again. */
 static void command_of(const struct report *r, uint64_t seed, char *buf, size_t size)
 {
@@ -103,7 +98,7 @@ static void print_total(const struct faults_total *t, bool single)
     printf("%" PRIu64 " failed\n", t->failed);
 }
 
-int sim_faults(const struct sim_faults_flags *f, bool asked, uint32_t seed, uint32_t jobs, const char *output)
+int sim_faults(const struct sim_faults_flags *f, uint32_t seed, uint32_t jobs, const char *output)
 {
     struct faults_options o = {.kinds = FAULTS_ALL,
                                .draw_kinds = true,
@@ -117,16 +112,11 @@ int sim_faults(const struct sim_faults_flags *f, bool asked, uint32_t seed, uint
     struct faults_total t;
     char why[TEXT];
 
-    if (!asked)
-        return usage_error(
-            "sim: --seeds, --for, --kinds, --heal, --processes, --single and --log go with --faults");
     if (strcmp(output, "csv") == 0)
         return usage_error("sim: --faults prints a table or json");
     if (f->single && (f->kinds || f->heal_us || jobs))
         return usage_error(
             "sim: --single draws its faults and jobs itself: leave out --kinds, --heal and --jobs");
-    if (f->seeds && f->for_us)
-        return usage_error("sim: either --seeds or --for");
     if (f->seeds && parse_seeds(f->seeds, &s.first, &s.n) != 0)
         return HAWK_EXIT_USAGE;
     if (f->kinds && faults_parse_kinds(f->kinds, &o.kinds, &bad) != 0)

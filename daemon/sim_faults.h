@@ -25,10 +25,7 @@ struct sim_faults_flags {
                                       "--single makes one fault at a time, and looks how long short jobs "   \
                                       "wait for it: 3.5 s at most.\n"
 
-/* One of these was given, so that --faults is missing when it was not. */
-bool sim_faults_given(const struct sim_faults_flags *f);
-/* Runs them; `asked`: --faults was given. Returns the exit code: 1 when an invariant was violated. */
-int sim_faults(const struct sim_faults_flags *f, bool asked, uint32_t seed, uint32_t jobs,
-               const char *output);
+/* Runs them. Returns the exit code: 1 when an invariant was violated. */
+int sim_faults(const struct sim_faults_flags *f, uint32_t seed, uint32_t jobs, const char *output);
 
 #endif

@@ -76,6 +76,31 @@ def test_numbers_that_would_round_to_none_are_refused():
         assert "short" in sim(own_trace(d), "--noise", "0.001-1", "--pause-share", "0.001", "--steal-cap", "1").stdout
 
 
+def test_flags_that_would_change_nothing_are_refused():
+    for args, said in [(["--faults", "--seed", "1", "--workers", "5"], "--workers: not with --faults, which makes"),
+                       (["--faults", "--trace", "x.tr"], "--trace: not with --faults, which makes"),
+                       (["--faults", "--policy", "sparrow"], "--policy: not with --faults"),
+                       (["--faults", "--set", "pause=on"], "--set: not with --faults"),
+                       (["--faults", "--load", "0.5"], "--load: not with --faults"),
+                       (["--faults", "--seeds", "1-3", "--seed", "7"], "--seed: not with --seeds"),
+                       (["--trace", "x.tr", "-n", "4", "--kinds", "none"], "--kinds needs --faults"),
+                       (["--trace", "x.tr", "-n", "4", "--log"], "--log needs --faults"),
+                       (["--trace", "x.tr", "-n", "4", "--jobs", "7"], "--jobs needs --workload"),
+                       (["--trace", "x.tr", "-n", "4", "--load", "0.7"], "--load needs --workload"),
+                       (["--trace", "x.tr", "--write-trace", "y.tr"], "--trace: not with --write-trace, which writes the jobs of --workload"),
+                       (["--write-trace", "y.tr"], "--write-trace needs --workload"),
+                       (["--workload", "yahoo", "--write-trace", "y.tr", "-p", "sparrow"], "-p: not with --write-trace"),
+                       (["--workload", "yahoo", "--write-trace", "y.tr", "--cutoff", "9s"], "--cutoff: not with --write-trace"),
+                       (["--workload", "yahoo", "--write-trace", "y.tr", "--sweep", "workers=4"], "--sweep: not with --write-trace"),
+                       (["--trace", "x.tr", "-n", "4", "--compat", "--delay", "1ms"], "--delay: not with --compat, which has"),
+                       (["--trace", "x.tr", "-n", "4", "--compat", "--worker-cost", "1ms"], "--worker-cost: not with --compat"),
+                       (["--trace", "x.tr", "-n", "4", "--noise", "0.1-1.9", "--estimates", "exact"], "--estimates: not with --noise, which"),
+                       (["--trace", "x.tr", "-n", "4", "--sweep", "workers=4", "--only-job", "1"], "--only-job: not with --sweep")]:
+        r = subprocess.run([HAWK, "sim", *args], capture_output=True, text=True, timeout=BOUND)
+        assert r.returncode == 2 and f"hawk: sim: {said}" in r.stderr and r.stderr.count("\n") == 1 and r.stdout == "", (args, r)
+    assert not os.path.exists("y.tr")
+
+
 def test_what_a_run_is_compared_with_is_read_before_the_run():
     r, w = os.pipe()  # a trace of which nothing comes: no run can begin
     try:
