@@ -93,7 +93,10 @@ static void fail_unread(struct api_tail *t, const struct file_read *r, bool open
     else
         api_fail(t->call, HAWK_ENOT_FOUND, "this task of job %s left no %s here: %s: %s",
                  job_id_format(id, t->request.job), t->request.stderr ? "stderr" : "stdout", t->path,
-                 r->err == ENOENT                      ? "it was removed since, as `hawk prune` does"
+                 r->err == ENOENT && t->run == RUN_UNKNOWN
+                     ? "it was removed since, as `hawk prune` does, or the job names another file, which a "
+                       "worker forgets when it is started again"
+                 : r->err == ENOENT                    ? "it was removed since, as `hawk prune` does"
                  : r->err == EINVAL || r->err == ELOOP ? "it is no regular file"
                                                        : strerror(r->err));
     tail_end(t);
@@ -168,11 +171,19 @@ static void tail_begin(struct api_tail *t)
     if (t->fd >= 0)
         close(t->fd);
     t->fd = -1;
-    if (t->api->roles.output(t->api->arg, r->job, r->task, r->attempt, r->stderr, t->path, user, &run)) {
+    int err = t->api->roles.output(t->api->arg, r->job, r->task, r->attempt, r->stderr, t->path, user, &run);
+    if (err && err != HAWK_EDENIED) {
         api_fail(t->call, HAWK_ENOT_FOUND, "this task of job %s left no %s here", job_id_format(id, r->job),
                  r->stderr ? "stderr" : "stdout");
         tail_end(t);
     } else if (!api_may_touch(t->call, r->job, user)) {
+        tail_end(t);
+    } else if (err) {
+        api_fail(
+            t->call, HAWK_ENOT_FOUND,
+            "the %s of this task of job %s is in a file of its user's, which this worker does not open: it "
+            "runs tasks as their users",
+            r->stderr ? "stderr" : "stdout", job_id_format(id, r->job));
         tail_end(t);
     } else if (strcmp(t->path, "/dev/null") == 0) { /* the job discards it */
         rpc_finish(t->call);

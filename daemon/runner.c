@@ -157,7 +157,7 @@ int runner_output(const struct runner *r, job_id_t job, uint32_t task, uint32_t 
         snprintf(user, LIMIT_NAME_BYTES + 1, "%s", o->user);
     if (o && (attempt == 0 || attempt == o->attempt)) {
         if (!o->paths[err_stream])
-            return HAWK_ENOT_FOUND;
+            return r->users ? HAWK_EDENIED : HAWK_ENOT_FOUND;
         snprintf(path, EXEC_PATH_MAX, "%s", o->paths[err_stream]);
         *run = o->running ? RUN_ON : RUN_ENDED;
         return 0;
@@ -212,13 +212,8 @@ static void on_held(void *arg, const struct msg *m, const char *const paths[2], 
         const struct msg_exec_held *h = &m->exec_held;
         struct output *o = output_new(r, &h->id, h->run);
         o->user = user ? xstrdup(user) : NULL;
-        for (int i = 0; i < 2; i++) {
-            char path[EXEC_PATH_MAX];
-            /* Users' runners name none. A task has this one unless its job names another. */
-            bool own = r->users && !paths[i] &&
-                       exec_output_path(&r->config, &h->id, NULL, NULL, i + 1, path, sizeof path) == 0;
-            o->paths[i] = own ? xstrdup(path) : paths[i] ? xstrdup(paths[i]) : NULL;
-        }
+        for (int i = 0; i < 2; i++)
+            o->paths[i] = paths[i] ? xstrdup(paths[i]) : NULL;
         if (h->outcome != OUTCOME_NONE)
             output_ended(r, h->run);
     }

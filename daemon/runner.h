@@ -33,7 +33,7 @@ uint32_t runner_running(const struct runner *r);
 uint32_t runner_first_index(const struct runner *r, job_id_t job); /* as exec_output_first */
 /* Where a task's output went: the path (EXEC_PATH_MAX bytes), whose it is (LIMIT_NAME_BYTES + 1; "": nobody knows;
  * may be NULL) and whether the task runs. attempt 0: the latest. HAWK_ENOT_FOUND when this worker
- * does not remember it. */
+ * does not remember it. HAWK_EDENIED: the job names a file, which its user's runner has opened. */
 HAWK_MUST_USE int runner_output(const struct runner *r, job_id_t job, uint32_t task, uint32_t attempt,
                                 bool err_stream, char *path, char *user, enum run_state *run);
 /* Whose a task that runs here is (LIMIT_NAME_BYTES + 1; "": nobody's). False: it does not run here. */

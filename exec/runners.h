@@ -18,7 +18,7 @@ struct runners;
  * without work a runner leaves. c is copied, but for its texts. HAWK_EIO: state_dir is of no use; the log says why. */
 HAWK_MUST_USE int runners_start(struct runners **out, const struct exec_config *c, const char *helper,
                                 int64_t idle_us, int64_t now_us, bool kept);
-/* What was taken over, as exec_held() and exec_take_over(). */
+/* What was taken over, as exec_held() and exec_take_over(). paths: of the files below output_dir alone. */
 void runners_held(struct runners *rs, exec_held_fn fn, void *arg);
 void runners_take_over(struct runners *rs, exec_held_fn fn, void *arg);
 

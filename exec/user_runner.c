@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "exec/output.h"
 #include "exec/run_files.h"
 #include "exec/spawner_socket.h"
 
@@ -297,6 +298,17 @@ struct user_runner *user_runner_find(const struct exec_config *c, const char *us
 
 static bool is_outcome(uint8_t outcome) { return outcome > OUTCOME_NONE && outcome < OUTCOME_COUNT; }
 
+/* The files that the agent opens, below output_dir. The others are their user's. */
+static void set_paths(const struct user_runner *u, struct held *h, const struct held_run *r)
+{
+    char path[EXEC_PATH_MAX];
+
+    for (int i = 0; i < 2; i++)
+        if (r->files & (RUN_STDOUT << i) && exec_output_path(u->config, &h->m.exec_held.id, NULL, NULL,
+                                                             OUTPUT_STDOUT + i, path, sizeof path) == 0)
+            h->paths[i] = xstrdup(path);
+}
+
 /* What the runner says that it has, if this agent's predecessors gave it that. */
 static bool take_held(struct user_runner *u, struct held *h, int64_t now_us)
 {
@@ -308,6 +320,7 @@ static bool take_held(struct user_runner *u, struct held *h, int64_t now_us)
     if (!r || !try_eq(&id, &m->id) || (m->outcome != OUTCOME_NONE && !is_outcome(m->outcome)))
         return false;
     h->user = xstrdup(u->user);
+    set_paths(u, h, r);
     m->owner.v = r->owner;
     m->class = r->flags & RUN_LONG ? CLASS_LONG : CLASS_SHORT;
     m->promotable = (r->flags & RUN_PROMOTABLE) != 0;

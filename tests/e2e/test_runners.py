@@ -138,6 +138,28 @@ def test_hawk_cat_reads_nothing_that_the_agent_alone_may_read():
             assert why in r.stderr, r
 
 
+def test_hawk_cat_says_which_files_the_agent_does_not_open():
+    with RunAsCluster(workers=1, slots=4) as c:
+        named = f"{MACHINE}/ann/named"
+        job = c.submit_as(ANN, "--stdout", named, "--", "sh", "-c", "echo up >&2; exec sleep 1000")
+        wait_for("it to be up", lambda: c.as_user(ANN, "cat", job, "stderr", check=None).stdout == "up\n")
+        ended = c.submit_as(ANN, "--wait", "--stdout", f"{named}-2", "--", "true")
+
+        def told(job, why, file):
+            r = c.as_user(ANN, "cat", job, check=3)
+            return r.stdout == "" and why in r.stderr and f"; its job names a file for it: {file}\n" in r.stderr
+        unopened = "in a file of its user's, which this worker does not open: it runs tasks as their users"
+        assert told(job, unopened, named) and told(ended, unopened, f"{named}-2"), c.as_user(ANN, "cat", job, check=3)
+        c.workers.pop().kill()
+        w = c.start_worker("w1")
+        wait_for("it to be taken over", lambda: "1 running tasks of an earlier agent taken over" in w.text())
+        wait_for("it to be known as running", lambda: state(c, ANN, job) == "running" and c.task(ANN, job)["state"] == "running")
+        assert told(job, unopened, named), c.as_user(ANN, "cat", job, check=None)
+        assert c.cat(ANN, job, "stderr") == "up\n"
+        assert any(told(ended, why, f"{named}-2") for why in (unopened, "or the job names another file")), c.as_user(ANN, "cat", ended, check=3)
+        c.as_user(ANN, "cancel", job)
+
+
 def test_who_kills_his_runner_ends_his_own_tasks():
     with RunAsCluster(workers=1, slots=4) as c:
         of_bob = c.up(BOB, "--", "sh", "-c", "echo $$; echo up; exec sleep 1000")
@@ -278,7 +300,8 @@ def test_upgrade_and_stop_reach_every_runner():
         w = c.start_worker("w1")
         assert all(map(alive, pids.values())) and "3 running tasks" in w.text()
         wait_for("it to be heard of", lambda: c.task(ANN, own)["state"] == "running")
-        c.as_user(ANN, "cat", own)  # it is known whose it is
+        assert "in a file of its user's" in c.as_user(ANN, "cat", own, check=3).stderr  # it is known whose it is
+        assert f"job {own} is of user ann" in c.as_user(BOB, "cat", own, check=3).stderr
         w.p.send_signal(signal.SIGTERM)
         w.p.send_signal(signal.SIGTERM)
         w.wait(BOUND)
