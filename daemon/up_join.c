@@ -537,9 +537,12 @@ static bool prepare_cluster(struct up_join *u, char *why, size_t size)
         snprintf(u->at.host, sizeof u->at.host, "localhost");
     u->invitation =
         (struct invitation){.role = ROLE_WORKER, .name = "*", .uses = INVITATION_USES_MAX, .id = entropy()};
-    if (take_dir(u, why, size) == 0 && make_private(u, why, size) == 0 && make_roots(u, why, size) == 0)
+    if (take_dir(u, why, size))
+        log_error("up.join_dir: %s", why);
+    else if (make_private(u, why, size) || make_roots(u, why, size))
+        log_error("%s: set TMPDIR to a directory with room where you may write", why);
+    else
         return true;
-    log_error("up.join_dir: %s", why);
     return false;
 }
 

@@ -2,6 +2,7 @@
 there. One test has two machines, each a network namespace."""
 # seconds: 30
 # make test-all
+import contextlib
 import fcntl
 import os
 import shutil
@@ -11,7 +12,7 @@ import subprocess
 import tempfile
 import sys
 
-from hawktest import BOUND, HAWK, Daemon, alive, dropped, run_tests, user_environment, wait_for
+from hawktest import BOUND, HAWK, Daemon, alive, dropped, run_tests, small_disk, user_environment, wait_for
 
 FILES = ["cluster", "dist", "lock", "roots.crt", "user.crt", "user.key", "worker.invitation"]
 
@@ -202,6 +203,19 @@ def test_only_what_killed_clusters_of_this_machine_left_is_removed():
         second = h.daemon("up", "--join-dir", f"{h.path}/second", "--socket", f"{h.path}/second.sock", "--listen", "127.0.0.1", "--worker=no")
         assert running < set(h.private()) and os.path.isdir(f"{h.path}/hawk-up-others/ca"), second.text()
         assert up.stop() == 0 and second.stop() == 0
+
+
+def test_a_full_disk_below_tmpdir_is_called_so():
+    with Home() as h, small_disk("size=16k") as full:
+        if not full:
+            return
+        with open(f"{full}/filler", "wb", buffering=0) as f, contextlib.suppress(OSError):
+            while True:
+                f.write(bytes(4096))
+        h.env["TMPDIR"] = full
+        said = h.refusal(h.up)
+        assert f"{full}/hawk-up-" in said and "No space left on device: set TMPDIR to a directory with room" in said, said
+        assert "up.join_dir" not in said and os.listdir(full) == ["filler"], said
 
 
 def test_without_central_it_ends():
