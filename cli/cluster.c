@@ -446,17 +446,6 @@ static void show_policy(const struct session *s, const struct api_policy *p, boo
     }
 }
 
-/* "2", "1.5" → thousandths. */
-static bool ratio_parse(const char *text, uint32_t *milli)
-{
-    char *end = NULL;
-    double v = strtod(text, &end);
-    if (end == text || *end || !(v >= 1 && v <= 1000))
-        return false;
-    *milli = (uint32_t)(v * 1000 + 0.5);
-    return true;
-}
-
 /* Fills r from flags; its lists are borrowed. *any says whether a flag sets something. 0, or
  * HAWK_EXIT_USAGE. */
 static int policy_request(const struct policy_options *o, const char *preset,
@@ -482,7 +471,7 @@ static int policy_request(const struct policy_options *o, const char *preset,
         .off = o->off.v,
         .off_n = o->off.n,
     };
-    if (o->probe_ratio && !ratio_parse(o->probe_ratio, &r->probe_ratio_milli))
+    if (o->probe_ratio && milli_parse(o->probe_ratio, 1000, &r->probe_ratio_milli))
         return usage_error("policy: --probe-ratio takes a number within 1 and 1000, not '%s'",
                            o->probe_ratio);
     *any = preset || r->has_cutoff_us || r->has_short_share_ppm || r->has_min_probes || r->has_steal_cap ||

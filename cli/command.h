@@ -3,6 +3,8 @@
 #ifndef HAWK_CLI_COMMAND_H
 #define HAWK_CLI_COMMAND_H
 
+#include "base/err.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -96,6 +98,8 @@ void command_set_relatives(const struct command *const *commands);
 /* The flag's help; where the command is one of those, behind the names of those that have a flag of this name. */
 #define FLAG_HELP_MAX 512
 const char *command_flag_help(const struct command *c, const struct flag *f, char buf[FLAG_HELP_MAX]);
+/* Parses "1.25" as 1250, rounded. HAWK_EINVALID, unless it is from min thousandths to 1000. */
+HAWK_MUST_USE int milli_parse(const char *text, uint32_t min, uint32_t *milli);
 /* Prints text, broken at spaces so that it stays between column `indent`, where the first line begins, and
  * column 100. */
 void help_wrapped(FILE *out, const char *text, int indent);

@@ -70,6 +70,16 @@ int usage_error(const char *fmt, ...)
     return HAWK_EXIT_USAGE;
 }
 
+int milli_parse(const char *text, uint32_t min, uint32_t *milli)
+{
+    char *end;
+    double v = strtod(text, &end);
+    if (end == text || *end || !(v >= min / 1000.0 && v <= 1000))
+        return HAWK_EINVALID;
+    *milli = (uint32_t)(v * 1000 + 0.5);
+    return 0;
+}
+
 static int store_choice(const char *command, const struct flag *f, const char *text, void *place)
 {
     size_t len = strlen(text);

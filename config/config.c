@@ -7,7 +7,6 @@
 #include "cli/print.h"
 #include "config/table.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,17 +53,6 @@ static int bool_parse(const char *text, bool *v)
             return *v = false, 0;
     }
     return HAWK_EINVALID;
-}
-
-static int milli_parse(const char *text, uint32_t *v)
-{
-    char *end;
-    errno = 0;
-    double d = strtod(text, &end);
-    if (errno || end == text || *end || !(d >= 0.001 && d <= 1000))
-        return HAWK_EINVALID;
-    *v = (uint32_t)(d * 1000 + 0.5);
-    return 0;
 }
 
 /* Parses text into the field of s. `kept` is the copy of text that lives as long as the config. */
@@ -129,7 +117,7 @@ static int setting_parse(const struct setting *s, struct config *c, const char *
         return size_parse(text, field);
     case KIND_MILLI:
         *expected = "a number from 0.001 to 1000";
-        return milli_parse(text, field);
+        return milli_parse(text, 1, field);
     }
     return HAWK_EINVALID;
 }

@@ -12,7 +12,6 @@
 #include "workload/workload.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -248,12 +247,8 @@ static int check_rules(const struct options *o)
 /* "1.25" as 1250. */
 static int parse_milli(const char *text, const char *what, uint32_t *milli)
 {
-    char *end;
-    double v = strtod(text, &end);
-
-    if (end == text || *end || !(v >= 0.001 && v <= 1000))
+    if (milli_parse(text, 1, milli))
         return usage_error("sim: --%s: expected a number from 0.001 to 1000, not \"%s\"", what, text);
-    *milli = (uint32_t)(v * 1000 + 0.5);
     return 0;
 }
 
