@@ -19,7 +19,7 @@ struct stream {
     struct list link;  /* attach.all */
     struct list dirty; /* in attach.dirty, with something to send */
     struct attach *attach;
-    struct rpc_call *call; /* NULL once it has been ended */
+    struct rpc_call *call;
     struct executor *executor;
     bool drained;
     bool held;                 /* not read from */
@@ -88,14 +88,12 @@ static void drop_first_batch(struct stream *s)
 static void send_next(struct stream *s)
 {
     /* If there are more, rpc_idle asks for `writable` once the first one is on its way. */
-    while (s->call && s->batches_n > 0 && s->batches[0].len > 0 && rpc_idle(s->call)) {
+    while (s->batches_n > 0 && s->batches[0].len > 0 && rpc_idle(s->call)) {
         if (rpc_send(s->call, s->batches[0].data, s->batches[0].len) == HAWK_ELIMIT)
             return; /* `writable` comes */
         drop_first_batch(s);
     }
 }
-
-static void end_if_drained(struct stream *s);
 
 static void send_task(void *user, const struct app_task *t)
 {
@@ -332,11 +330,8 @@ static void on_stuck(void *user, const char *why)
 
 static void on_cancelled(void *arg, struct rpc_call *c)
 {
-    struct stream *s = arg;
-
     rpc_finish(c);
-    s->call = NULL;
-    stream_free(s);
+    stream_free(arg);
 }
 
 static void on_writable(void *arg, struct rpc_call *c)
@@ -560,10 +555,9 @@ void attach_free(struct attach *a)
     list_foreach(&a->all, l, next) {
         struct stream *s = container_of(l, struct stream, link);
 
-        if (s->call)
-            rpc_fail(s->call, GRPC_STATUS_UNAVAILABLE,
-                     "worker %s is shutting down: attach to another one, or to this one when it is back",
-                     a->config.worker);
+        rpc_fail(s->call, GRPC_STATUS_UNAVAILABLE,
+                 "worker %s is shutting down: attach to another one, or to this one when it is back",
+                 a->config.worker);
         stream_free(s);
     }
     apps_free(a->apps);
