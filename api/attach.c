@@ -2,7 +2,6 @@
 #include "api/attach.h"
 
 #include "api/internal.h"
-#include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "net/attach.h"
@@ -22,9 +21,8 @@ struct stream {
     struct rpc_call *call;
     struct executor *executor;
     bool drained;
-    bool held;                 /* not read from */
-    struct codec_buf *batches; /* batches to send, one message each; the last one grows */
-    uint32_t batches_n, batches_cap;
+    bool held; /* not read from */
+    struct attach_batches out;
     struct blob *app;  /* its application, once it has said hello: its name, */
     struct blob *user; /* and whose tasks it takes; NULL: everybody's */
     /* The resident that it is of (0: none), and the task which that was. The last executor of it ends it. */
@@ -51,47 +49,22 @@ struct attach {
 
 /* ---- Sending ---- */
 
-/* Returns the message that gets the next len bytes. A large part has a message of its own, so that small
- * ones before it do not wait for it. */
 static struct codec_buf *batch_for(struct stream *s, size_t len)
 {
-    struct codec_buf *last = s->batches_n ? &s->batches[s->batches_n - 1] : NULL;
-
     if (list_empty(&s->dirty))
         list_push_tail(&s->attach->dirty, &s->dirty);
-    if (last && (last->len == 0 || last->len + len < ATTACH_BATCH_BYTES))
-        return last;
-    vec_grow(s->batches, s->batches_n, s->batches_cap);
-    CHECK(s->batches);
-    s->batches[s->batches_n++] = (struct codec_buf){0};
-    return &s->batches[s->batches_n - 1];
-}
-
-static void drop_first_batch(struct stream *s)
-{
-    struct codec_buf first = s->batches[0];
-
-    s->batches_n--;
-    if (s->batches_n > 0) {
-        memmove(s->batches, s->batches + 1, s->batches_n * sizeof *s->batches);
-        codec_buf_free(&first);
-        return;
-    }
-    /* Keeps the memory for the next message. There are never more messages than the executors' slots
-     * allow. */
-    first.len = 0;
-    if (first.cap > 2 * ATTACH_BATCH_BYTES)
-        codec_buf_free(&first);
-    s->batches[s->batches_n++] = first;
+    return attach_batch(&s->out, len);
 }
 
 static void send_next(struct stream *s)
 {
+    struct span b;
+
     /* If there are more, rpc_idle asks for `writable` once the first one is on its way. */
-    while (s->batches_n > 0 && s->batches[0].len > 0 && rpc_idle(s->call)) {
-        if (rpc_send(s->call, s->batches[0].data, s->batches[0].len) == HAWK_ELIMIT)
+    while ((b = attach_first(&s->out)).len > 0 && rpc_idle(s->call)) {
+        if (rpc_send(s->call, b.data, b.len) == HAWK_ELIMIT)
             return; /* `writable` comes */
-        drop_first_batch(s);
+        attach_drop_first(&s->out);
     }
 }
 
@@ -297,15 +270,13 @@ static void stream_free(struct stream *s)
     blob_drop(s->user);
     list_remove(&s->link);
     list_remove(&s->dirty);
-    for (uint32_t i = 0; i < s->batches_n; i++)
-        codec_buf_free(&s->batches[i]);
-    free(s->batches);
+    attach_batches_free(&s->out);
     free(s);
 }
 
 static void end_if_drained(struct stream *s)
 {
-    if (!s->drained || (s->batches_n > 0 && s->batches[0].len > 0))
+    if (!s->drained || attach_first(&s->out).len > 0)
         return;
     rpc_finish(s->call);
     stream_free(s);

@@ -6,7 +6,6 @@
 #include "libhawk/hawk.h"
 
 #include "base/backoff.h"
-#include "base/check.h"
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/mem.h"
@@ -67,8 +66,7 @@ struct hawk_executor {
     void (*resume)(void *arg, const struct hawk_work *work);
     void *arg;
     uint32_t held_n;
-    struct codec_buf *batches; /* batches to send, one message each; the last one grows */
-    uint32_t batches_n, batches_cap;
+    struct attach_batches out;
     char error[600];
 };
 
@@ -101,45 +99,14 @@ static void unlock_executor(struct hawk_executor *x) { pthread_mutex_unlock(&x->
 
 /* ---- Sending ---- */
 
-static struct codec_buf *batch_for(struct hawk_executor *x, size_t len)
-{
-    struct codec_buf *last = x->batches_n ? &x->batches[x->batches_n - 1] : NULL;
-
-    if (last && (last->len == 0 || last->len + len < ATTACH_BATCH_BYTES))
-        return last;
-    vec_grow(x->batches, x->batches_n, x->batches_cap);
-    CHECK(x->batches);
-    x->batches[x->batches_n++] = (struct codec_buf){0};
-    return &x->batches[x->batches_n - 1];
-}
-
-static void drop_first(struct hawk_executor *x)
-{
-    struct codec_buf first = x->batches[0];
-
-    x->batches_n--;
-    memmove(x->batches, x->batches + 1, x->batches_n * sizeof *x->batches);
-    if (x->batches_n == 0 && first.cap <= 2 * ATTACH_BATCH_BYTES) {
-        first.len = 0; /* kept for the next one */
-        x->batches[x->batches_n++] = first;
-        return;
-    }
-    codec_buf_free(&first);
-}
-
-static void drop_all(struct hawk_executor *x)
-{
-    for (uint32_t i = 0; i < x->batches_n; i++)
-        codec_buf_free(&x->batches[i]);
-    x->batches_n = 0;
-}
-
 static void write_batch(struct hawk_executor *x)
 {
-    if (!x->rpc || !rpc_writable(x->rpc) || x->batches_n == 0 || x->batches[0].len == 0)
+    struct span b = attach_first(&x->out);
+
+    if (!x->rpc || !rpc_writable(x->rpc) || b.len == 0)
         return;
-    rpc_write(x->rpc, x->batches[0].data, x->batches[0].len);
-    drop_first(x);
+    rpc_write(x->rpc, b.data, b.len);
+    attach_drop_first(&x->out);
 }
 
 /* ---- The stream ---- */
@@ -223,7 +190,7 @@ static int on_cancel(void *arg, uint64_t id)
 static void answer_pause(struct hawk_executor *x, struct work *w, bool refused)
 {
     w->asked = false;
-    attach_put_paused(batch_for(x, 0), &(struct attach_paused){.id = w->id, .refused = refused});
+    attach_put_paused(attach_batch(&x->out, 0), &(struct attach_paused){.id = w->id, .refused = refused});
     write_batch(x);
 }
 
@@ -295,7 +262,7 @@ static void lose_tasks(struct hawk_executor *x)
         atomic_store(&w->cancelled, true);
         end_pause(x, w);
     }
-    drop_all(x);
+    attach_batches_free(&x->out);
 }
 
 static void on_done(void *arg, grpc_status_code status, const char *text)
@@ -326,7 +293,7 @@ static void attach_stream(struct hawk_executor *x)
 
     x->stream++;
     x->drain_sent = false;
-    attach_put_hello(batch_for(x, sizeof x->hello), &x->hello);
+    attach_put_hello(attach_batch(&x->out, sizeof x->hello), &x->hello);
     x->rpc = rpc_open(x->channel, ATTACH_METHOD, &fns, x);
     write_batch(x);
 }
@@ -518,7 +485,7 @@ static void answer_work(struct hawk_executor *x, const struct hawk_work *work, s
     lock_executor(x);
     r->id = w->id;
     if (w->stream == x->stream && x->rpc)
-        attach_put_result(batch_for(x, r->result.len + r->error.len), r);
+        attach_put_result(attach_batch(&x->out, r->result.len + r->error.len), r);
     work_free(w);
     x->held_n--;
     if (list_empty(&x->waiting)) /* otherwise it leaves with the results of the waiting tasks */
@@ -571,7 +538,7 @@ void hawk_executor_leave(struct hawk_executor *x)
     lock_executor(x);
     x->leaving = true;
     if (x->rpc && !x->drain_sent)
-        attach_put_drain(batch_for(x, 2));
+        attach_put_drain(attach_batch(&x->out, 2));
     else if (!x->rpc)
         loop_timer_clear(x->loop, &x->retry);
     x->drain_sent = true;
@@ -611,8 +578,7 @@ void hawk_executor_close(struct hawk_executor *x)
     drop_untaken(x);
     while (!list_empty(&x->held))
         work_free(container_of(x->held.next, struct work, link));
-    drop_all(x);
-    free(x->batches);
+    attach_batches_free(&x->out);
     free(x->addr);
     free(x->token);
     free(x);

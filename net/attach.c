@@ -2,10 +2,12 @@
 #include "net/attach.h"
 
 #include "base/check.h"
+#include "base/mem.h"
 #include "executor.pb.h"
 #include "net/fields.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TAG(message, field) hawk_v1_##message##_##field##_tag
@@ -105,6 +107,42 @@ void attach_put_pause(struct codec_buf *b, const struct attach_pause *p)
 
     put_fields_pause(b, p);
     wire_end(b, start);
+}
+
+struct codec_buf *attach_batch(struct attach_batches *b, size_t len)
+{
+    struct codec_buf *last = b->n ? &b->v[b->n - 1] : NULL;
+
+    if (last && (last->len == 0 || last->len + len < ATTACH_BATCH_BYTES))
+        return last;
+    vec_grow(b->v, b->n, b->cap);
+    CHECK(b->v);
+    b->v[b->n++] = (struct codec_buf){0};
+    return &b->v[b->n - 1];
+}
+
+struct span attach_first(const struct attach_batches *b) { return b->n ? span_of(b->v) : (struct span){0}; }
+
+void attach_drop_first(struct attach_batches *b)
+{
+    struct codec_buf first = b->v[0];
+
+    b->n--;
+    memmove(b->v, b->v + 1, b->n * sizeof *b->v);
+    if (b->n == 0 && first.cap <= 2 * ATTACH_BATCH_BYTES) {
+        first.len = 0; /* kept for the next message */
+        b->v[b->n++] = first;
+        return;
+    }
+    codec_buf_free(&first);
+}
+
+void attach_batches_free(struct attach_batches *b)
+{
+    for (uint32_t i = 0; i < b->n; i++)
+        codec_buf_free(&b->v[i]);
+    free(b->v);
+    *b = (struct attach_batches){0};
 }
 
 /* ---- Reading ---- */

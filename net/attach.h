@@ -47,7 +47,21 @@ struct attach_task {
     int64_t time_limit_us;
 };
 
-/* ---- Sending. Each appends to the message in b. ---- */
+/* ---- Sending ---- */
+
+/* Messages to send, the first one next; only the last one grows. It starts zeroed. */
+struct attach_batches {
+    struct codec_buf *v;
+    uint32_t n, cap;
+};
+/* The message that gets the next len bytes, until the next call. A large part has a message of its own, so that small
+ * ones before it do not wait for it. */
+struct codec_buf *attach_batch(struct attach_batches *b, size_t len);
+struct span attach_first(const struct attach_batches *b); /* empty: there is none */
+void attach_drop_first(struct attach_batches *b);
+void attach_batches_free(struct attach_batches *b); /* what is in b, which is empty then */
+
+/* Each appends to the message in b. */
 
 void attach_put_hello(struct codec_buf *b, const struct attach_hello *h);
 void attach_put_result(struct codec_buf *b, const struct attach_result *r);
