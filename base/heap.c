@@ -134,6 +134,17 @@ void heap_update(struct heap *h, struct heap_node *n, int64_t key, uint64_t seq)
     settle_entry(h, i, (struct heap_entry){key, seq, n});
 }
 
+void heap_set(struct heap *h, struct heap_node *n, int64_t key, uint64_t seq)
+{
+    if (heap_in(n)) {
+        heap_update(h, n, key, seq);
+        return;
+    }
+    n->key = key;
+    n->seq = seq;
+    CHECK(heap_push(h, n) == 0);
+}
+
 bool heap_check(const struct heap *h)
 {
     if (h->n > h->cap)

@@ -46,6 +46,8 @@ static inline struct heap_node *heap_min(const struct heap *h) { return h->n ? h
 void heap_remove(struct heap *h, struct heap_node *n); /* n must be in h */
 /* Changes key (and seq) of a node in h and restores order. */
 void heap_update(struct heap *h, struct heap_node *n, int64_t key, uint64_t seq);
+/* The same, of a node in h or in no heap; in h then. Aborts when out of memory. */
+void heap_set(struct heap *h, struct heap_node *n, int64_t key, uint64_t seq);
 static inline bool heap_in(const struct heap_node *n) { return n->pos != 0; }
 bool heap_check(const struct heap *h); /* the heap property and every pos; for invariant checks */
 

@@ -171,11 +171,8 @@ void dist_job_timer_stop(struct dist *d, struct dist_job *job)
 
 void dist_job_timer_start(struct dist *d, struct dist_job *job, enum job_timer what, int64_t at_us)
 {
-    dist_job_timer_stop(d, job);
     job->timer_for = (uint8_t)what;
-    job->timer.key = at_us;
-    job->timer.seq = job->id.v;
-    CHECK(heap_push(&d->timers, &job->timer) == 0);
+    heap_set(&d->timers, &job->timer, at_us, job->id.v);
 }
 
 /* Tells the client that the job is accepted; once. */

@@ -59,11 +59,7 @@ static struct run *run_find(const struct apps *a, uint32_t run)
 
 static void set_timer(struct apps *a, struct run *r, int64_t at_us)
 {
-    if (heap_in(&r->timer))
-        heap_remove(&a->timers, &r->timer);
-    r->timer.key = at_us;
-    r->timer.seq = ++a->seq;
-    CHECK(heap_push(&a->timers, &r->timer) == 0);
+    heap_set(&a->timers, &r->timer, at_us, ++a->seq);
 }
 
 /* Frees the run's number: the caller may use it again. */

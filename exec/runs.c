@@ -24,14 +24,7 @@
 
 void run_set_timer(struct spawner *s, struct run *r, int64_t at_us)
 {
-    if (heap_in(&r->timer)) {
-        heap_update(&s->timers, &r->timer, at_us, ++s->timer_seq);
-        return;
-    }
-    r->timer.key = at_us;
-    r->timer.seq = ++s->timer_seq;
-    if (heap_push(&s->timers, &r->timer) < 0)
-        abort(); /* out of memory, as in base/mem.h */
+    heap_set(&s->timers, &r->timer, at_us, ++s->timer_seq);
 }
 
 void run_kill(struct spawner *s, struct run *r, enum outcome reason, bool force)

@@ -86,14 +86,7 @@ int timers_run(struct timers *t, int64_t now_us, uint32_t run, const struct job_
 /* Sets the time of r's next event. */
 static void schedule(struct timers *t, struct timer_run *r, int64_t at_us)
 {
-    if (heap_in(&r->node)) {
-        heap_update(&t->heap, &r->node, at_us, ++t->seq);
-        return;
-    }
-    r->node.key = at_us;
-    r->node.seq = ++t->seq;
-    if (heap_push(&t->heap, &r->node) < 0)
-        abort(); /* out of memory, as in base/mem.h */
+    heap_set(&t->heap, &r->node, at_us, ++t->seq);
 }
 
 bool timers_kill(struct timers *t, uint32_t run, enum outcome outcome)

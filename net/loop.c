@@ -68,16 +68,10 @@ int64_t loop_event_now(const struct loop *l) { return l->now_us; }
 void loop_timer_set(struct loop *l, struct loop_timer *t, int64_t at_us)
 {
     CHECK(t->fn);
-    if (at_us == TIME_NEVER) {
+    if (at_us == TIME_NEVER)
         loop_timer_clear(l, t);
-    } else if (heap_in(&t->node)) {
-        if (t->node.key != at_us)
-            heap_update(&l->timers, &t->node, at_us, ++l->timer_seq);
-    } else {
-        t->node.key = at_us;
-        t->node.seq = ++l->timer_seq;
-        CHECK(heap_push(&l->timers, &t->node) == 0);
-    }
+    else if (!heap_in(&t->node) || t->node.key != at_us)
+        heap_set(&l->timers, &t->node, at_us, ++l->timer_seq);
 }
 
 void loop_timer_clear(struct loop *l, struct loop_timer *t)
