@@ -2,7 +2,6 @@
 import collections
 import functools
 import itertools
-import os
 import queue
 import threading
 import time
@@ -10,7 +9,7 @@ import time
 import grpc
 
 from hawk import hawk_pb2 as pb
-from hawk._cluster import TIMEOUT, monotonic_us
+from hawk._cluster import TIMEOUT, monotonic_us, new_key
 
 BEATS_MISSED = 3
 BEAT_DEFAULT = 1.0  # seconds, until the dist has said how often it beats
@@ -33,7 +32,7 @@ class SessionJob:
 
     def __init__(self, tag, spec, on_task, on_end):
         self.tag, self.spec, self.on_task, self.on_end = tag, spec, on_task, on_end
-        self.key = int.from_bytes(os.urandom(8), "little") or 1
+        self.key = new_key()
         self.job = ""      # its id, once a dist has it
         self.receipt = 0   # of that id
         self.klass = self.why = self.long_epoch = 0
@@ -49,7 +48,7 @@ class SessionJob:
         submit = pb.SessionSubmit(tag=self.tag, job=self.spec, key=self.key)
         if elsewhere and not self.job:
             # No dist has told of it: it begins anew, and the other copy is nobody's.
-            self.key = submit.key = int.from_bytes(os.urandom(8), "little") or 1
+            self.key = submit.key = new_key()
         elif elsewhere or self.moves or self.ended or self.held or self.klass == pb.CLASS_LONG:
             # Where a dist still has the job, it begins what runs anew: so not without need. One that restarted has to
             # hear what has ended, whether the job is held, and which job of central's it is.
