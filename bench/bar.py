@@ -26,10 +26,11 @@ import threading
 import time
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import bursts  # noqa: E402
-
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [os.path.join(ROOT, "bench"), os.path.join(ROOT, "tools")]
+import bursts  # noqa: E402
+from report import number, table  # noqa: E402
+
 BAR = os.path.join(ROOT, "build", "bar")
 JOBS = os.path.join(BAR, "jobs")
 MEASURES = (("short", "p50_s"), ("short", "p90_s"), ("short", "p99_s"), ("long", "mean_s"), ("long", "p90_s"))
@@ -263,15 +264,6 @@ def judge(figures, workload, load, estimates, policy):
         texts[len(MEASURES) if other == "sparrow" else at].append(f"{value}{apart} ({most:g})")
     name = beside if isinstance(beside, str) else "published"
     return [name, *("; ".join(t) or "–" for t in texts), f"no: {missed} above" if missed else "yes"]
-
-
-def table(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join(lines + ["| " + " | ".join(str(c) for c in row) + " |" for row in rows])
-
-
-def number(v):
-    return f"{v:.0f}" if v >= 100 else f"{v:.3g}"
 
 
 def report(bar, cells, seeds):
