@@ -55,8 +55,7 @@ static void complain_va(struct checker *k, const char *key, const char *fmt, va_
 }
 
 /* "hawk.yaml:12: central.suspect: "1s": it must be …" */
-static void complain_of_value(struct checker *k, const char *key, const char *fmt, ...) HAWK_PRINTF(3, 4);
-static void complain_of_value(struct checker *k, const char *key, const char *fmt, ...)
+static void HAWK_PRINTF(3, 4) complain_of_value(struct checker *k, const char *key, const char *fmt, ...)
 {
     va_list ap;
 
@@ -67,9 +66,8 @@ static void complain_of_value(struct checker *k, const char *key, const char *fm
 
 /* The same of two settings, where `other` alone may be set. Then its place goes first:
  * "hawk.yaml:12: central.heartbeat: "9s": default: central.suspect: "10s": it must be …" */
-static void complain_of_two(struct checker *k, const char *key, const char *other, const char *fmt, ...)
-    HAWK_PRINTF(4, 5);
-static void complain_of_two(struct checker *k, const char *key, const char *other, const char *fmt, ...)
+static void HAWK_PRINTF(4, 5)
+    complain_of_two(struct checker *k, const char *key, const char *other, const char *fmt, ...)
 {
     const struct config_origin *o = origin_of(k->c, other);
     va_list ap;

@@ -30,8 +30,7 @@ struct reader {
     bool seen[256]; /* settings that this file has given already */
 };
 
-static void complain_at_line(struct reader *r, size_t line, const char *fmt, ...) HAWK_PRINTF(3, 4);
-static void complain_at_line(struct reader *r, size_t line, const char *fmt, ...)
+static void HAWK_PRINTF(3, 4) complain_at_line(struct reader *r, size_t line, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -272,8 +271,7 @@ static const struct setting *flag_setting(const char *section, const char *flag,
     return s;
 }
 
-static int usage_error(const char *section, const char *fmt, ...) HAWK_PRINTF(2, 3);
-static int usage_error(const char *section, const char *fmt, ...)
+static int HAWK_PRINTF(2, 3) usage_error(const char *section, const char *fmt, ...)
 {
     char text[700];
     va_list ap;

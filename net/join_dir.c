@@ -19,9 +19,7 @@
 #define HEAD "hawk cluster 1\n"
 #define FILE_BYTES (1u << 20)
 
-static int complain(char *why, size_t size, int err, const char *path, const char *fmt, ...)
-    HAWK_PRINTF(5, 6);
-static int complain(char *why, size_t size, int err, const char *path, const char *fmt, ...)
+static int HAWK_PRINTF(5, 6) complain(char *why, size_t size, int err, const char *path, const char *fmt, ...)
 {
     char text[600];
     va_list ap;

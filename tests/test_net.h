@@ -35,8 +35,7 @@ struct side {
 
 static struct loop *loop;
 
-static void say(struct side *s, const char *fmt, ...) HAWK_PRINTF(2, 3);
-static void say(struct side *s, const char *fmt, ...)
+static void HAWK_PRINTF(2, 3) say(struct side *s, const char *fmt, ...)
 {
     size_t n = strlen(s->said);
     va_list ap;

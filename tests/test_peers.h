@@ -26,9 +26,7 @@ struct node {
     char text[4000];
 };
 
-static void say(char *buf, size_t size, const char *fmt, ...) HAWK_PRINTF(3, 4);
-
-static void say(char *buf, size_t size, const char *fmt, ...)
+static void HAWK_PRINTF(3, 4) say(char *buf, size_t size, const char *fmt, ...)
 {
     size_t n = strlen(buf);
     va_list ap;
