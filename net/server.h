@@ -24,7 +24,7 @@
  * calls leave to others, of an address and of the server. */
 #define SERVER_ADDRESS_SHARE 7u
 #define SERVER_UNARY_RESERVE 1u
-/* The answer of a stopping server to calls that reached no handler. */
+/* The answer of a stopping server to calls that reached no handler; API_NOT_ACCEPTED_TEXT is in it. */
 #define SERVER_STOPPING_TEXT "this daemon is shutting down, and the call was not accepted: ask another one"
 #define RPC_QUEUE_BYTES (4u << 20) /* replies of one streaming call that wait for the client */
 /* Replies of all calls together, unless configured. Beyond this the server refuses calls of addresses that have left

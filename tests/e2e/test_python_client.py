@@ -4,6 +4,7 @@ import concurrent.futures
 import inspect
 import os
 import pwd
+import re
 import signal
 import socket
 import subprocess
@@ -401,6 +402,15 @@ class Silent(grpc.GenericRpcHandler):
     def submit(self, request, context):
         self.jobs += 1
         context.abort(self.code, self.text)
+
+
+def test_what_says_that_no_dist_accepted_a_job_is_what_dists_say():
+    texts = {}
+    for header in ("api", "server"):
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), f"../../net/{header}.h"), encoding="ascii") as f:
+            texts.update(re.findall(r'^#define (\w+)_TEXT "(.*)"$', f.read(), re.M))
+    assert {texts["API_NOT_ACCEPTED"], texts["API_DRAINING"]} <= set(_cluster.UNTOUCHED), texts
+    assert texts["API_NOT_ACCEPTED"] in texts["SERVER_STOPPING"], texts
 
 
 def test_a_job_that_may_have_been_accepted_goes_nowhere_else():
