@@ -63,6 +63,8 @@ struct jobs_options {
     bool all, mine;
 };
 
+#define STATES "pending, blocked, held, waiting, running, done, failed, cancelled"
+
 const struct flag jobs_flags[] = {
     FLAG_NUMBER(
         struct jobs_options, limit, "limit", 0, "N",
@@ -74,8 +76,7 @@ const struct flag jobs_flags[] = {
     FLAG(TEXT, struct jobs_options, user, "user", 'u', "USER", "only jobs of this user"),
     FLAG(TEXT, struct jobs_options, name, "name", 'n', "NAME",
          "only jobs with this name; ... in it: any text"),
-    FLAG(TEXT, struct jobs_options, states, "state", 's', "STATE,...",
-         "only jobs in these states: pending, blocked, held, waiting, running, done, failed, cancelled"),
+    FLAG(TEXT, struct jobs_options, states, "state", 's', "STATE,...", "only jobs in these states: " STATES),
     {0},
 };
 
@@ -90,10 +91,7 @@ static uint32_t states_parse(const char *command, const char *text)
                (strlen(job_state_text(state)) != len || strncmp(job_state_text(state), word, len) != 0))
             state++;
         if (state == JOB_STATE_COUNT) {
-            usage_error(
-                "%s: --state: '%.*s' is none of pending, blocked, held, waiting, running, done, failed, "
-                "cancelled",
-                command, (int)len, word);
+            usage_error("%s: --state: '%.*s' is none of " STATES, command, (int)len, word);
             return 0;
         }
         states |= 1u << state;
