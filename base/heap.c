@@ -83,29 +83,18 @@ void heap_free(struct heap *h)
     heap_init(h);
 }
 
-int heap_reserve(struct heap *h, uint32_t n)
-{
-    struct heap_entry *v;
-
-    if (n <= h->cap)
-        return 0;
-    v = realloc(h->v, (size_t)n * sizeof *v);
-    if (!v)
-        return HAWK_ENOMEM;
-    h->v = v;
-    h->cap = n;
-    return 0;
-}
-
 int heap_push(struct heap *h, struct heap_node *n)
 {
     CHECK(!heap_in(n));
     if (h->n == h->cap) {
         /* Doubles, and stops short of where positions would no longer fit. */
         uint32_t cap = h->cap < 16 ? 16 : h->cap <= UINT32_MAX / 4 ? h->cap * 2 : UINT32_MAX / 2;
+        struct heap_entry *v = h->n == cap ? NULL : realloc(h->v, (size_t)cap * sizeof *v);
 
-        if (h->n == cap || heap_reserve(h, cap))
+        if (!v)
             return HAWK_ENOMEM;
+        h->v = v;
+        h->cap = cap;
     }
     sift_up(h, h->n++, &(struct heap_entry){n->key, n->seq, n});
     return 0;

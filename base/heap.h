@@ -37,8 +37,6 @@ struct heap {
 
 void heap_init(struct heap *h);
 void heap_free(struct heap *h); /* frees the array, not the nodes */
-/* Grows the array so that n nodes fit without allocation. */
-HAWK_MUST_USE int heap_reserve(struct heap *h, uint32_t n);
 /* Inserts node with its key and seq set; node must be in no heap. HAWK_ENOMEM leaves both unchanged. */
 HAWK_MUST_USE int heap_push(struct heap *h, struct heap_node *n);
 /* The least node, or NULL. */

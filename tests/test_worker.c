@@ -551,25 +551,7 @@ static void an_overrun_nobody_heard_of_is_told_later(void **state)
     talk_end(&t);
 }
 
-/* ---- What shells see, and what it costs ---- */
-
-static void the_status_of_running_tasks(void **state)
-{
-    struct talk t;
-    struct worker_running r;
-
-    talk_begin(&t, 2);
-    long_runs(&t, 9);
-    t.now_us += 77;
-    assert_true(worker_running(&t.w, 0, t.now_us, &r));
-    assert_int_equal(r.owner.v, CENTRAL);
-    assert_int_equal(r.run_us, 77);
-    assert_true(r.is_long && !r.stolen && !r.killed);
-    assert_ptr_equal(r.desc, t.desc);
-    assert_false(worker_running(&t.w, 1, t.now_us, &r));
-    assert_false(worker_running(&t.w, 2, t.now_us, &r));
-    talk_end(&t);
-}
+/* ---- Who is given up, and what it costs ---- */
 
 /* A slot is not kept for the answer of a dist that cannot hear, or be heard. */
 static void a_silent_dist_is_given_up(void **state)
@@ -688,7 +670,6 @@ int main(void)
         cmocka_unit_test(back_while_the_orphans_die),
         cmocka_unit_test(a_launch_that_meets_a_stop_is_refused_as_not_run),
         cmocka_unit_test(an_overrun_nobody_heard_of_is_told_later),
-        cmocka_unit_test(the_status_of_running_tasks),
         cmocka_unit_test(a_silent_dist_is_given_up),
         cmocka_unit_test(a_dist_that_does_not_acknowledge_is_given_up),
         cmocka_unit_test(an_idle_worker_is_small),

@@ -44,28 +44,6 @@ int64_t worker_oldest_us(const struct worker *w)
     return oldest;
 }
 
-bool worker_running(const struct worker *w, uint32_t slot, int64_t now_us, struct worker_running *r)
-{
-    const struct slot *s = slot < w->n_slots ? slot_at(w, slot) : NULL;
-    const struct task *t = s ? s->task : NULL;
-
-    if (!t)
-        return false;
-    *r = (struct worker_running){
-        .id = t->id,
-        .owner = t->job->owner->node,
-        .desc = t->job->desc,
-        .run = t->run,
-        .is_long = s->is_long,
-        .stolen = t->stolen,
-        .killed = t->kill_outcome != OUTCOME_NONE,
-        .paused = s->state == SLOT_PAUSED,
-        .run_us =
-            t->state == T_RUNNING ? (s->state == SLOT_PAUSED ? t->paused_at : now_us) - t->started_us : -1,
-    };
-    return true;
-}
-
 uint64_t worker_owner_unacked_bytes(const struct worker *w, uint32_t run)
 {
     const struct task *t = worker_task_of_run(w, run);

@@ -188,20 +188,8 @@ void worker_counts(const struct worker *w, struct worker_counts *c);
 /* When the oldest entry of its queues came; TIME_NEVER: they are empty. O(lanes). */
 int64_t worker_oldest_us(const struct worker *w);
 
-/* A task that has a slot. */
-struct worker_running {
-    struct try_id id;
-    node_id_t owner;             /* its dist, or NODE_CENTRAL */
-    const struct job_desc *desc; /* borrowed until the next step */
-    uint32_t run;                /* the executor's number of the run */
-    bool is_long;                /* its class is long, or it outlived the cutoff */
-    bool stolen, killed, paused;
-    int64_t run_us; /* run time without pauses; -1: it is starting */
-};
 /* The slot in a run's number. A run that was taken over continues in this slot, so the slot must exist. */
 uint32_t worker_slot_of(uint32_t run);
-/* The task in place i: the slots, and then the places of paused tasks. False: there is none. */
-bool worker_running(const struct worker *w, uint32_t slot, int64_t now_us, struct worker_running *r);
 /* Bytes of results that owners have not acknowledged. */
 static inline uint64_t worker_unacked_bytes(const struct worker *w) { return w->unacked_bytes; }
 /* Such bytes of the owner of that run's task; 0: there is no such run. O(1). */
