@@ -100,7 +100,7 @@ say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 	bench bench-bar bench-bursts bench-bus bench-codec bench-commands bench-deps bench-failover bench-heartbeats bench-idle bench-mixed bench-noop bench-outage bench-pause \
 	bench-poisson bench-policy bench-price bench-python bench-recovery bench-signed bench-sim \
 	bench-takeover bench-wire calibrate swarm mutate clean help install install-files uninstall man completions deb test-deb tarball test-tarball \
-	python wheel FORCE
+	python soak wheel FORCE
 all: $(if $(binary),$(binary) $(B)/libhawk.a,archive) $(helper)
 archive: $(archive)
 
@@ -442,8 +442,12 @@ help:
 	@echo "                       under sanitizers: make SANITIZE=address,undefined test-all"
 	@echo "make demo              a cluster on this machine under a mixed load"
 	@echo "make bench             all measurements of speed and memory, one after the other; as JSON in build/bench/"
-	@echo "make bench-NAME        one of them: policy price wire idle heartbeats commands codec bus signed sim recovery python [ROUNDS=7]"
+	@echo "make bench-NAME        one of them: codec bus signed noop commands policy price wire idle heartbeats [ROUNDS=7]; and more that"
+	@echo "                       \"make bench\" leaves out: bursts pause python recovery sim"
 	@echo "make bench-bar         the default policy against its bar, simulated cell by cell; hours (TRACES=DIR) [FLAGS=--list]"
+	@echo "make bench-poisson     response times at 80 % load, beside an ideal and peers; half an hour"
+	@echo "make bench-mixed       the same under a mixed load; an hour"
+	@echo "make bench-deps        install the peers that some are measured beside (tools/packages-bench.txt)"
 	@echo "make bench-failover    how soon clients are served elsewhere when their dist dies [RUNS=7]"
 	@echo "make bench-outage      what an outage of central costs a long job [RUNS=3]"
 	@echo "make bench-takeover    how long a cluster is without its central after kill -9 [KILLS=10]"
