@@ -274,20 +274,17 @@ static bool job_merges(struct job_view_state *v, const struct api_task *t, uint3
            !failures_add(&v->failures, t, index, ending, failures_apart(t));
 }
 
-static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
+static void begin_view(struct job_view_state *v, const struct api_get_job_reply *page)
 {
-    struct job_view_state *v = ctx;
-    char ending[TASK_ENDING_MAX];
-    if (!v->begun && v->mode == OUTPUT_TABLE && *v->printed)
-        putchar('\n');
-    if (!v->begun && v->mode == OUTPUT_TABLE) {
+    if (v->mode == OUTPUT_TABLE) {
+        if (*v->printed)
+            putchar('\n');
         print_job_head(&page->job, page->spec);
         v->pauses = page->job.pauses > 0;
         table_columns(&v->table, ">TASK", "STATE", "ENDED", "?>ATTEMPT", "WORKER", "?>WAITED", ">RAN",
                       "->CPU", "->MEM", "->STARTED", "->STOPPED", v->pauses ? "?>PAUSED" : ":INPUT",
                       v->pauses ? ":INPUT" : NULL, NULL);
-    }
-    if (!v->begun && v->mode == OUTPUT_JSON) {
+    } else {
         v->json = job_json(&page->job);
         ancestors_json(v->json, page->spec ? &page->spec->ancestors : &(struct ancestors){0});
         if (page->spec)
@@ -295,16 +292,46 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
         v->tasks = json_array();
         json_object_set_new(v->json, "task_list", v->tasks);
     }
+    v->begun = *v->printed = true;
+}
+
+static void add_task_row(struct job_view_state *v, const struct api_job *job, const struct api_task *t,
+                         uint32_t index, const char *ending)
+{
+    table_cell(&v->table, "%u", index);
+    table_cell(&v->table, "%s", t->paused ? "paused" : show_task_state(t->state));
+    table_cell(&v->table, "%s", clean_text((char[ENDING_SHOWN]){0}, ENDING_SHOWN, ending));
+    if (t->failures)
+        table_cell(&v->table, "%u (%u failed)", t->attempt, t->failures);
+    else
+        table_cell(&v->table, "%u", t->attempt);
+    table_cell(&v->table, "%s%s", CLEAN(t->worker_name), t->stolen ? " (stolen)" : "");
+    table_cell(&v->table, "%s", DURATION(t->wait_us));
+    table_cell(&v->table, "%s", DURATION(t->run_us));
+    table_cell(&v->table, "%s", KNOWN_DURATION(t->cpu_us));
+    table_cell(&v->table, "%s", KNOWN_SIZE(t->mem_peak_bytes));
+    table_cell(&v->table, "%s", task_clock((char[CLOCK_TEXT]){0}, job, t->wait_us));
+    table_cell(&v->table, "%s", task_clock((char[CLOCK_TEXT]){0}, job, task_end_us(t)));
+    if (v->pauses)
+        table_cell(&v->table, "%s", DURATION(t->paused_us));
+    table_cell(&v->table, "%s", input_text((char[INPUT_TEXT]){0}, t->input, t->input_n));
+}
+
+static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
+{
+    struct job_view_state *v = ctx;
     if (v->mode == OUTPUT_QUIET) {
         printf("%s\n", JOB_TEXT(page->job.job));
         return 1;
     }
+    if (!v->begun)
+        begin_view(v, page);
     if (page->spec)
         v->limit_us = page->spec->time_limit_us;
-    v->begun = *v->printed = true;
     v->seen += page->tasks_n;
     for (uint32_t i = 0; i < page->tasks_n; i++) {
         const struct api_task *t = &page->tasks[i];
+        char ending[TASK_ENDING_MAX] = "";
         if (!job_shows(v, t))
             continue;
         if (v->mode == OUTPUT_JSON) {
@@ -314,29 +341,12 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
             v->shown++;
             continue;
         }
-        ending[0] = '\0';
         if (task_state_final(t->state))
             task_ending(ending, sizeof ending, t, v->limit_us);
         if (job_merges(v, t, first_index + t->task, ending))
             continue;
         v->shown++;
-        table_cell(&v->table, "%u", first_index + t->task);
-        table_cell(&v->table, "%s", t->paused ? "paused" : show_task_state(t->state));
-        table_cell(&v->table, "%s", clean_text((char[ENDING_SHOWN]){0}, ENDING_SHOWN, ending));
-        if (t->failures)
-            table_cell(&v->table, "%u (%u failed)", t->attempt, t->failures);
-        else
-            table_cell(&v->table, "%u", t->attempt);
-        table_cell(&v->table, "%s%s", CLEAN(t->worker_name), t->stolen ? " (stolen)" : "");
-        table_cell(&v->table, "%s", DURATION(t->wait_us));
-        table_cell(&v->table, "%s", DURATION(t->run_us));
-        table_cell(&v->table, "%s", KNOWN_DURATION(t->cpu_us));
-        table_cell(&v->table, "%s", KNOWN_SIZE(t->mem_peak_bytes));
-        table_cell(&v->table, "%s", task_clock((char[CLOCK_TEXT]){0}, &page->job, t->wait_us));
-        table_cell(&v->table, "%s", task_clock((char[CLOCK_TEXT]){0}, &page->job, task_end_us(t)));
-        if (v->pauses)
-            table_cell(&v->table, "%s", DURATION(t->paused_us));
-        table_cell(&v->table, "%s", input_text((char[INPUT_TEXT]){0}, t->input, t->input_n));
+        add_task_row(v, &page->job, t, first_index + t->task, ending);
     }
     if (v->shown < v->limit || (v->o->failed && v->mode == OUTPUT_TABLE)) /* the rest is counted */
         return 0;
