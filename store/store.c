@@ -65,8 +65,8 @@ static void queue_init(struct queue *q)
     q->tail = &q->head;
 }
 
-/* Commits from the head of pending. Sets *last to the last entry of the commit, and *token to the highest
- * token in it. */
+/* Commits from the head of pending. Sets *last to the last entry of the commit. *token: the highest token in it, or,
+ * when it failed, of all that is pending: what follows waits for as long. */
 static int commit_pending(struct store *s, const struct entry **last, uint64_t *token)
 {
     pthread_mutex_lock(&s->db_lock);
@@ -78,7 +78,7 @@ static int commit_pending(struct store *s, const struct entry **last, uint64_t *
                   s->ops->why(s->backend));
     pthread_mutex_unlock(&s->db_lock);
     *token = 0;
-    for (const struct entry *e = s->pending.head; e; e = e == *last ? NULL : e->next)
+    for (const struct entry *e = s->pending.head; e; e = !err && e == *last ? NULL : e->next)
         if (e->token > *token)
             *token = e->token;
     return err;

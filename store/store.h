@@ -29,10 +29,10 @@
 struct store;
 
 /* Tells how a commit went. err 0: everything up to `token`, the highest so far, is durable. HAWK_EIO:
- * nothing is lost; the store keeps the records and tries again, and a later call with err 0 and a token as
- * high covers them. HAWK_ESTALE (etcd only): another central leads; neither these records nor later ones
- * will be written. Runs on the store's thread: post to your loop, and call nothing here. There is one call
- * per commit that holds a token. */
+ * nothing is lost; the store keeps all queued records, of which token is the highest, and tries again. A later
+ * call with err 0 and a token as high covers them. HAWK_ESTALE (etcd only): another central leads; neither these
+ * records nor later ones will be written. Runs on the store's thread: post to your loop, and call nothing here. There
+ * is one call per commit that holds a token. */
 typedef void (*store_done_fn)(void *arg, uint64_t token, int err);
 
 /* Opens or creates the file at path, whose directory must exist. owner: which daemon this is, in words

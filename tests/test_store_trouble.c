@@ -93,6 +93,33 @@ static void test_a_full_disk_loses_nothing(void **state)
     free(t.text);
 }
 
+/* More records wait than one commit takes: whoever waits for any of them is told. */
+static void fill_the_disk_with_a_crowd(struct fixture *f)
+{
+    enum { CROWD = 20000 };
+    bool block = true;
+
+    f->done.block = &block;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(open_store(f), 0);
+    write_node(f, 1, 1, "before");
+    wait_token(f, 1); /* from here on the store's thread is held up */
+    limit_file_size(16384);
+    for (uint32_t i = 2; i <= CROWD; i++)
+        write_node(f, i, i, "while it is full");
+    pthread_mutex_lock(&f->done.lock);
+    block = false;
+    pthread_cond_broadcast(&f->done.changed);
+    pthread_mutex_unlock(&f->done.lock);
+    wait_failures(f, 1);
+    assert_true(f->done.failed == CROWD);
+    limit_file_size(RLIM_INFINITY);
+    wait_token(f, CROWD);
+    assert_int_equal(store_close(f->s), 0);
+}
+
+static void test_a_full_disk_is_told_to_all(void **state) { run_child(*state, fill_the_disk_with_a_crowd); }
+
 static void close_on_a_full_disk(struct fixture *f)
 {
     signal(SIGXFSZ, SIG_IGN);
@@ -306,6 +333,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_a_full_disk_loses_nothing),
+        TEST(test_a_full_disk_is_told_to_all),
         TEST(test_closing_on_a_full_disk_says_so),
         TEST(test_closing_tries_once_more),
         TEST(test_what_is_told_is_on_disk),

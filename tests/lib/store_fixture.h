@@ -30,9 +30,10 @@ struct done {
     pthread_cond_t changed;
     uint64_t token; /* durable up to here */
     int calls, failures;
-    int err;     /* of the last failure */
-    int pipe;    /* tokens are written to it as well, unless -1 */
-    bool *block; /* the thread waits here while set */
+    int err;         /* of the last failure, */
+    uint64_t failed; /* and its token */
+    int pipe;        /* tokens are written to it as well, unless -1 */
+    bool *block;     /* the thread waits here while set */
 };
 
 struct fixture {
@@ -53,6 +54,7 @@ static inline void on_done(void *arg, uint64_t token, int err)
     if (err) {
         d->failures++;
         d->err = err;
+        d->failed = token;
     } else {
         assert_true(token >= d->token); /* never falls */
         d->token = token;
