@@ -61,26 +61,39 @@ static void read_owner(int fd, char *text, size_t size)
     text[strcspn(text, "\n")] = '\0';
 }
 
+/* Whether fd is of the file at that path, which a process that made it and was refused removes. */
+static bool is_at(int fd, const char *path)
+{
+    struct stat at, of;
+
+    return stat(path, &at) == 0 && fstat(fd, &of) == 0 && at.st_dev == of.st_dev && at.st_ino == of.st_ino;
+}
+
 /* *made: the lock file was not there before. */
 static int lock_file(const char *path, const char *lock_path, int *fd, bool *made, const struct refusal *r)
 {
     char owner[32];
     int n;
 
-    *fd = open(lock_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    *made = *fd >= 0;
-    if (*fd < 0 && errno == EEXIST)
-        *fd = open(lock_path, O_RDWR | O_CLOEXEC);
-    if (*fd < 0)
-        return refuse_file(r, HAWK_EIO,
-                           "%s: cannot make the lock file: %s: the directory must exist and be writable",
-                           lock_path, strerror(errno));
-    if (flock(*fd, LOCK_EX | LOCK_NB) < 0) {
-        read_owner(*fd, owner, sizeof owner);
-        close(*fd);
-        return refuse_file(r, HAWK_EBUSY,
-                           "%s: process %s has this store open (%s): stop it, or give another path", path,
-                           *owner ? owner : "?", lock_path);
+    for (bool locked = false; !locked;) {
+        *fd = open(lock_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        *made = *fd >= 0;
+        if (*fd < 0 && errno == EEXIST)
+            *fd = open(lock_path, O_RDWR | O_CLOEXEC);
+        if (*fd < 0)
+            return refuse_file(r, HAWK_EIO,
+                               "%s: cannot make the lock file: %s: the directory must exist and be writable",
+                               lock_path, strerror(errno));
+        if (flock(*fd, LOCK_EX | LOCK_NB) < 0) {
+            read_owner(*fd, owner, sizeof owner);
+            close(*fd);
+            return refuse_file(r, HAWK_EBUSY,
+                               "%s: process %s has this store open (%s): stop it, or give another path", path,
+                               *owner ? owner : "?", lock_path);
+        }
+        locked = is_at(*fd, lock_path);
+        if (!locked)
+            close(*fd);
     }
     n = snprintf(owner, sizeof owner, "%d\n", (int)getpid());
     if (ftruncate(*fd, 0) < 0 || pwrite(*fd, owner, (size_t)n, 0) != n) {

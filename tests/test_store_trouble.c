@@ -1,6 +1,8 @@
 /* Journals in trouble while they work: full disks, kills, overrun queues; each in a process of its own. */
 #include "tests/test_store.h"
 
+#include <sys/file.h>
+
 /* SQLite syncs by these, which count here as well: what was written without a sync survives a kill, and no
  * power loss. */
 static struct {
@@ -32,6 +34,18 @@ static unsigned syncs_so_far(void)
     n = syncs.n;
     pthread_mutex_unlock(&syncs.lock);
     return n;
+}
+
+/* What the lock on a lock file meets: NULL, or a path that somebody removes between the file's opening and its lock. */
+static const char *removed_before_lock;
+
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the system's headers call it otherwise */
+int flock(int fd, int operation)
+{
+    if (removed_before_lock)
+        assert_int_equal(unlink(removed_before_lock), 0);
+    removed_before_lock = NULL;
+    return (int)syscall(SYS_flock, fd, operation);
 }
 
 /* ---- Trouble while it works; each in a process of its own ---- */
@@ -166,6 +180,21 @@ static void test_what_is_told_is_on_disk(void **state)
         wait_token(f, i);
         assert_true(syncs_so_far() > before);
     }
+}
+
+/* Another process made the lock file, was refused, and removes the file that this one has just opened. */
+static void test_a_lock_file_that_was_removed_locks_nothing(void **state)
+{
+    struct fixture *f = *state;
+    char lock[300];
+    struct store *other;
+
+    snprintf(lock, sizeof lock, "%s.lock", f->path);
+    removed_before_lock = lock;
+    spill(lock, "", 0);
+    assert_int_equal(open_store(f), 0);
+    assert_null(removed_before_lock);
+    assert_int_equal(store_open(&other, f->path, NULL, on_done, &f->done, f->why, sizeof f->why), HAWK_EBUSY);
 }
 
 static void test_closing_on_a_full_disk_says_so(void **state)
@@ -337,6 +366,7 @@ int main(void)
         TEST(test_closing_on_a_full_disk_says_so),
         TEST(test_closing_tries_once_more),
         TEST(test_what_is_told_is_on_disk),
+        TEST(test_a_lock_file_that_was_removed_locks_nothing),
         TEST(test_nothing_is_durable_in_a_file_that_was_moved),
         TEST(test_the_queue_is_bounded),
         TEST(test_closing_writes_what_arrives_during_a_scrub),
