@@ -95,6 +95,8 @@ static void put_at(struct stream_job *j, struct stream *s)
 
 void streams_submit(struct streams *ss, struct stream_job *j, struct job_desc *desc)
 {
+    if (!ss->jobs) /* the last one may have been freed while it looked for a dist */
+        ss->search.give_up_us = 0;
     j->tag = ++ss->last_tag;
     j->movable = movable_job_new(desc, loop_now(ss->client->loop));
     list_init(&j->in_list);

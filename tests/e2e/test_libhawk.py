@@ -152,11 +152,10 @@ def test_the_last_dist_dies():
         assert p.returncode == 0 and f"cannot reach {c.dist_addrs[0]}" in said, (p.returncode, said)
 
 
-def test_the_dist_was_away_while_nobody_waited():
-    """The client's timeout is about a job: without one it does not pass."""
+def idle_while_the_dist_is_away(*flags):
     with Cluster(workers=1) as c:
-        p = subprocess.Popen([compiled(f"{ROOT}/tests/e2e/libhawk_idle.c"), c.dist_addrs[0]], stdin=subprocess.PIPE,
-                             stdout=subprocess.PIPE, text=True)
+        p = subprocess.Popen([compiled(f"{ROOT}/tests/e2e/libhawk_idle.c"), c.dist_addrs[0], *flags],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert p.stdout.readline() == "done\n"
         c.dists[0].kill()
         p.stdin.write("\n")
@@ -165,6 +164,16 @@ def test_the_dist_was_away_while_nobody_waited():
         c.start_dist("d1", listen=c.dist_addrs[0])
         said, _ = p.communicate("\n", timeout=BOUND * 3)
         assert p.returncode == 0 and said == "done\n", (p.returncode, said)
+
+
+def test_the_dist_was_away_while_nobody_waited():
+    """The client's timeout is about a job: without one it does not pass."""
+    idle_while_the_dist_is_away()
+
+
+def test_the_dist_was_away_and_the_job_was_freed():
+    """Nor does it go on for the next job."""
+    idle_while_the_dist_is_away("free")
 
 
 class Guarded(Cluster):
