@@ -6,31 +6,57 @@ static bool may_send(struct central *c, const struct long_task *t)
     return central_job_may_send(c, t->job, central_task_index(t));
 }
 
-/* Of the ranked workers where j's tasks fit, the one with the least waiting time. O(1), or O(workers that serve its
- * application) if some have an end. */
+/* The most jobs that may let later jobs go first in one step. */
+#define PASSED_OVER_MAX 64u
+
+struct passed_over {
+    struct long_job *v[PASSED_OVER_MAX];
+    uint32_t n;
+};
+
+/* j's tasks wait for another worker than those that ask. Tasks behind them need not wait. False: too many do. */
+static bool pass_over(struct passed_over *p, struct long_job *j)
+{
+    if (p->n == PASSED_OVER_MAX)
+        return false;
+    kept_pass_over(j);
+    p->v[p->n++] = j;
+    return true;
+}
+
+static void readmit_all(struct central *c, struct passed_over *p)
+{
+    while (p->n > 0)
+        kept_readmit(c, p->v[--p->n]);
+}
+
+/* Of the ranked workers where j's tasks fit, the one with the least waiting time that j does not avoid; if there are no
+ * others, one that it avoids. O(1), or O(workers that serve its application) if some have an end or j avoids some. */
 static struct node *first_that_fits(struct central *c, const struct heap *ranked, const struct long_job *j)
 {
-    const struct heap_node *best = NULL;
+    struct node *best[2] = {NULL, NULL}; /* by whether j avoids it */
     int64_t estimate_us = end_times_estimate(c, j);
 
     if (estimate_us > 0 && !fits_before_end(estimate_us, end_times_last_own(c, j), c->now_us))
         return NULL;
-    if (estimate_us <= 0)
-        best = heap_min(ranked);
-    for (uint32_t i = 0; estimate_us > 0 && i < ranked->n; i++) {
-        const struct heap_node *h = ranked->v[i].node;
+    if (estimate_us <= 0 && j->starts.n == 0)
+        return ranked->n ? container_of(heap_min(ranked), struct node, rank) : NULL;
+    for (uint32_t i = 0; i < ranked->n; i++) {
+        struct node *n = container_of(ranked->v[i].node, struct node, rank);
+        struct node **of = &best[central_starts_avoid(j, n)];
 
-        if (end_times_fit(c, container_of(h, struct node, rank), estimate_us) &&
-            (!best || h->key < best->key || (h->key == best->key && h->seq < best->seq)))
-            best = h;
+        if (end_times_fit(c, n, estimate_us) &&
+            (!*of || heap_before(n->rank.key, n->rank.seq, (*of)->rank.key, (*of)->rank.seq)))
+            *of = n;
     }
-    return best ? container_of((struct heap_node *)best, struct node, rank) : NULL;
+    return best[0] || (best[1] && central_starts_wait(c, j)) ? best[0] : best[1];
 }
 
 /* Places tasks that need an executor on workers that serve their application. O(workers that serve it + tasks
  * * log of these). */
 static void place_for_app(struct central *c, struct central_app *a)
 {
+    struct passed_over passed = {.n = 0};
     struct heap ranked;
     struct long_task *t;
 
@@ -39,6 +65,8 @@ static void place_for_app(struct central *c, struct central_app *a)
         struct node *n = first_that_fits(c, &ranked, t->job);
 
         if (!n && end_times_try_set_apart(c, t->job))
+            continue;
+        if (!n && t->job->starts.n > 0 && ranked.n > 0 && pass_over(&passed, t->job))
             continue;
         if (!n || !may_send(c, t))
             break;
@@ -50,6 +78,7 @@ static void place_for_app(struct central *c, struct central_app *a)
             heap_remove(&ranked, &n->rank);
     }
     heap_free(&ranked);
+    readmit_all(c, &passed);
     if (!kept_first(&a->kept))
         list_remove(&a->waiting);
 }
@@ -66,8 +95,7 @@ static struct node *best_for_user(struct central *c, const struct long_job *j)
     list_foreach(&c->owned_takers, entry, next) {
         struct node *n = container_of(entry, struct node, own_taker);
 
-        if (n->user != j->user->number || (owner_starts_avoid(&j->starts, n->id) && !j->starts.unstartable) ||
-            !end_times_fit(c, n, estimate_us))
+        if (n->user != j->user->number || central_starts_avoid(j, n) || !end_times_fit(c, n, estimate_us))
             continue;
         if (!best || waiting_at(&n->waiting, c->now_us) < waiting_at(best, c->now_us))
             best = &n->waiting;
@@ -103,15 +131,11 @@ static void place_for_users(struct central *c)
     }
 }
 
-/* The most jobs that may let later jobs go first in one step. */
-#define PASSED_OVER_MAX 64u
-
 /* Every task goes to the worker with the least waiting time (Hawk 3.7). As in the paper, all tasks of a job are placed
  * at once, so that the next job's tasks see them; under late_long only as workers ask. */
 void central_tasks_place(struct central *c)
 {
-    struct long_job *passed_over[PASSED_OVER_MAX];
-    uint32_t passed = 0;
+    struct passed_over passed = {.n = 0};
     struct long_task *t;
 
     kept_serve_none(c);
@@ -124,19 +148,14 @@ void central_tasks_place(struct central *c)
 
         if (!w && end_times_try_set_apart(c, t->job))
             continue;
-        /* The task waits for another worker than the one that asks. Tasks behind it need not wait. */
-        if (!w && t->job->starts.n > 0 && waiting_best(&c->waiting, c->now_us) && passed < PASSED_OVER_MAX) {
-            kept_pass_over(t->job);
-            passed_over[passed++] = t->job;
+        if (!w && t->job->starts.n > 0 && waiting_best(&c->waiting, c->now_us) && pass_over(&passed, t->job))
             continue;
-        }
         if (!w || !may_send(c, t))
             break;
         kept_serve(c, t->job);
         central_task_place(c, t, container_of(w, struct node, waiting));
     }
-    while (passed > 0)
-        kept_readmit(c, passed_over[--passed]);
+    readmit_all(c, &passed);
     list_foreach(&c->apps_waiting, entry, next)
         place_for_app(c, container_of(entry, struct central_app, waiting));
 }

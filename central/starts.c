@@ -25,12 +25,12 @@ static struct waiting_worker *best_unavoided(struct central *c, const struct lon
 }
 
 /* Whether some worker that the job does not avoid could take its tasks, now or once it asks for one. With
- * late binding O(workers). */
+ * late binding, or for an application, O(workers). */
 static bool another_may_take(struct central *c, const struct long_job *j)
 {
     int64_t estimate_us = end_times_estimate(c, j);
 
-    if (!policy_has(&c->policy, POLICY_LATE_LONG))
+    if (!policy_has(&c->policy, POLICY_LATE_LONG) && !j->app)
         return best_unavoided(c, j) != NULL;
     list_foreach(&c->by_state[NODE_UP], entry, next) {
         const struct node *n = container_of(entry, struct node, by_state);
@@ -43,13 +43,24 @@ static bool another_may_take(struct central *c, const struct long_job *j)
     return false;
 }
 
+static bool avoids_any(const struct long_job *j) { return j->starts.n > 0 && !j->starts.unstartable; }
+
+bool central_starts_avoid(const struct long_job *j, const struct node *n)
+{
+    return avoids_any(j) && owner_starts_avoid(&j->starts, n->id);
+}
+
+bool central_starts_wait(struct central *c, const struct long_job *j)
+{
+    return avoids_any(j) && policy_has(&c->policy, POLICY_LATE_LONG) && another_may_take(c, j);
+}
+
 struct waiting_worker *central_starts_best(struct central *c, const struct long_job *j)
 {
-    bool avoids = j->starts.n > 0 && !j->starts.unstartable;
-    struct waiting_worker *w = avoids ? best_unavoided(c, j) : NULL;
+    struct waiting_worker *w = avoids_any(j) ? best_unavoided(c, j) : NULL;
 
-    if (!w && avoids && policy_has(&c->policy, POLICY_LATE_LONG) && another_may_take(c, j))
-        return NULL; /* that worker will ask */
+    if (!w && central_starts_wait(c, j))
+        return NULL;
     return w ? w : end_times_best(c, j);
 }
 

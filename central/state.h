@@ -624,6 +624,9 @@ void central_orphans_run(struct central *c);
 void central_tasks_place(struct central *c);
 
 /* ---- starts.c: workers that could not start tasks of a job ---- */
+bool central_starts_avoid(const struct long_job *j, const struct node *n);
+/* Whether j waits for a worker that it does not avoid: that one will ask. With late binding O(workers). */
+bool central_starts_wait(struct central *c, const struct long_job *j);
 /* The worker with the least waiting time that j does not avoid; if there are no others, one that it avoids.
  * NULL: none. */
 struct waiting_worker *central_starts_best(struct central *c, const struct long_job *j);

@@ -127,6 +127,54 @@ static void who_does_not_serve_it_could_not_start_it(void **state)
     end(&c);
 }
 
+static void cannot_start(struct cluster *c, uint32_t worker, uint16_t attempt)
+{
+    tell(&c->t, TASK_FINISHED, task_finished, worker, .id = try_of(c->d, 1, 0, attempt),
+         .outcome = OUTCOME_LOST, .code = HAWK_ECANNOT_START);
+}
+
+static void who_could_not_start_it_is_avoided(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 3);
+    serves(&c.t, c.w[0], "a", true);
+    serves(&c.t, c.w[1], "a", true);
+    submit_app(&c, 1, 1, "a");
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    cannot_start(&c, c.w[0], 1);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1]);
+    cannot_start(&c, c.w[1], 2); /* nobody is left who serves it */
+    expect_task(&c, 0, TASK_FAILED);
+    end(&c);
+}
+
+/* The other worker that serves it will ask. What came behind the task need not wait for that. */
+static void who_could_not_start_it_asks_in_vain(void **state)
+{
+    struct cluster c;
+
+    talk_config(&c.t);
+    c.t.config.policy.flags |= POLICY_LATE_LONG;
+    talk_start(&c.t);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    c.d = add_dist(&c.t, "d1");
+    for (int i = 0; i < 2; i++) {
+        c.w[i] = add_worker(&c.t, i ? "w1" : "w0", 1);
+        serves(&c.t, c.w[i], "a", true);
+    }
+    submit_app(&c, 1, 1, "a");
+    tell(&c.t, LONG_REQUEST, long_request, c.w[0], .slots = 1);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    cannot_start(&c, c.w[0], 1);
+    submit_app(&c, 2, 1, "a");
+    tell(&c.t, LONG_REQUEST, long_request, c.w[0], .slots = 1, .got = 1);
+    assert_true(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.job.v == JOB(1, 2).v);
+    tell(&c.t, LONG_REQUEST, long_request, c.w[1], .slots = 1);
+    assert_true(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.job.v == JOB(1, 1).v);
+    end(&c);
+}
+
 static void long_tasks_go_where_their_application_is_served(void **state)
 {
     struct cluster c;
@@ -368,6 +416,8 @@ int main(void)
         cmocka_unit_test(a_job_is_spread_over_those_that_serve_it),
         cmocka_unit_test(a_worker_that_is_heard_after_its_lease_need_not_tell_again),
         cmocka_unit_test(who_does_not_serve_it_could_not_start_it),
+        cmocka_unit_test(who_could_not_start_it_is_avoided),
+        cmocka_unit_test(who_could_not_start_it_asks_in_vain),
         cmocka_unit_test(long_tasks_go_where_their_application_is_served),
         cmocka_unit_test(long_tasks_go_to_their_users_executors_and_to_everybodys),
         cmocka_unit_test(handed_back_they_wait_for_another_and_nobody_is_held_off),
