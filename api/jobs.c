@@ -112,6 +112,7 @@ int api_submit_event(struct api *a, const struct caller *who, struct job_desc *j
     if (err)
         return err;
     set_user(job, who);
+    job->again_key = job->flags & JOB_DETACHED ? key : 0; /* so the dist's journal keeps it */
     if (from->job.v && !key) {
         snprintf(why, size,
                  "resubmit: the job's key is missing: one that was submitted without cannot be moved");

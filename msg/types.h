@@ -410,7 +410,7 @@ struct job_desc {
     struct ancestors ancestors; /* jobs in whose tasks it was submitted */
     struct after_list after;    /* its predecessors */
     job_id_t again_of;          /* the job that it runs again; or JOB_NONE */
-    uint64_t again_key;         /* the key that its client asked for that with; 0: none */
+    uint64_t again_key;         /* of a detached job: the key that its client asked for it with; 0: none */
     uint64_t shell;             /* of the shell that made it (the simulator's job number); not on the wire */
 
     /* For executors and stores only. */

@@ -13,6 +13,7 @@ struct job_desc api_public_spec(const struct job_desc *d)
     spec.args = (struct task_args){0};
     spec.env = spec.each_env = (struct strings){0};
     spec.input = spec.signature = NULL; /* it has both */
+    spec.again_key = 0;                 /* its client's secret */
     return spec;
 }
 

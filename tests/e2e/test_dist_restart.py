@@ -224,6 +224,24 @@ def test_jobs_that_are_brought_use_up_no_numbers():
         assert c.submit("--", "true").split(".")[1] == "1", "none was given out, whatever was brought"
 
 
+def test_a_submission_is_known_by_its_key_after_a_restart():
+    """The answer was lost with the dist: the client asks again."""
+    with Cluster(workers=1) as c:
+        spec = pb.JobSpec(tasks=1, kind=pb.PAYLOAD_TIMER, argv=[b"0ms"], detached=True)
+
+        def submit(key):
+            return Caller(c.dist_addrs[0])("Submit", pb.SubmitRequest(job=spec, key=key), pb.SubmitReply).job
+
+        job = submit(1 << 63)
+        c.hawk("wait", job)
+        c.dists[0].kill()
+        restart(c)
+        assert submit(1 << 63) == job
+        shown = Caller(c.dist_addrs[0])("GetJob", pb.GetJobRequest(job=job, spec=True), pb.GetJobReply)
+        assert shown.spec.tasks == 1 and shown.spec.again_key == 0, "it is the client's secret"
+        assert submit(5) != job
+
+
 def test_a_stopped_dist_goes_on_later():
     with Cluster(workers=1) as c:
         first = c.submit("--class", "short", "--", *script(c, "first", "go"))
