@@ -259,7 +259,7 @@ void dist_journal_job_end(struct dist *d, const struct dist_job *job)
 
 void dist_journal_numbers(struct dist *d) { in_order(d, (struct dist_record){.kind = RECORD_NUMBERS}); }
 
-bool dist_journal_is_behind(const struct dist *d) { return d->token > d->durable || d->failed.n > 0; }
+bool dist_journal_is_behind(const struct dist *d) { return d->pending.n > 0 || d->failed.n > 0; }
 
 /* ---- What waits ---- */
 
@@ -469,8 +469,6 @@ void dist_on_journal_done(struct dist *d, const struct msg *m)
         not_taken(d, token, m->journal_done.err);
         return;
     }
-    if (token > d->durable)
-        d->durable = token;
     while (d->pending.n && ring_at(&d->pending, 0).token <= token) {
         struct dist_record r;
 
@@ -486,6 +484,9 @@ void dist_journal_rewrite(struct dist *d)
         struct dist_record r;
 
         ring_pop(&d->failed, &r);
-        put_record(d, &r);
+        if (r.kind > RECORD_NUMBERS && d->pending.n == 0) /* the records before it were given up */
+            record_durable(d, &r);
+        else
+            put_record(d, &r);
     }
 }

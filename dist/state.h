@@ -498,7 +498,6 @@ struct dist {
     uint64_t seq_told;           /* central was told of numbers below */
     uint64_t seq_heard;          /* what central knows of them, told on this stream; 0: nothing */
     uint64_t token;              /* the last one put out */
-    uint64_t durable;            /* the last one that is durable */
     struct dist_records pending; /* by token */
     struct dist_records failed;  /* must be put out again */
     int64_t rewrite_at;          /* when; TIME_NEVER: none failed */

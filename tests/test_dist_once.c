@@ -154,6 +154,28 @@ static void test_a_launch_that_cannot_be_written_is_given_up(void **state)
     talk_end(t);
 }
 
+/* It will never be durable: who comes behind it does not wait for that. */
+static void test_nobody_waits_for_a_launch_that_was_given_up(void **state)
+{
+    struct talk *t = talk_once(1);
+
+    request(t, 101, 1, 1);
+    says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=2");
+    ignore(t);
+    finished(t, 101, try_of(98, 0, 1, 1), 0, 50); /* of a job that was forgotten, perhaps a moment ago */
+    silent(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2, .err = HAWK_ELIMIT);
+    says(t, "101 NO_TASK job=3.1 request=1");
+    wait_timer(t, US_PER_S);
+    says(t, "101 PROBE job=3.1");
+    wait_timer(t, US_PER_S);
+    says(t, "101 FINISH_ACK id=3.98/0@1.1");
+    ignore(t);
+    finished(t, 101, try_of(99, 0, 1, 1), 0, 50);
+    says(t, "101 FINISH_ACK id=3.99/0@1.1");
+    talk_end(t);
+}
+
 /* Its other task waits for one of the predecessor. */
 static void test_a_launch_that_cannot_be_written_is_asked_for_later_beside_tasks_that_wait(void **state)
 {
@@ -360,6 +382,7 @@ int main(void)
         cmocka_unit_test(test_of_an_older_journal_all_is_in_doubt),
         cmocka_unit_test(test_a_launch_is_on_record_before_it_is_sent),
         cmocka_unit_test(test_a_launch_that_cannot_be_written_is_given_up),
+        cmocka_unit_test(test_nobody_waits_for_a_launch_that_was_given_up),
         cmocka_unit_test(test_a_launch_that_cannot_be_written_is_asked_for_later_beside_tasks_that_wait),
         cmocka_unit_test(test_a_launch_that_is_not_written_yet_leaves_no_new_reservation),
         cmocka_unit_test(test_a_launch_that_was_given_up_is_not_cancelled_at_its_worker),
