@@ -28,6 +28,7 @@ struct recalls {
     struct long_task **v;
     uint32_t n, cap;
     uint32_t looks;
+    bool awaits; /* a worker has not handed back what it was asked for */
 };
 
 static bool recalls_full(const struct recalls *r)
@@ -82,12 +83,13 @@ void central_recall_task(struct central *c, struct long_task *t)
 
 /* The last task in n's queue, if it may be recalled. Not a task that recall_from() has just moved here:
  * it is still at another worker (t->worker). */
-static struct long_task *last_queued(const struct node *n)
+static struct long_task *last_queued(const struct node *n, struct recalls *r)
 {
     struct long_task *t = list_empty(&n->waiting.queued)
                               ? NULL
                               : container_of(n->waiting.queued.prev, struct long_task, w.link);
 
+    r->awaits |= t && t->recalled;
     return t && may_recall(t) && node_eq(t->worker, n->id) ? t : NULL;
 }
 
@@ -97,7 +99,7 @@ static void recall_from(struct central *c, struct node *n, struct recalls *r)
 {
     struct long_task *t;
 
-    while (!recalls_full(r) && (t = last_queued(n)) && sooner_worker(c, t, &n->waiting, r)) {
+    while (!recalls_full(r) && (t = last_queued(n, r)) && sooner_worker(c, t, &n->waiting, r)) {
         int64_t estimate_us = t->w.estimate_us;
         struct waiting_worker *to;
 
@@ -138,7 +140,9 @@ void central_recall_run(struct central *c)
         if (hears_recalls(n))
             recall_from(c, n, &r);
     }
-    if (r.n > 0 && recalls_full(&r)) /* there is at least one recall, so this ends */
+    /* There is at least one recall, or one that a worker answers or ceases to be up, so this ends. */
+    c->recall_more = (r.n > 0 && recalls_full(&r)) || (c->recall_more && r.awaits);
+    if (c->recall_more)
         central_recall_arm(c);
     call_back(c, &r);
     free(r.v);

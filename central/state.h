@@ -371,6 +371,7 @@ struct central {
     int64_t long_work_off_us; /* when workers are told that there is none; TIME_NEVER */
 
     int64_t recall_us, demand_us; /* when to look for tasks to recall, at what short jobs use; TIME_NEVER */
+    bool recall_more;             /* the last look stopped at its limit */
     struct waiting waiting;
     struct long_job *long_jobs; /* the oldest part of each job, by key.job */
     struct list jobs[LONG_STATE_COUNT];

@@ -178,6 +178,8 @@ static void so_many_at_a_time_and_no_more(void **state)
     c.w[1] = add_worker(&c.t, "w1", 1);
     pass(&c.t, 1 * S);
     assert_int_equal(count_out(&c.t, MSG_TASK_RECALL), 10000);
+    pass(&c.t, 1 * S); /* the worker is slow to hand them back */
+    assert_int_equal(count_out(&c.t, MSG_TASK_RECALL), 0);
     for (uint32_t task = 20000; task < 30000; task++)
         talk_quick_step(&c.t, &(struct msg){.type = MSG_TASK_RETURNED,
                                             .peer = c.w[0],
