@@ -277,6 +277,40 @@ static void expect_unfinished(struct cluster *c, struct cluster_dist *d, const s
                      job_id_format((char[JOB_ID_TEXT]){0}, id->job), why);
 }
 
+/* Checks that a dist does not launch what it has confirmed, in this life, to be held or cancelled. It may repeat a
+ * launch; and one of an at-most-once job that is being put on record when the job is held goes on (protocol 14.2). A
+ * client that has asked other dists to take the job may have left this one. */
+static void expect_wanted(struct cluster *c, const struct cluster_dist *d, const struct try_id *id)
+{
+    struct cluster_job *j = cluster_job_of(c, id->job);
+    const char *why = NULL;
+    struct cluster_task *t;
+
+    if (!j || !j->submitted)
+        return;
+    t = &j->tasks[id->task];
+    if (try_eq(&t->launched, id))
+        return;
+    t->launched = *id;
+    if (j->away || c->dists[j->dist] != d || j->epoch != EPOCH_FIRST)
+        return;
+    if (j->held_life == d->life && !(j->desc->flags & JOB_AT_MOST_ONCE))
+        why = "the job is held";
+    else if (j->cancelled_life == d->life)
+        why = "the job is cancelled";
+    else if (t->cancelled_life == d->life)
+        why = "the task is cancelled";
+    if (why)
+        cluster_fail(c, INVARIANT_WANTED, "task %u of %s is launched, and its client was told that %s",
+                     id->task, job_id_format((char[JOB_ID_TEXT]){0}, id->job), why);
+}
+
+void cluster_on_sent(struct cluster *c, uint32_t from, const struct msg *m)
+{
+    if (m && m->type == MSG_TASK_LAUNCH && cluster_dist_of(c, from))
+        expect_wanted(c, cluster_dist_of(c, from), &m->task_launch.id);
+}
+
 /* Checks that a node joins no central older than the last one it joined (protocol 10). Epochs of another
  * cluster are not comparable. */
 static void expect_newer(struct cluster *c, uint32_t ep, const struct msg_joined *m)

@@ -57,6 +57,7 @@
     X(PAUSES, "pauses",                                                                                      \
       "no task is frozen without a reason, or stands still for longer than the longest pause")               \
     X(AFTER, "after", "a task starts only when the job's predecessors have ended as it asks")                \
+    X(WANTED, "wanted", "a dist launches nothing of what it has confirmed to be held or cancelled")          \
     X(EPOCHS, "epochs", "no node joins a central that is older than one which it joined before")
 
 enum invariant {
@@ -124,6 +125,7 @@ struct cluster_task {
     uint8_t state;           /* enum task_state, as of its last event */
     uint8_t cancel_ask;      /* the last time that the client asked to cancel it, as a task; 0: it has not */
     uint16_t cancelled_life; /* the life of the dist that confirmed that; 0: none did */
+    struct try_id launched;  /* the try that a dist launched last */
 };
 
 /* One job as its client sees it. */

@@ -121,6 +121,7 @@ void cluster_check_policy(struct cluster *c);
 bool cluster_agrees(struct cluster *c, void *arg);
 
 /* check.c */
+void cluster_on_sent(struct cluster *c, uint32_t from, const struct msg *m);
 void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m);
 /* Checks a task that has ended: a failed start has cost no retry. */
 void cluster_check_starts(struct cluster *c, const struct cluster_job *j, uint32_t task);

@@ -34,6 +34,7 @@ int64_t cluster_delay_us(void *arg, uint32_t from, uint32_t to, const struct msg
     struct cluster_net *n = &c->net;
     int64_t now_us, at_us, *last;
 
+    cluster_on_sent(c, from, m);
     if (!n->used && !c->config.jitter_us)
         return c->config.delay_us;
     now_us = bus_now(c->bus);
