@@ -164,8 +164,9 @@ static bool central_knows_end(const struct cluster *c, job_id_t job, uint16_t ep
 }
 
 /* A dist asks for what it has not heard the end of. What central has forgotten by then would run again. It may forget
- * where its tables are small, where it lost its state, where the dist heard and could not write it down, and where the
- * client moved the job: then another dist may have heard. */
+ * where its tables are small, where it lost its state, where the dist heard and could not write it down before it
+ * ended (two slow commits take longer than central keeps the job), and where the client moved the job: then another
+ * dist may have heard. */
 static void expect_known(struct cluster *c, const struct cluster_dist *d, const struct msg_long_watched *m)
 {
     const struct cluster_config *cfg = &c->config;
@@ -174,7 +175,8 @@ static void expect_known(struct cluster *c, const struct cluster_dist *d, const 
 
     if (job)
         dist_job_view(&d->d, job, bus_now(c->bus), &v);
-    if (!job || v.abandoned || job_state_final(v.state) || d->store.full_until_us > 0)
+    if (!job || v.abandoned || job_state_final(v.state) || d->store.full_until_us > 0 ||
+        d->store.slow_until_us > 0)
         return;
     if (m->err != HAWK_ENOT_FOUND || c->emptied || cfg->finished_kept || cfg->long_jobs_max ||
         cfg->long_tasks_max)
