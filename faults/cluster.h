@@ -206,6 +206,7 @@ struct cluster_store {
     bool asked;          /* a role wrote something after the commit began */
     bool retrying;       /* the commit under way only repeats one that failed */
     int64_t slow_us, slow_until_us, full_until_us;
+    uint32_t queue_max; /* while it cannot be written, it takes so many entries; 0: all */
 };
 
 /* Delays messages from one endpoint (0: any) to another (0: any): by extra_us, or (extra_us 0) until

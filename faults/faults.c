@@ -314,10 +314,8 @@ static struct cluster_store *random_store(struct run *run)
     return rng_below(&run->rng, 2) ? &c->store : &c->dists[rng_below(&run->rng, c->dists_n)]->store;
 }
 
-static void slow_disk(struct run *run)
+static void slow_disk(struct run *run, struct cluster_store *s)
 {
-    struct cluster_store *s = random_store(run);
-
     s->slow_us = 1 + (int64_t)rng_below(&run->rng, 4 * S);
     s->slow_until_us = time_within(run, 20);
 }
@@ -439,10 +437,12 @@ static void make_startless(struct run *run, uint32_t worker)
 
 static void fail_disk(struct run *run, enum fault_kind kind)
 {
+    struct cluster_store *s = random_store(run);
+
     if (kind == FAULT_DISK)
-        slow_disk(run);
+        slow_disk(run, s);
     else
-        random_store(run)->full_until_us = time_within(run, 20);
+        cluster_store_fill(s, time_within(run, 20));
 }
 
 static void inject(struct run *run, enum fault_kind kind)

@@ -101,6 +101,8 @@ void cluster_net_due(struct cluster *c);           /* breaks streams whose time 
 void cluster_net_free(struct cluster_net *n);
 
 /* store.c */
+/* It cannot be written until then. */
+void cluster_store_fill(struct cluster_store *s, int64_t until_us);
 void cluster_store_write(struct cluster *c, struct cluster_store *s, const struct msg *m);
 void cluster_store_due(struct cluster *c, struct cluster_store *s); /* commit_us has come: ends the commit */
 /* The journal's process dies. What was not committed is lost, or at random still written. */

@@ -21,8 +21,31 @@ static void begin_commit(struct cluster *c, struct cluster_store *s, int64_t aft
         s->commit_us += s->slow_us;
 }
 
+/* In every second case its queue is full soon, too: by what is drawn already, so that no other draw changes. */
+void cluster_store_fill(struct cluster_store *s, int64_t until_us)
+{
+    s->full_until_us = until_us;
+    s->queue_max = until_us % 2 ? 1 + (uint32_t)(until_us / 2 % 8) : 0;
+}
+
+/* As HAWK_ELIMIT of store_write(): the queue is full. What has no token is lost. */
+static bool is_refused(struct cluster *c, const struct cluster_store *s, const struct msg *m)
+{
+    uint64_t token = msg_journal_token(m);
+
+    if (s->queue_max == 0 || s->full_until_us <= bus_now(c->bus) || s->n - s->durable < s->queue_max)
+        return false;
+    if (token)
+        cluster_post(
+            c, s->ep,
+            (struct msg){.type = MSG_JOURNAL_DONE, .journal_done = {.token = token, .err = HAWK_ELIMIT}});
+    return true;
+}
+
 void cluster_store_write(struct cluster *c, struct cluster_store *s, const struct msg *m)
 {
+    if (is_refused(c, s, m))
+        return;
     msg_ref(m);
     vec_grow(s->v, s->n, s->cap);
     s->v[s->n++] = *m;
