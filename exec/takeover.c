@@ -174,7 +174,7 @@ int takeover_begin(struct takeover *t, const struct exec_config *c)
 {
     int64_t deadline_us = 0;
 
-    *t = (struct takeover){.fd = -1};
+    *t = (struct takeover){.fd = -1, .lease_us = TIME_NEVER};
     for (;;) {
         t->fd = spawner_socket_connect(c->state_dir);
         if (t->fd < 0 && (errno == ENOENT || errno == ECONNREFUSED))

@@ -55,7 +55,7 @@ static const struct msg_exec_held *held(const struct list_of_held *l, uint32_t r
 /* Another agent starts where f's was. */
 static void come_back(struct fixture *f, struct list_of_held *l)
 {
-    *l = (struct list_of_held){0};
+    *l = (struct list_of_held){.lease_us = TIME_NEVER};
     f->config.incarnation = OLD_INCARNATION + 1;
     start(f);
     exec_take_over(f->e, note_held, l);
@@ -356,6 +356,16 @@ static void test_an_idle_spawner_is_replaced_and_its_name_stays(void **state)
     assert_exited(run_one(f, 1, SHELL("exit 0"), NULL), 0);
 }
 
+/* The spawner was killed with its agent. The users' runners may still hold leased runs. */
+static void test_no_spawner_left_no_lease(void **state)
+{
+    struct list_of_held l;
+
+    come_back(*state, &l);
+    assert_int_equal(l.n, 0);
+    assert_true(l.lease_us == TIME_NEVER);
+}
+
 /* ---- Never back ---- */
 
 static void test_nothing_is_left_after_the_grace(void **state)
@@ -653,6 +663,7 @@ int main(void)
         TEST(test_a_pause_that_a_dead_agent_wanted_is_none),
         TEST(test_a_dead_agent_leaves_no_resident),
         TEST(test_an_idle_spawner_is_replaced_and_its_name_stays),
+        TEST(test_no_spawner_left_no_lease),
         TEST(test_nothing_is_left_after_the_grace),
         TEST(test_the_lease_ends_what_is_centrals),
         TEST(test_one_agent_at_a_time),
