@@ -58,6 +58,27 @@ static void audit_nodes(struct rpc_call *c, const char *what, const char *const 
 
 /* ---- Drain ---- */
 
+static const char *drain_problem(int err)
+{
+    switch (err) {
+    case HAWK_EVERSION:
+        return "its hawk is older and knows no draining: stop it, and clients go to another dist";
+    case HAWK_ENOT_FOUND:
+        return "it is not there, so it has no process that could end: drain it without until_restart";
+    case HAWK_EIO:
+        return "it is in force, but central's journal cannot be written: look at its disk";
+    default:
+        return hawk_strerror(err);
+    }
+}
+
+static void fail_drain(const struct api *a, struct rpc_call *c, node_id_t node, int err)
+{
+    struct central_node v;
+    bool known = central_view_node(a->roles.central, node, loop_now(a->loop), &v);
+    api_fail(c, err, "%s: %s", known ? v.member.name->data : "", drain_problem(err));
+}
+
 void api_drain(struct api *a, struct rpc_call *c, void *request)
 {
     const struct api_drain_request *r = request;
@@ -73,11 +94,19 @@ void api_drain(struct api *a, struct rpc_call *c, void *request)
     node_id_t *nodes = find_all(a, c, r->nodes, r->nodes_n);
     if (!nodes)
         return;
+    enum drain drain = r->undrain ? DRAIN_NOT : r->until_restart ? DRAIN_RESTART : DRAIN_KEPT;
+    for (uint32_t i = 0; i < r->nodes_n; i++) {
+        int err = central_drain_refusal(a->roles.central, nodes[i], drain);
+        if (err) { /* none is drained */
+            fail_drain(a, c, nodes[i], err);
+            free(nodes);
+            return;
+        }
+    }
     struct api_waiting *w = api_wait_for(a, c);
     uint32_t client = w->client;
     w->nodes = nodes;
     w->nodes_n = r->nodes_n;
-    enum drain drain = r->undrain ? DRAIN_NOT : r->until_restart ? DRAIN_RESTART : DRAIN_KEPT;
     /* The journal is written in order. So the last record's answer stands for all; an earlier error ends
      * the call. */
     for (uint32_t i = 0; i < r->nodes_n; i++) {
@@ -86,21 +115,7 @@ void api_drain(struct api *a, struct rpc_call *c, void *request)
         a->feed(a->arg, ROLE_CENTRAL, &m);
         HASH_FIND(hh, a->waiting, &client, sizeof client, w);
         if (!w)
-            return; /* refused and answered, which freed `nodes` */
-    }
-}
-
-static const char *drain_problem(int err)
-{
-    switch (err) {
-    case HAWK_EVERSION:
-        return "its hawk is older and knows no draining: stop it, and clients go to another dist";
-    case HAWK_ENOT_FOUND:
-        return "it is not there, so it has no process that could end: drain it without until_restart";
-    case HAWK_EIO:
-        return "it is in force, but central's journal cannot be written: look at its disk";
-    default:
-        return hawk_strerror(err);
+            return; /* answered, which freed `nodes` */
     }
 }
 
@@ -114,10 +129,8 @@ void api_drain_set(struct api *a, const struct msg_drain_set *m)
     struct api_node *list = xcalloc(w->nodes_n, sizeof *list);
     for (uint32_t i = 0; i < w->nodes_n; i++)
         api_node_fill(a, w->nodes[i], &list[i]);
-    struct central_node failed;
-    bool known = central_view_node(a->roles.central, m->node, loop_now(a->loop), &failed);
     if (m->err)
-        api_fail(w->call, m->err, "%s: %s", known ? failed.member.name->data : "", drain_problem(m->err));
+        fail_drain(a, w->call, m->node, m->err);
     else
         api_reply(w->call, API_DRAIN, &(struct api_drain_reply){.nodes = list, .nodes_n = w->nodes_n});
     api_nodes_free(list, w->nodes_n);

@@ -72,6 +72,8 @@ struct central_node {
 node_id_t central_next_node(const struct central *c, node_id_t prev);
 /* Fills *v. False: there is no such node. */
 bool central_view_node(const struct central *c, node_id_t node, int64_t now_us, struct central_node *v);
+/* 0: SET_DRAIN is in force at once. Otherwise the error by which DRAIN_SET refuses it. */
+int central_drain_refusal(const struct central *c, node_id_t node, enum drain drain);
 
 /* The i-th application that the node serves, in any order; NULL past the last. user: whose tasks; NULL: everybody's. */
 const struct blob *central_node_app(const struct central *c, node_id_t node, uint32_t i,

@@ -1,4 +1,5 @@
 /* Operators' requests to nodes: to take no new work, to take work again, to stop (protocol 8). */
+#include "central/central.h"
 #include "central/journal.h"
 #include "central/pairing.h"
 
@@ -14,9 +15,12 @@ void central_drain_answer(struct central *c, node_id_t node, uint32_t client, in
     m->drain_set.err = err;
 }
 
-/* The reason why n cannot be drained; 0: it can. */
-static int drain_refusal(const struct node *n, enum drain drain)
+int central_drain_refusal(const struct central *c, node_id_t node, enum drain drain)
 {
+    const struct node *n = central_node_by_id(c, node);
+
+    if (!n)
+        return HAWK_ENOT_FOUND;
     if (drain >= DRAIN_COUNT)
         return HAWK_EINVALID;
     if (drain == DRAIN_RESTART && n->state == NODE_AWAY)
@@ -24,7 +28,7 @@ static int drain_refusal(const struct node *n, enum drain drain)
     /* An older worker can be drained: central just sends it no work. An older dist cannot. */
     if (drain != DRAIN_NOT && n->role == ROLE_DIST && n->link && !msg_in_version(MSG_DRAIN, n->version))
         return HAWK_EVERSION;
-    return 0;
+    return c->stopping ? HAWK_ESHUTDOWN : 0;
 }
 
 static void tell_drain(struct central *c, struct node *n)
@@ -71,11 +75,11 @@ void central_on_set_drain(struct central *c, const struct msg *in)
 {
     const struct msg_set_drain *m = &in->set_drain;
     struct node *n = central_node_by_id(c, m->node);
-    int err = n ? drain_refusal(n, m->drain) : HAWK_ENOT_FOUND;
+    int err = central_drain_refusal(c, m->node, m->drain);
     bool was;
 
-    if (err || c->stopping) {
-        central_drain_answer(c, m->node, m->client, err ? err : HAWK_ESHUTDOWN);
+    if (err) {
+        central_drain_answer(c, m->node, m->client, err);
         return;
     }
     was = n->drain != DRAIN_NOT;

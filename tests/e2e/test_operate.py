@@ -178,6 +178,16 @@ def test_mistakes():
         c.start_central(c.central_addr)
 
 
+def test_one_that_cannot_be_drained_and_none_is():
+    with Cluster(workers=3, central=FAST) as c:
+        w2 = c.workers.pop(1)
+        c.hawk("down", "w2")
+        assert w2.wait() == 0, w2.text()
+        said = c.hawk("drain", "--until-restart", "w3", "w2", "w1", check=3).stderr
+        assert "w2: it is not there" in said, said
+        assert [node(c, name)["state"] for name in ("w1", "w3")] == ["up", "up"]
+
+
 def test_one_node_goes_down():
     with Cluster(workers=2, central=FAST) as c:
         job = c.submit("--class", "short", "--lost-retries", "0", "--array", "1-40", "--", "sleep", "0.05")
