@@ -26,14 +26,26 @@ static node_id_t find_node(const struct central *central, const char *text)
     return NODE_NONE;
 }
 
-/* Finds every named node, in a new array. NULL: it has failed the call. */
-static node_id_t *find_all(const struct api *a, struct rpc_call *c, const char *const *names, uint32_t n)
+static bool has_node(const node_id_t *nodes, uint32_t n, node_id_t id)
 {
-    node_id_t *nodes = xcalloc(n ? n : 1, sizeof *nodes);
-    for (uint32_t i = 0; i < n; i++) {
-        nodes[i] = find_node(a->roles.central, names[i]);
-        if (nodes[i].v)
+    for (uint32_t i = 0; i < n; i++)
+        if (node_eq(nodes[i], id))
+            return true;
+    return false;
+}
+
+/* Finds every one of *n named nodes, in a new array, once: *n is then how many. NULL: it has failed the call. */
+static node_id_t *find_all(const struct api *a, struct rpc_call *c, const char *const *names, uint32_t *n)
+{
+    node_id_t *nodes = xcalloc(*n ? *n : 1, sizeof *nodes);
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < *n; i++) {
+        node_id_t id = find_node(a->roles.central, names[i]);
+        if (id.v) {
+            if (!has_node(nodes, found, id))
+                nodes[found++] = id;
             continue;
+        }
         if (strcmp(names[i], role_text(ROLE_CENTRAL)) == 0)
             api_fail(c, HAWK_EINVALID,
                      "central runs no tasks and takes no jobs of clients: drain dists and workers");
@@ -42,6 +54,7 @@ static node_id_t *find_all(const struct api *a, struct rpc_call *c, const char *
         free(nodes);
         return NULL;
     }
+    *n = found;
     return nodes;
 }
 
@@ -91,11 +104,12 @@ void api_drain(struct api *a, struct rpc_call *c, void *request)
         api_fail(c, HAWK_EINVALID, "name 1 to %u nodes", API_PAGE_MAX);
         return;
     }
-    node_id_t *nodes = find_all(a, c, r->nodes, r->nodes_n);
+    uint32_t n = r->nodes_n;
+    node_id_t *nodes = find_all(a, c, r->nodes, &n);
     if (!nodes)
         return;
     enum drain drain = r->undrain ? DRAIN_NOT : r->until_restart ? DRAIN_RESTART : DRAIN_KEPT;
-    for (uint32_t i = 0; i < r->nodes_n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         int err = central_drain_refusal(a->roles.central, nodes[i], drain);
         if (err) { /* none is drained */
             fail_drain(a, c, nodes[i], err);
@@ -106,10 +120,10 @@ void api_drain(struct api *a, struct rpc_call *c, void *request)
     struct api_waiting *w = api_wait_for(a, c);
     uint32_t client = w->client;
     w->nodes = nodes;
-    w->nodes_n = r->nodes_n;
+    w->nodes_n = n;
     /* The journal is written in order. So the last record's answer stands for all; an earlier error ends
      * the call. */
-    for (uint32_t i = 0; i < r->nodes_n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         struct msg m = {.type = MSG_SET_DRAIN,
                         .set_drain = {.node = nodes[i], .client = client, .drain = (uint8_t)drain}};
         a->feed(a->arg, ROLE_CENTRAL, &m);
@@ -196,13 +210,14 @@ void api_stop(struct api *a, struct rpc_call *c, void *request)
                  "%s stops itself when no node is named; central stops others", a->roles.name);
         return;
     }
-    node_id_t *nodes = find_all(a, c, r->nodes, r->nodes_n);
+    uint32_t n = r->nodes_n;
+    node_id_t *nodes = find_all(a, c, r->nodes, &n);
     if (!nodes)
         return;
-    reply.nodes = xcalloc(r->nodes_n, sizeof *reply.nodes);
-    reply.failed = xcalloc(r->nodes_n, sizeof *reply.failed);
-    char *texts = xcalloc(r->nodes_n, STOP_TEXT);
-    for (uint32_t i = 0; i < r->nodes_n; i++) {
+    reply.nodes = xcalloc(n, sizeof *reply.nodes);
+    reply.failed = xcalloc(n, sizeof *reply.failed);
+    char *texts = xcalloc(n, STOP_TEXT);
+    for (uint32_t i = 0; i < n; i++) {
         char *why = texts + (size_t)i * STOP_TEXT;
         if (stop_one(a, nodes[i], r->now, why, STOP_TEXT))
             api_node_fill(a, nodes[i], &reply.nodes[reply.nodes_n++]);

@@ -168,7 +168,7 @@ def test_mistakes():
         # By id, and twice.
         number = node(c, "w1")["node"]
         c.hawk("drain", number)
-        c.hawk("drain", "w1", number)
+        assert len(c.json("drain", "w1", number, "w1")["nodes"]) == 1
         assert node(c, "w1")["state"] == "draining"
         c.hawk("undrain", number)
         assert node(c, "w1")["state"] == "up"
