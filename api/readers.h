@@ -34,7 +34,8 @@ struct readers *readers_new(struct loop *l);
 void readers_submit(struct readers *rs, struct file_read *r);
 /* Closes its file and frees it. */
 void file_read_free(struct file_read *r);
-/* Reads that are still under way are given back to nobody. NULL is fine. */
+/* For the end of the process: the loop must not turn again. Reads that are still under way are given back to
+ * nobody. NULL is fine. */
 void readers_free(struct readers *rs);
 
 #endif
