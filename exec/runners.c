@@ -159,21 +159,23 @@ static void drop_runner(struct runners *rs, struct entry *e)
 /* ---- Starting ---- */
 
 /* Says hello to each before it waits for any. */
-static void find_all(struct runners *rs, int64_t now_us, bool kept)
+static int find_all(struct runners *rs, int64_t now_us, bool kept)
 {
     int64_t deadline_us = monotonic_us() + TAKE_OVER_US;
     DIR *d = opendir(rs->dir);
 
-    for (struct dirent *e; d && (e = readdir(d));) {
+    if (!d)
+        return HAWK_EIO;
+    for (struct dirent *e; (e = readdir(d));) {
         struct user_runner *u = *e->d_name == '.' ? NULL : user_runner_find(&rs->config, e->d_name, now_us);
 
         if (u)
             watch_runner(rs, u);
     }
-    if (d)
-        closedir(d);
+    closedir(d);
     list_foreach(&rs->all, l, next)
         user_runner_greet(entry_of(l)->u, now_us, deadline_us, kept);
+    return 0;
 }
 
 int runners_start(struct runners **out, const struct exec_config *c, const char *helper, int64_t idle_us,
@@ -194,12 +196,11 @@ int runners_start(struct runners **out, const struct exec_config *c, const char 
     rs->config.state_dir = rs->dir;
     rs->config.soft_files = getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0;
     list_init(&rs->all);
-    if (rs->epoll < 0 || (mkdir(dir, 0700) < 0 && errno != EEXIST)) {
+    if (rs->epoll < 0 || (mkdir(dir, 0700) < 0 && errno != EEXIST) || find_all(rs, now_us, kept)) {
         log_error("%s: %s", dir, strerror(errno));
         runners_leave(rs);
         return HAWK_EIO;
     }
-    find_all(rs, now_us, kept);
     *out = rs;
     return 0;
 }

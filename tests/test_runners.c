@@ -109,6 +109,15 @@ static void ask_user(struct fixture *f, const char *user, uint32_t run, struct j
     job_desc_drop(d);
 }
 
+static void test_a_directory_that_cannot_be_read_starts_no_agent(void **state)
+{
+    struct fixture *f = *state;
+
+    f->config.state_dir = f->dir;
+    write_file(f, "users", "", 0600);
+    assert_int_equal(runners_start(&u.rs, &f->config, "", BOUND_US, clock_now(), true), HAWK_EIO);
+}
+
 static void test_runs_of_two_users(void **state)
 {
     struct fixture *f = *state;
@@ -661,6 +670,7 @@ static int tear_down_users(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        USERS(test_a_directory_that_cannot_be_read_starts_no_agent),
         USERS(test_runs_of_two_users),
         USERS(test_kill_limit_and_pause_reach_the_run),
         USERS(test_an_imitation_is_ended),
