@@ -291,16 +291,6 @@ int exec_run(struct exec *e, int64_t now_us, const struct msg_exec_start *m, con
     }
 }
 
-static void tell_to_end(struct exec *e, const struct command *c, enum outcome outcome, bool force)
-{
-    size_t begun = record_begin(&e->out, RECORD_KILL);
-
-    put_u32(&e->out, c->run);
-    put_u32(&e->out, (uint32_t)outcome);
-    put_u32(&e->out, force);
-    record_end(&e->out, begun);
-}
-
 static void expect_end(struct exec *e, struct command *c, int64_t due_us)
 {
     c->due_us = due_us;
@@ -319,7 +309,7 @@ void exec_kill(struct exec *e, int64_t now_us, uint32_t run, enum outcome outcom
     HASH_FIND(hh, e->commands, &run, sizeof run, c);
     if (!c || e->fd < 0)
         return;
-    tell_to_end(e, c, outcome, force);
+    put_kill(&e->out, run, outcome, force);
     if (due_us < c->due_us)
         expect_end(e, c, due_us);
 }
@@ -522,7 +512,7 @@ static void look_for_ends(struct exec *e, int64_t now_us)
     e->due_us = TIME_NEVER;
     for (struct command *c = e->commands; c; c = c->hh.next) {
         if (c->due_us <= now_us && (late || !is_silent(e, c))) {
-            tell_to_end(e, c, OUTCOME_LOST, true); /* what it was told first stays its outcome */
+            put_kill(&e->out, c->run, OUTCOME_LOST, true); /* what it was told first stays its outcome */
             expect_end(e, c, now_us + SPAWNER_LATE_US);
         } else if (c->due_us <= now_us && !c->silent) {
             c->silent = true;

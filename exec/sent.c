@@ -18,6 +18,16 @@ void put_number(struct bytes *out, enum record_type type, uint32_t number)
     record_end(out, begun);
 }
 
+void put_kill(struct bytes *out, uint32_t run, enum outcome outcome, bool force)
+{
+    size_t begun = record_begin(out, RECORD_KILL);
+
+    put_u32(out, run);
+    put_u32(out, (uint32_t)outcome);
+    put_u32(out, force);
+    record_end(out, begun);
+}
+
 void sent_init(struct sent *s)
 {
     *s = (struct sent){0};

@@ -39,5 +39,6 @@ uint32_t sent_flags(const struct msg_exec_start *m);
 
 /* Writes a record with nothing but a number. */
 void put_number(struct bytes *out, enum record_type type, uint32_t number);
+void put_kill(struct bytes *out, uint32_t run, enum outcome outcome, bool force);
 
 #endif

@@ -463,13 +463,8 @@ void user_runner_kill(struct user_runner *u, int64_t now_us, uint32_t run, enum 
     if (due_us < c->due_us)
         c->due_us = due_us;
     put_due(u, c->due_us);
-    if (u->fd < 0)
-        return;
-    size_t begun = record_begin(&u->out, RECORD_KILL);
-    put_u32(&u->out, run);
-    put_u32(&u->out, (uint32_t)outcome);
-    put_u32(&u->out, force);
-    record_end(&u->out, begun);
+    if (u->fd >= 0)
+        put_kill(&u->out, run, outcome, force);
 }
 
 void user_runner_tell(struct user_runner *u, uint32_t type, uint32_t number)
