@@ -91,28 +91,22 @@ static void tell_late_task(struct session_job *j, const struct resubmit_task *l)
     const struct dist_job *of = dist_find(d, j->job);
     struct job_view job = {0};
     struct task_view v = {0};
-    struct api_session_task t = {.tag = j->tag,
-                                 .task = l->task,
-                                 .state = l->state,
-                                 .outcome = l->outcome,
-                                 .code = l->code,
-                                 .attempt = l->attempt,
-                                 .worker = l->worker,
-                                 .wait_us = l->wait_us,
-                                 .run_us = l->run_us,
-                                 .cpu_us = figure_value(l->used.cpu_us),
-                                 .mem_peak_bytes = figure_value(l->used.mem_peak_bytes),
-                                 .message = ""};
     if (of)
         dist_job_view(d, of, 0, &job);
     if (of && job.desc->tasks == j->tasks) /* else it is another job with this id */
         dist_task_view(d, of, l->task, 0, &v);
-    t.result_lost = !v.result; /* it had a result, but the dist has forgotten the job since */
-    if (v.result) {
-        t.result = (const uint8_t *)v.result->data;
-        t.result_n = v.result->len;
-    }
-    session_queue_event(j->session, &(struct api_session_event){.tasks = &t, .tasks_n = 1});
+    /* Each had a result: without one the dist has forgotten the job since. */
+    session_queue_task(j, &(struct task_view){.task = l->task,
+                                              .state = l->state,
+                                              .outcome = l->outcome,
+                                              .code = l->code,
+                                              .attempt = l->attempt,
+                                              .worker.v = l->worker,
+                                              .wait_us = l->wait_us,
+                                              .run_us = l->run_us,
+                                              .used = l->used,
+                                              .result = v.result,
+                                              .result_lost = !v.result});
 }
 
 /* Sends late ends, as many as make one event. */
@@ -139,21 +133,7 @@ static void tell_ended(struct session_job *j, const struct dist_job *of, const s
     for (uint32_t i = 0; i < v->desc->tasks; i++) {
         dist_task_view(d, of, i, 0, &t);
         if (task_state_final(t.state))
-            session_tell_task(
-                j, &(struct api_session_task){.result = t.result ? (const uint8_t *)t.result->data : NULL,
-                                              .result_n = t.result ? t.result->len : 0,
-                                              .task = i,
-                                              .state = t.state,
-                                              .outcome = t.outcome,
-                                              .code = t.code,
-                                              .attempt = t.attempt,
-                                              .worker = t.worker.v,
-                                              .wait_us = t.wait_us,
-                                              .run_us = t.run_us,
-                                              .cpu_us = figure_value(t.used.cpu_us),
-                                              .mem_peak_bytes = figure_value(t.used.mem_peak_bytes),
-                                              .message = t.message ? t.message->data : "",
-                                              .result_lost = t.result_lost});
+            session_tell_task(j, &t);
     }
 }
 
@@ -199,40 +179,25 @@ bool api_session_submitted(struct api *a, const struct msg_submitted *m)
     return true;
 }
 
-/* Adds what the dist keeps of a task's end: why it failed, for some, its result, and what it used. */
-static void end_of(const struct api *a, const struct msg_task_event *m, struct task_view *t)
-{
-    const struct dist_job *of = dist_find(a->roles.dist, m->id.job);
-    if (of)
-        dist_task_view(a->roles.dist, of, m->id.task, 0, t);
-}
-
 void api_session_task(struct api *a, const struct msg_task_event *m)
 {
     struct session_job *j = task_state_final(m->state) ? jobs_of(a, m->id.job) : NULL;
+    const struct dist_job *of = j ? dist_find(a->roles.dist, m->id.job) : NULL;
+    bool ran = m->state == TASK_DONE || m->state == TASK_FAILED || m->wait_us > 0;
     struct task_view t = {0};
-    if (j)
-        end_of(a, m, &t);
-    for (; j; j = j->next) {
-        if (j->over) /* the job was brought here after its end; nothing may follow its end */
-            continue;
-        bool ran = m->state == TASK_DONE || m->state == TASK_FAILED || m->wait_us > 0;
-        session_tell_task(
-            j, &(struct api_session_task){.task = m->id.task,
-                                          .state = m->state,
-                                          .outcome = m->outcome,
-                                          .code = m->code,
-                                          .attempt = m->id.attempt,
-                                          .worker = m->worker.v,
-                                          .wait_us = ran ? m->wait_us : -1,
-                                          .run_us = m->run_us,
-                                          .cpu_us = figure_value(t.used.cpu_us),
-                                          .mem_peak_bytes = figure_value(t.used.mem_peak_bytes),
-                                          .message = t.message ? t.message->data : "",
-                                          .result = t.result ? (const uint8_t *)t.result->data : NULL,
-                                          .result_n = t.result ? t.result->len : 0,
-                                          .result_lost = t.result_lost});
-    }
+    if (of)
+        dist_task_view(a->roles.dist, of, m->id.task, 0, &t);
+    t.task = m->id.task;
+    t.state = m->state;
+    t.outcome = m->outcome;
+    t.code = m->code;
+    t.attempt = m->id.attempt;
+    t.worker = m->worker;
+    t.wait_us = ran ? m->wait_us : -1;
+    t.run_us = m->run_us;
+    for (; j; j = j->next)
+        if (!j->over) /* the job was brought here after its end; nothing may follow its end */
+            session_tell_task(j, &t);
 }
 
 void api_session_job(struct api *a, const struct msg_job_event *m)

@@ -85,7 +85,9 @@ void session_add_late(struct session *s, struct late l);
 void session_tell_refused(struct session *s, uint64_t tag, int err, const char *text);
 /* Sends the job as it is, if that is news. Nobody acts on it. */
 void session_tell_job(struct session_job *j, const struct job_view *v);
-/* Sends a task's end, or leaves it with the dist until there is room for its result. */
-void session_tell_task(struct session_job *j, struct api_session_task *t);
+/* Sends a task's end. */
+void session_queue_task(struct session_job *j, const struct task_view *t);
+/* Sends it, or leaves it with the dist until there is room for its result. */
+void session_tell_task(struct session_job *j, const struct task_view *t);
 
 #endif

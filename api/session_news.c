@@ -165,21 +165,40 @@ static bool has_room(const struct session *s, uint32_t n)
            s->api->sessions.bytes + n <= SESSIONS_RESULTS_BYTES;
 }
 
-void session_tell_task(struct session_job *j, struct api_session_task *t)
+void session_queue_task(struct session_job *j, const struct task_view *t)
 {
-    t->tag = j->tag;
-    if (t->result_n == 0 || has_room(j->session, t->result_n)) {
-        session_queue_event(j->session, &(struct api_session_event){.tasks = t, .tasks_n = 1});
+    struct api_session_task out = {.tag = j->tag,
+                                   .task = t->task,
+                                   .state = t->state,
+                                   .outcome = t->outcome,
+                                   .code = t->code,
+                                   .attempt = t->attempt,
+                                   .worker = t->worker.v,
+                                   .wait_us = t->wait_us,
+                                   .run_us = t->run_us,
+                                   .cpu_us = figure_value(t->used.cpu_us),
+                                   .mem_peak_bytes = figure_value(t->used.mem_peak_bytes),
+                                   .message = t->message ? t->message->data : "",
+                                   .result = t->result ? (const uint8_t *)t->result->data : NULL,
+                                   .result_n = t->result ? t->result->len : 0,
+                                   .result_lost = t->result_lost};
+    session_queue_event(j->session, &(struct api_session_event){.tasks = &out, .tasks_n = 1});
+}
+
+void session_tell_task(struct session_job *j, const struct task_view *t)
+{
+    if (!t->result || t->result->len == 0 || has_room(j->session, t->result->len)) {
+        session_queue_task(j, t);
         return;
     }
     session_add_late(j->session, (struct late){.job = j,
                                                .task = {.task = t->task,
-                                                        .state = (uint8_t)t->state,
-                                                        .outcome = (uint8_t)t->outcome,
+                                                        .state = t->state,
+                                                        .outcome = t->outcome,
                                                         .code = t->code,
-                                                        .attempt = (uint16_t)t->attempt,
-                                                        .worker = t->worker,
+                                                        .attempt = t->attempt,
+                                                        .worker = t->worker.v,
                                                         .wait_us = t->wait_us,
                                                         .run_us = t->run_us,
-                                                        .used = usage_of(t->cpu_us, t->mem_peak_bytes)}});
+                                                        .used = t->used}});
 }
