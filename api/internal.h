@@ -6,7 +6,6 @@
 #include "api/fair.h"
 #include "net/api.h"
 
-#include <string.h>
 #include <uthash.h>
 
 /* A unary call that waits for its role's effect. */
@@ -180,17 +179,6 @@ void api_list_nodes(struct api *a, struct rpc_call *c, void *request);
 void api_get_stats(struct api *a, struct rpc_call *c, void *request);
 void api_get_policy(struct api *a, struct rpc_call *c, void *request);
 void api_set_policy(struct api *a, struct rpc_call *c, void *request);
-
-/* Removes the elements before *first, which were sent, from the *n elements of v if they are more than
- * half. So at most one element is moved per element sent. */
-static inline void api_make_room(void *v, size_t size, uint32_t *first, uint32_t *n)
-{
-    if (*first <= *n / 2)
-        return;
-    *n -= *first;
-    memmove(v, (char *)v + *first * size, *n * size);
-    *first = 0;
-}
 
 /* Fills in what central knows of a node. False: it is gone, or was never there. Free it with
  * api_nodes_free. */

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void session_audit(struct session *s)
 {
@@ -125,7 +126,11 @@ void session_add_late(struct session *s, struct late l)
 {
     if (s->full_up)
         return;
-    api_make_room(s->late, sizeof *s->late, &s->late_first, &s->late_n);
+    if (s->late_first > s->late_n / 2) { /* so at most one element is moved per element sent */
+        s->late_n -= s->late_first;
+        memmove(s->late, s->late + s->late_first, s->late_n * sizeof *s->late);
+        s->late_first = 0;
+    }
     vec_grow(s->late, s->late_n, s->late_cap);
     s->late[s->late_n++] = l;
     session_mark_dirty(s);
