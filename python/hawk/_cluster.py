@@ -19,6 +19,7 @@ NODES_TIMEOUT = 3.0  # of a list that a call could do without
 AGAIN_SECONDS = 0.2
 NODES_FRESH = 1.0    # seconds in which a list is not asked for again
 ROLE_SCHEDULER, ROLE_WORKER = "scheduler.hawk", "worker.hawk"
+TAGS = {None: pb.TAG_AUTO, "short": pb.TAG_SHORT, "long": pb.TAG_LONG}
 # A daemon that is away or overloaded; another one may answer.
 ELSEWHERE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 # What `hawk submit` passes on to a cluster; to this user's `hawk up` goes everything.

@@ -21,7 +21,7 @@ import time
 import weakref
 
 from hawk import _calls, _cluster, hawk_pb2 as pb
-from hawk._cluster import Cluster, HawkError, ancestors, bytes_of, check_numbers, check_whole, umask
+from hawk._cluster import TAGS, Cluster, HawkError, ancestors, bytes_of, check_numbers, check_whole, umask
 from hawk._session import Session, text_of
 
 BATCH_MAX = 100           # calls in a job
@@ -115,13 +115,13 @@ class Core:
         if _calls.importing_main:
             raise RuntimeError("the program makes an Executor while a worker imports it: put what it runs below "
                                "`if __name__ == \"__main__\":`")
-        if klass not in (None, "short", "long"):
+        if klass not in TAGS:
             raise ValueError('klass is "short", "long" or None')
         check_numbers(0, estimate=estimate, retries=retries, idle=idle)
         self._cluster = Cluster(dist, token_file)
         self._max_workers, self._retries = max_workers and int(max_workers), retries
         self._python, self._env, self._idle = python or sys.executable, env or {}, idle
-        self._tag = {None: pb.TAG_AUTO, "short": pb.TAG_SHORT, "long": pb.TAG_LONG}[klass]
+        self._tag = TAGS[klass]
         self._estimate_us = int((estimate or 0) * 1e6)
         self._key = os.urandom(32)
         self._app = f"python-{os.urandom(6).hex()}"

@@ -7,8 +7,8 @@ import time
 import grpc
 
 from hawk import hawk_pb2 as pb
-from hawk._cluster import (AGAIN_SECONDS, ELSEWHERE, TIMEOUT, Cluster, HawkError, ancestors, bytes_of, check_not_forked,
-                           check_numbers, new_key, umask)
+from hawk._cluster import (AGAIN_SECONDS, ELSEWHERE, TAGS, TIMEOUT, Cluster, HawkError, ancestors, bytes_of,
+                           check_not_forked, check_numbers, new_key, umask)
 from hawk._session import text_of
 
 STATES = {pb.JOB_PENDING: "pending", pb.JOB_WAITING: "waiting", pb.JOB_RUNNING: "running", pb.JOB_DONE: "done",
@@ -17,7 +17,6 @@ STATES = {pb.JOB_PENDING: "pending", pb.JOB_WAITING: "waiting", pb.JOB_RUNNING: 
 FINAL = ("done", "failed", "cancelled")
 KILLED = (pb.OUTCOME_SIGNALED, pb.OUTCOME_OUT_OF_MEMORY, pb.OUTCOME_TIME_LIMIT)
 TASK_STATES = {number: name[len("TASK_"):].lower() for name, number in pb.TaskState.items()}
-TAGS = {None: pb.TAG_AUTO, "short": pb.TAG_SHORT, "long": pb.TAG_LONG}
 RETRY_ON_EXIT, RETRY_ON = 1, {"signal": 2, "time-limit": 4}
 NAME_MAX = 255  # bytes
 MEM_MIN = 1 << 20  # no program starts in less
