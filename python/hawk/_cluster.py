@@ -22,7 +22,7 @@ ROLE_SCHEDULER, ROLE_WORKER = "scheduler.hawk", "worker.hawk"
 TAGS = {None: pb.TAG_AUTO, "short": pb.TAG_SHORT, "long": pb.TAG_LONG}
 # A daemon that is away or overloaded; another one may answer.
 ELSEWHERE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
-# What `hawk submit` passes on to a cluster; to this user's `hawk up` goes everything.
+# What `hawk submit` passes on to a cluster, and what Python reads; to this user's `hawk up` goes everything.
 EXPORTED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "HAWK_DIST", "HAWK_LOGIN",
             "VIRTUAL_ENV")
 EXPORTED_PREFIXES = ("LC_", "HAWK_TLS_", "PYTHON")
@@ -371,11 +371,9 @@ class Cluster:
                 before = size
 
     def environment(self, more=None):
-        """The variables of a job, as `hawk submit` chooses them, and those of `more`."""
-        chosen = {name: value for name, value in os.environ.items()
-                  if self.local or name in EXPORTED or name.startswith(EXPORTED_PREFIXES)}
-        for name in [n for n in chosen if n.startswith(("HAWK_TOKEN", "HAWK_JOB", "HAWK_TASK"))]:
-            del chosen[name]
+        """The variables of a job: this process's but its token, and those of `more`. Workers replace Hawk's own."""
+        chosen = {name: value for name, value in os.environ.items() if not name.startswith("HAWK_TOKEN") and
+                  (self.local or name in EXPORTED or name.startswith(EXPORTED_PREFIXES))}
         for name, value in (more or {}).items():
             if not name or "=" in os.fsdecode(name):
                 raise ValueError(f"illegal environment variable name: {name!r}")

@@ -495,6 +495,12 @@ def test_a_dist_tells_the_last_result_and_the_end_of_its_job_apart():
         _executor.LEAVE_SECONDS = before
 
 
+def test_variables_that_hawk_does_not_set_are_passed():
+    with p.up(), tempfile.TemporaryDirectory() as d, p.environment(HAWK_JOB_TIER="gold", HAWK_TASKS="7", HAWK_TOKEN="s" * 16):
+        hawk.run(["sh", "-c", "echo $HAWK_JOB_TIER $HAWK_TASKS $HAWK_TASK_INDEX ${HAWK_TOKEN-none}"], stdout=f"{d}/out")
+        assert open(f"{d}/out", encoding="utf-8").read() == "gold 7 0 none\n"
+
+
 def test_run_and_submit():
     with p.cluster(workers=2) as c, tempfile.TemporaryDirectory() as d:
         job = hawk.run(["sh", "-c", "echo {} squared is $(({} * {}))"], inputs=[1, 2, 3], stdout=f"{d}/%t")
