@@ -8,6 +8,7 @@
 #include "exec/output.h"
 #include "exec/run_files.h"
 #include "exec/spawner_socket.h"
+#include "runas/run_as.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -164,7 +165,7 @@ static void report_end(const struct user_runner *u, const struct user_command *c
 {
     struct msg m = {.type = MSG_EXEC_EXITED};
     struct msg_exec_exited *x = &m.exec_exited;
-    bool refused = strstr(why, "refused: ") != NULL;
+    bool refused = strncmp(why, RUN_AS_REFUSES, strlen(RUN_AS_REFUSES)) == 0;
     char text[EXEC_WHY_MAX];
 
     snprintf(text, sizeof text, "the runner of user %s %s%.300s", u->user,

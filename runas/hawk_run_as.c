@@ -61,7 +61,7 @@ static noreturn void __attribute__((format(printf, 2, 3))) fail(int code, const 
     va_end(ap);
     if (runner > 0)
         kill(runner, SIGKILL);
-    dprintf(STDERR_FILENO, "hawk-run-as: %s%s\n", code == EXIT_REFUSED ? "refused: " : "", text);
+    dprintf(STDERR_FILENO, "%s%s\n", code == EXIT_REFUSED ? RUN_AS_REFUSES : RUN_AS_SAYS, text);
     _exit(code);
 }
 

@@ -17,7 +17,9 @@
 #define RUN_AS_CALLERS 16     /* names of callers in it */
 #define RUN_AS_NAME_MAX 256   /* bytes of a user's name, with its NUL */
 #define RUN_AS_WHY_MAX 512
-#define RUN_AS_OVERFLOW_UID 65534u /* stands for users of other user namespaces */
+#define RUN_AS_SAYS "hawk-run-as: "            /* begins what it writes to stderr, */
+#define RUN_AS_REFUSES RUN_AS_SAYS "refused: " /* and its refusals */
+#define RUN_AS_OVERFLOW_UID 65534u             /* stands for users of other user namespaces */
 
 struct run_as_config {
     const char *hawk;      /* the program that users' runners are; absolute */
