@@ -193,11 +193,11 @@ static void on_submitted(struct api *a, const struct msg_submitted *m)
     }
     const struct dist_job *j = dist_find(a->roles.dist, m->job);
     struct job_view v = {0};
-    if (j)
+    if (j) {
         dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
-    if (j)
         rpc_audit(c, "submit of job %s, %u tasks, '%s'", job_id_format(id, m->job), v.desc->tasks,
                   v.desc->name->data);
+    }
     api_reply(c, API_SUBMIT,
               &(struct api_submit_reply){.job = m->job,
                                          .class = m->class,
@@ -278,7 +278,7 @@ bool api_effect(struct api *a, const struct msg *m)
 
 /* ---- Requests ---- */
 
-/* What every role serves, one that stands by serves as well. */
+/* A process without a role, such as a central that stands by, serves what every role serves. */
 static bool is_served(const struct api *a, enum api_method m)
 {
     bool dist = call_may_pass(api_methods[m].path, ROLE_NONE, ROLE_DIST);

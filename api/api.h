@@ -54,8 +54,8 @@ struct api_roles {
  * process. */
 struct api *api_new(struct loop *l, struct server *s, const struct api_roles *roles,
                     void (*feed)(void *arg, enum role to, const struct msg *m), void *arg);
-/* For SUBMITTED, CANCELLED, TASK_EVENT, JOB_EVENT, POLICY_SET, DRAIN_SET, and for EXEC_EXITED once roles.output knows
- * of it: true when m was one of these. */
+/* For SUBMITTED, CANCELLED, TASK_EVENT, JOB_EVENT, POLICY_SET, DRAIN_SET, HOLD_SET, and for EXEC_EXITED once
+ * roles.output knows of it: true when m was one of these. */
 bool api_effect(struct api *a, const struct msg *m);
 /* The policy in force, as the API shows it. `policy` points into this struct, and to texts that last. */
 struct api_policy_text {

@@ -597,7 +597,7 @@ int exec_on_ready(struct exec *e, exec_event_fn fn, void *arg)
 
 /* ---- Stopping ---- */
 
-static void note_start(void *arg, const struct msg *m) {}
+static void ignore_event(void *arg, const struct msg *m) {}
 
 /* Waits until the spawner has closed its end. False: the time is over. */
 static bool wait_for_end(struct exec *e, int64_t deadline_us)
@@ -616,7 +616,7 @@ static bool wait_for_end(struct exec *e, int64_t deadline_us)
         for (int got; (got = bytes_receive(&e->in, e->fd)) != 0;)
             if (got < 0)
                 return true;
-        if (take_records(e, note_start, NULL) < 0) /* learns pids, in case the spawner does not end */
+        if (take_records(e, ignore_event, NULL) < 0) /* learns pids, in case the spawner does not end */
             return false;
     }
     return false;
