@@ -183,7 +183,7 @@ static void on_counts(void *arg)
     }
 }
 
-/* The watch is over: the job's end was sent, the client has gone, or the job is forgotten. */
+/* The watch is over: the job's end was sent, or the client has gone. */
 static void end_watch(struct api_watch *w)
 {
     struct api *a = w->api;
@@ -193,10 +193,11 @@ static void end_watch(struct api_watch *w)
         api_feed_unwatch(a, job);
 }
 
+/* The dist is not told: another job may have this id by now, and would lose a watcher. */
 static void end_forgotten(struct api_watch *w)
 {
     api_fail(w->call, HAWK_ENOT_FOUND, "the job was forgotten before its last events were read");
-    end_watch(w);
+    watch_remove(w->api, w);
 }
 
 static int put_event(struct api_watch *w, struct api_event *event)
