@@ -381,13 +381,6 @@ def test_jobs_share_connections_where_they_are_of_one_user_and_cluster():
         assert hawk.submit(["true"], dist=c.dist_addrs[1])._cluster is not job._cluster
 
 
-def test_a_refusal_has_the_words_of_the_server():
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    with open(f"{root}/net/api.h", encoding="utf-8") as f:
-        words = dict(re.findall(r'#define API_(NOT_ACCEPTED|DRAINING)_TEXT "(.*)"', f.read()))
-    assert len(words) == 2 and set(words.values()) < set(_cluster.UNTOUCHED), words
-
-
 def test_another_dist_takes_what_one_certainly_did_not():
     with p.cluster(workers=1, dists=2) as c, p.environment(HAWK_DIST=c.dist_addrs[0]):
         first = hawk.run(["true"])
