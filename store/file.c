@@ -78,8 +78,11 @@ static int lock_file(const char *path, const char *lock_path, int *fd, bool *mad
     for (bool locked = false; !locked;) {
         *fd = open(lock_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         *made = *fd >= 0;
-        if (*fd < 0 && errno == EEXIST)
+        if (*fd < 0 && errno == EEXIST) {
             *fd = open(lock_path, O_RDWR | O_CLOEXEC);
+            if (*fd < 0 && errno == ENOENT) /* it is gone by now */
+                continue;
+        }
         if (*fd < 0)
             return refuse_file(r, HAWK_EIO,
                                "%s: cannot make the lock file: %s: the directory must exist and be writable",
