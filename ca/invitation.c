@@ -174,6 +174,6 @@ bool invitation_fits(const struct invitation *v, const char *name)
 
     if (!star)
         return strcmp(v->name, name) == 0;
-    return len > before + after && strncmp(v->name, name, before) == 0 &&
+    return identity_name_fits(name) && len > before + after && strncmp(v->name, name, before) == 0 &&
            strcmp(name + len - after, star + 1) == 0;
 }

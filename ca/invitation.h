@@ -43,9 +43,9 @@ char *invitation_write(const struct invitation *v, const struct ca_root *r);
  * is NULL. Free *v with invitation_free, also after an error. HAWK_EINVALID: why says what is wrong. */
 HAWK_MUST_USE int invitation_read(struct invitation *v, const char *text, X509 *root, char *why, size_t size);
 void invitation_free(struct invitation *v);
-/* Whether the name is the invitation's, or fits its pattern. */
+/* Whether the name is the invitation's, or fits its pattern and can be a node's. */
 bool invitation_fits(const struct invitation *v, const char *name);
-/* A number of the invitation, a name and a key (ca_sign_request's). */
+/* A number of the invitation, a name that fits it and a key (ca_sign_request's). */
 uint64_t invitation_use(const struct invitation *v, const char *name, uint64_t key);
 /* Whether a pattern is good: a name, or one with one * in place of some of its letters. */
 bool invitation_pattern_good(const char *name);

@@ -81,6 +81,9 @@ static int read_invitation(const struct joining *j, const struct api_join_reques
         return HAWK_EDENIED;
     if (v->until_s <= time(NULL))
         snprintf(why, size, "the invitation has expired: make another with `hawk ca invite`");
+    else if (!identity_name_fits(r->name))
+        snprintf(why, size, "a node's name has letters, digits, '-', '_' and '.', at most %u of them",
+                 LIMIT_NAME_BYTES);
     else if (!invitation_fits(v, r->name))
         snprintf(why, size, "the invitation is for %s, and not for %.255s", v->name, r->name);
     else

@@ -155,13 +155,11 @@ static bool get_preset(struct wire *s, pb_wire_type_t wire, uint8_t *v)
     return *v != 0;
 }
 
-/* ---- Whether a value that was read is one, kind by kind ---- */
+/* ---- Whether a value is one, kind by kind ---- */
 
-static bool name_ok(struct blob **v, uint32_t max)
+static bool name_ok(const struct blob *v, uint32_t max)
 {
-    if (!*v)
-        *v = blob_new(NULL, 0);
-    return (*v)->len <= max && !memchr((*v)->data, '\0', (*v)->len);
+    return !v || (v->len <= max && !memchr(v->data, '\0', v->len));
 }
 
 #define OK_number(v, max) ((uint64_t)(v) <= (uint64_t)(max))
@@ -171,8 +169,8 @@ static bool name_ok(struct blob **v, uint32_t max)
 #define OK_i64 OK_number
 #define OK_varint OK_number
 #define OK_node(id, max) OK_number((id).v, max)
-#define OK_blob(v, max) name_ok(&(v), max)
-#define OK_desc(v, max) ((v) != NULL)
+#define OK_blob(v, max) name_ok(v, max)
+#define OK_desc(v, max) true
 #define OK_none(v, max) true
 #define OK_int32(v, max) true
 #define OK_int64(v, max) true
@@ -194,6 +192,14 @@ static bool choice_ok(const struct policy_choice *c)
     return policy_check(&p, &field) == 0;
 }
 
+/* A name that is not in the record was empty. */
+static void fill_name(struct blob **v)
+{
+    if (!*v)
+        *v = blob_new(NULL, 0);
+}
+static void fill_none(const void *v) {}
+
 /* ---- Values ---- */
 
 #define V_PUT(kind, name, value, max) put_##kind(b, number_##name, value);
@@ -201,6 +207,8 @@ static bool choice_ok(const struct policy_choice *c)
     case number_##name:                                                                                      \
         ok = get_##kind(s, wire, &(value));                                                                  \
         break;
+#define V_FILL(kind, name, value, max)                                                                       \
+    _Generic((value), struct blob * : fill_name, default : fill_none)((void *)&(value));
 #define V_OK(kind, name, value, max) &&OK_##kind(value, max)
 
 #define R(NAME, name, TABLE, ids, PART)                                                                      \
@@ -221,9 +229,15 @@ static bool choice_ok(const struct policy_choice *c)
         (void)unused;                                                                                        \
         READ_FIELDS(s, VALUES_##name(V_GET))                                                                 \
     }                                                                                                        \
+    static bool ok_##name(const struct msg_##name *p) { return true VALUES_##name(V_OK); }                   \
     static bool get_##name(struct wire *s, struct msg_##name *p, int64_t *ago_us)                            \
     {                                                                                                        \
-        return read_##name(s, p, ago_us) VALUES_##name(V_OK);                                                \
+        const uint8_t unused = 0;                                                                            \
+                                                                                                             \
+        (void)unused;                                                                                        \
+        if (!read_##name(s, p, ago_us))                                                                      \
+            return false;                                                                                    \
+        VALUES_##name(V_FILL) return ok_##name(p);                                                           \
     }
 RECORDS(R)
 #undef R
@@ -252,6 +266,21 @@ static bool get_value(struct wire *s, struct msg *m, int64_t *ago_us)
     return false;
 }
 
+/* Whether the value that the message is written as will be read back as one. */
+static bool value_ok(const struct msg *m)
+{
+    if (m->type == MSG_JOURNAL_POLICY && !choice_ok(m->journal_policy.choice))
+        return false;
+    switch (m->type) {
+#define R(NAME, name, TABLE, ids, PART)                                                                      \
+    case MSG_##NAME:                                                                                         \
+        return ok_##name(&m->name);
+        RECORDS(R)
+#undef R
+    }
+    return false;
+}
+
 int record_decode(const struct record_key *k, struct span value, struct msg *m, int64_t *ago_us)
 {
     struct wire s = wire_of(value.data, value.len);
@@ -262,7 +291,8 @@ int record_decode(const struct record_key *k, struct span value, struct msg *m, 
     if (m->type == MSG_JOURNAL_POLICY)
         m->journal_policy.choice = policy_choice_new();
     if (!get_value(&s, m, ago_us) ||
-        (m->type == MSG_JOURNAL_POLICY && !choice_ok(m->journal_policy.choice))) {
+        (m->type == MSG_JOURNAL_POLICY && !choice_ok(m->journal_policy.choice)) ||
+        (m->type == MSG_JOURNAL_JOB && !m->journal_job.desc)) {
         msg_drop(m);
         return HAWK_ECORRUPT;
     }
@@ -300,7 +330,7 @@ struct entry *record_entry_new(const struct msg *m)
     struct record_key key;
     struct entry *e;
 
-    if (!record_key_of(m, &key))
+    if (!record_key_of(m, &key) || (change_of(m) < ENTRY_REMOVE && !value_ok(m)))
         return NULL;
     e = xcalloc(1, sizeof *e);
     e->key = key;

@@ -31,7 +31,7 @@ struct entry {
 };
 static inline size_t entry_bytes(const struct entry *e) { return sizeof *e + e->value.cap; }
 
-/* NULL: m is not a record. */
+/* NULL: m is not a record, or has a value that record_decode() would refuse. */
 struct entry *record_entry_new(const struct msg *m);
 void record_entry_free(struct entry *e);
 

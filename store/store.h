@@ -73,7 +73,8 @@ void store_abandon(struct store *s);
  *                    all but the description of a job that exists, and removes JOURNAL_ENDED
  *   JOURNAL_ENDED    also removes the environment of the job, unless the record of a task's end is missing
  *   JOURNAL_JOB_END  removes the job with all its parts
- * HAWK_EINVALID: another message. HAWK_ELIMIT: the queue is full (the disk is stuck or full). */
+ * HAWK_EINVALID: another message, or a record that could not be read back. HAWK_ELIMIT: the queue is full (the disk
+ * is stuck or full). */
 HAWK_MUST_USE int store_write(struct store *s, const struct msg *m);
 
 /* Calls fn with all that the store holds, in the order of msg/records.h: HISTORY oldest first;

@@ -118,6 +118,17 @@ static void what_was_changed_is_refused(void **state)
 
 static void names_and_patterns(void **state)
 {
+    const struct invitation any = {.name = "hpc-*"};
+    char name[LIMIT_NAME_BYTES + 2];
+
+    memset(name, 'a', sizeof name);
+    name[LIMIT_NAME_BYTES + 1] = '\0';
+    memcpy(name, "hpc-", 4);
+    assert_false(invitation_fits(&any, name));
+    name[LIMIT_NAME_BYTES] = '\0';
+    assert_true(invitation_fits(&any, name));
+    assert_false(invitation_fits(&any, "hpc-7\n"));
+    assert_false(invitation_fits(&any, "hpc-7."));
     assert_true(invitation_pattern_good("node7"));
     assert_true(invitation_pattern_good("*"));
     assert_true(invitation_pattern_good("a*b"));

@@ -58,6 +58,24 @@ class JoinCluster(Cluster):
         return sorted(n["name"] for n in self.json("nodes")["nodes"])
 
 
+def guest(c):
+    """Calls of central by somebody without a certificate: any, and Join."""
+    call = SecureCaller(c.central_addr, c.ca, None, expected="central.hawk")
+    return call, call.channel.unary_unary("/hawk.v1.Nodes/Join", request_serializer=lambda m: m.SerializeToString(),
+                                          response_deserializer=pb.JoinReply.FromString)
+
+
+def new_key(path):
+    subprocess.run(["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", path], check=True,
+                   capture_output=True)
+    return path
+
+
+def request_of(key):
+    return subprocess.run(["openssl", "req", "-new", "-key", key, "-subj", "/CN=x", "-outform", "DER"], check=True,
+                          capture_output=True).stdout
+
+
 def test_nodes_join_by_invitation_and_come_back_without():
     with JoinCluster() as c:
         w = c.node("worker", "--join", c.invite("worker", "node7", "--for", "1h"))
@@ -135,9 +153,7 @@ def test_what_an_invitation_does_not_allow():
         wait_for("it to know central by its root", lambda: "cannot join yet: central at" in w.text())
         w.kill()
         # Asked of central itself, without its node root's signature.
-        call = SecureCaller(c.central_addr, c.ca, None, expected="central.hawk")
-        join = call.channel.unary_unary("/hawk.v1.Nodes/Join", request_serializer=lambda m: m.SerializeToString(),
-                                        response_deserializer=pb.JoinReply.FromString)
+        call, join = guest(c)
         with open(f"{strangers.dir}/w1.invitation", encoding="ascii") as f:
             foreign = f.read()
         for text in (foreign, "", good.replace("slots: 0", "slots: 9")):
@@ -152,6 +168,26 @@ def test_what_an_invitation_does_not_allow():
         refused(grpc.StatusCode.INVALID_ARGUMENT, lambda: join(pb.JoinRequest(invitation="x" * 30_000, name="w1"), timeout=BOUND))
         refused(grpc.StatusCode.UNAVAILABLE, lambda: join(pb.JoinRequest(invitation="x" * 1_000_000, name="w1"), timeout=BOUND))
         wait_for("central to say so", lambda: "sent more than is needed to join; limit in bytes: 65536" in c.central.text())
+
+
+def test_a_name_that_no_node_can_have_is_refused():
+    """Central takes a name whole or not at all, and its journal can be read again."""
+    with JoinCluster() as c:
+        path = c.invite("worker", "hpc-*", "--uses", "5")
+        with open(path, encoding="ascii") as f:
+            invitation = f.read()
+        request = request_of(new_key(f"{c.dir}/own.key"))
+        for name in ("hpc-".ljust(256, "a"), "hpc-".ljust(301, "a"), "hpc-7\n"):
+            _, join = guest(c)
+            why = refused(DENIED, lambda n=name, j=join: j(pb.JoinRequest(invitation=invitation, name=n, request=request), timeout=BOUND))
+            assert "at most 255 of them" in why, why
+        _, join = guest(c)
+        longest = pb.JoinRequest(invitation=invitation, name="hpc-".ljust(255, "a"), request=request)
+        assert "BEGIN CERTIFICATE" in join(longest, timeout=BOUND).certificate
+        listen = c.central_addr
+        c.central.kill()
+        c.start_central(listen)
+        c.node("worker", "--name", "hpc-1", "--join", path)
 
 
 def test_an_invitation_expires():
@@ -258,15 +294,9 @@ def test_a_certificate_is_renewed_for_its_own_key_alone():
         call = grpc.secure_channel(c.central_addr, grpc.ssl_channel_credentials(c.ca.read("roots.crt"), *pair), [
             ("grpc.ssl_target_name_override", "central.hawk")]).unary_unary(
                 "/hawk.v1.Nodes/Renew", request_serializer=lambda m: m.SerializeToString(), response_deserializer=pb.JoinReply.FromString)
-
-        def request(key):
-            return subprocess.run(["openssl", "req", "-new", "-key", key, "-subj", "/CN=x", "-outform", "DER"], check=True,
-                                  capture_output=True).stdout
-
-        subprocess.run(["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", f"{c.dir}/own.key"],
-                       check=True, capture_output=True)
-        assert "BEGIN CERTIFICATE" in call(pb.RenewRequest(request=request(f"{kept}/node.key")), timeout=BOUND).certificate
-        why = refused(DENIED, lambda: call(pb.RenewRequest(request=request(f"{c.dir}/own.key")), timeout=BOUND))
+        own = new_key(f"{c.dir}/own.key")
+        assert "BEGIN CERTIFICATE" in call(pb.RenewRequest(request=request_of(f"{kept}/node.key")), timeout=BOUND).certificate
+        why = refused(DENIED, lambda: call(pb.RenewRequest(request=request_of(own)), timeout=BOUND))
         assert "for the key that it has" in why, why
         wait_for("central to say so", lambda: "renewed for another key" in c.central.text())
 

@@ -115,6 +115,17 @@ static void check_request(const uint8_t *der, size_t len)
     free(pem);
 }
 
+/* The name that somebody wants, by an invitation for any name. */
+static void check_wanted_name(const char *name)
+{
+    const struct invitation any = {.name = "*"};
+
+    if (!invitation_fits(&any, name))
+        return;
+    CHECK(identity_name_fits(name));
+    (void)invitation_use(&any, name, 1);
+}
+
 static void check_call(const uint8_t *data, size_t len)
 {
     struct api_join_request join;
@@ -123,6 +134,7 @@ static void check_call(const uint8_t *data, size_t len)
 
     if (api_decode(&api_join_request_type, data, len, &join, why, sizeof why) == 0) {
         check_invitation(join.invitation, ca_root_certificate(root));
+        check_wanted_name(join.name);
         check_request(join.request, join.request_n);
         api_free(&api_join_request_type, &join);
     }

@@ -165,6 +165,28 @@ static void test_other_messages_are_refused(void **state)
     assert_int_equal(store_close(NULL), 0);
 }
 
+/* A value that could not be read back would keep the journal from being read at all. */
+static void test_what_could_not_be_read_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    char name[LIMIT_NAME_BYTES + 1];
+    struct msg m = {.type = MSG_JOURNAL_ADMITTED, .journal_admitted = {.token = 1, .use = 5}};
+    struct msg ended = {.type = MSG_JOURNAL_ENDED, .journal_ended = {.token = 2, .state = JOB_STATE_COUNT}};
+
+    memset(name, 'a', sizeof name);
+    m.journal_admitted.name = blob_new(name, sizeof name);
+    assert_int_equal(open_store(f), 0);
+    assert_int_equal(store_write(f->s, &m), HAWK_EINVALID);
+    assert_int_equal(store_write(f->s, &ended), HAWK_EINVALID);
+    msg_drop(&m);
+    m.journal_admitted.name = blob_new(name, sizeof name - 1);
+    assert_int_equal(store_write(f->s, &m), 0);
+    wait_token(f, 1);
+    msg_drop(&m);
+    reopen(f);
+    free(recover(f).text);
+}
+
 static void test_closing_commits_what_is_queued(void **state)
 {
     struct fixture *f = *state;
@@ -532,10 +554,11 @@ static void test_a_drained_node_stays_drained(void **state)
 #define STORE_CONFORMANCE(TEST)                                                                              \
     TEST(test_round_trip), TEST(test_a_job_is_replaced_and_ends), TEST(test_epochs_of_a_job_are_kept_apart), \
         TEST(test_commits_are_told_in_order_and_in_groups), TEST(test_other_messages_are_refused),           \
-        TEST(test_closing_commits_what_is_queued), TEST(test_history_keeps_the_last),                        \
-        TEST(test_history_of_a_user_stays), TEST(test_history_of_nobody_goes_first), TEST(test_numbers),     \
-        TEST(test_job_numbers_of_a_dist), TEST(test_job_numbers), TEST(test_admissions),                     \
-        TEST(test_the_last_choice_of_policy_is_kept), TEST(test_numbers_at_both_ends_of_their_ranges),       \
+        TEST(test_what_could_not_be_read_is_refused), TEST(test_closing_commits_what_is_queued),             \
+        TEST(test_history_keeps_the_last), TEST(test_history_of_a_user_stays),                               \
+        TEST(test_history_of_nobody_goes_first), TEST(test_numbers), TEST(test_job_numbers_of_a_dist),       \
+        TEST(test_job_numbers), TEST(test_admissions), TEST(test_the_last_choice_of_policy_is_kept),         \
+        TEST(test_numbers_at_both_ends_of_their_ranges),                                                     \
         TEST(test_a_job_is_changed_without_its_description),                                                 \
         TEST(test_a_job_that_goes_on_keeps_its_environment), TEST(test_a_drained_node_stays_drained)
 
