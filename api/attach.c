@@ -68,7 +68,7 @@ static void send_next(struct stream *s)
     }
 }
 
-static void send_task(void *user, const struct app_task *t)
+static uint64_t send_task(void *user, const struct app_task *t)
 {
     struct stream *s = user;
     const struct job_desc *d = t->desc;
@@ -90,7 +90,10 @@ static void send_task(void *user, const struct app_task *t)
     if (t->payload)
         out.payload = (struct span){t->payload->data, t->payload->len};
     attach_put_task(batch_for(s, out.payload.len), &out);
+    return s->out.dropped + s->out.n - 1;
 }
+
+static bool has_left(void *user, uint64_t message) { return message < ((struct stream *)user)->out.dropped; }
 
 static void send_cancel(void *user, uint64_t id)
 {
@@ -495,6 +498,7 @@ struct attach *attach_new(struct loop *l, struct server *s, const struct attach_
 {
     struct attach *a = xcalloc(1, sizeof *a);
     const struct apps_fns fns = {.task = send_task,
+                                 .has_left = has_left,
                                  .cancel = send_cancel,
                                  .pause = send_pause,
                                  .drained = on_drained,

@@ -37,13 +37,15 @@ static struct run *run_new(struct apps *a)
     return r;
 }
 
-/* The run that an executor means by that id; NULL: it has ended, or never was. */
-static struct run *run_of_id(const struct apps *a, uint64_t id)
+/* The run that x means by that id; NULL: it has ended, is not x's, or has not left for x yet. */
+static struct run *run_of_id(const struct apps *a, const struct executor *x, uint64_t id)
 {
     uint64_t i = id & ((UINT64_C(1) << ID_INDEX_BITS) - 1);
     struct run *r = i / CHUNK < a->chunks_n ? &a->chunks[i / CHUNK][i % CHUNK] : NULL;
 
-    return r && r->id == id && r->at ? r : NULL;
+    if (!r || r->id != id || r->at != x)
+        return NULL;
+    return !a->fns.has_left || a->fns.has_left(x->user, r->message) ? r : NULL;
 }
 
 static struct run **bucket(struct apps *a, uint32_t run) { return &a->buckets[run % APPS_BUCKETS]; }
@@ -164,7 +166,7 @@ static void give_run(struct apps *a, struct executor *x, struct run *r, int64_t 
         list_push_tail(&x->app->ready, &x->ready); /* the executors take turns */
     r->limit_us = d->time_limit_us > 0 ? now_us + d->time_limit_us : TIME_NEVER;
     await_limit(a, r);
-    a->fns.task(x->user, &t);
+    r->message = a->fns.task(x->user, &t);
     blob_drop(payload);
     job_desc_drop(d);
     blob_drop(r->arg);
@@ -229,11 +231,11 @@ static bool go_on(struct apps *a, struct run *r, int64_t now_us)
 
 int apps_paused(struct apps *a, int64_t now_us, struct executor *x, uint64_t id, bool refused)
 {
-    struct run *r = run_of_id(a, id);
+    struct run *r = run_of_id(a, x, id);
 
     if (!x->pauses)
         return HAWK_EINVALID;
-    if (!r || r->at != x || r->pause != PAUSE_ASKED)
+    if (!r || r->pause != PAUSE_ASKED)
         return 0;
     uint32_t run = r->run;
     if (refused) {
@@ -289,11 +291,11 @@ static void undo_pause(struct apps *a, struct run *r, int64_t now_us)
 int apps_result(struct apps *a, int64_t now_us, struct executor *x, uint64_t id, int32_t code,
                 const void *data, size_t len)
 {
-    struct run *r = run_of_id(a, id);
+    struct run *r = run_of_id(a, x, id);
     enum outcome outcome = OUTCOME_EXITED;
     char text[100];
 
-    if (!r || r->at != x)
+    if (!r)
         return HAWK_ENOT_FOUND;
     apps_pause_count(r, now_us);
     if (r->outcome == OUTCOME_TIME_LIMIT || (r->outcome != OUTCOME_NONE && code != 0))

@@ -41,7 +41,10 @@ struct app_task {
 };
 
 struct apps_fns {
-    void (*task)(void *user, const struct app_task *t);
+    /* Returns the number of the message in which the task goes. */
+    uint64_t (*task)(void *user, const struct app_task *t);
+    /* Whether that message has left. No answer about a task counts before. NULL: each leaves at once. */
+    bool (*has_left)(void *user, uint64_t message);
     /* This and `pause` come after their task. A task that is to end goes on first. */
     void (*cancel)(void *user, uint64_t id);
     /* on: the task is to stand still, and apps_paused() answers; else it is to go on. */
@@ -56,7 +59,7 @@ struct apps_fns {
     void (*event)(void *arg, const struct msg *m);
 };
 
-/* `user` in the first five functions is the executor's; `arg` goes to `event`. */
+/* `user` in the first six functions is the executor's; `arg` goes to `event`. */
 struct apps *apps_new(int64_t kill_grace_us, const struct apps_fns *fns, void *arg);
 /* Sends events to that function from now on. Call it before the role that gets them goes away. */
 void apps_set_event(struct apps *a, void (*event)(void *arg, const struct msg *m));
@@ -84,7 +87,7 @@ void apps_drain(struct apps *a, int64_t now_us, struct executor *x);
 /* The executor is gone: its tasks end as OUTCOME_LOST. Frees x. */
 void apps_detach(struct apps *a, int64_t now_us, struct executor *x);
 /* The executor answers a task. data: the result if code is 0, else the reason of the failure.
- * HAWK_ENOT_FOUND: it has no such task. */
+ * HAWK_ENOT_FOUND: it has no such task, or not yet. */
 HAWK_MUST_USE int apps_result(struct apps *a, int64_t now_us, struct executor *x, uint64_t id, int32_t code,
                               const void *data, size_t len);
 

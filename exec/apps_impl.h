@@ -29,10 +29,11 @@ struct run {
     int64_t started_us, limit_us; /* limit_us: its time limit is over, or TIME_NEVER; both without pauses */
     int64_t still_us;             /* STILL: since then */
     uint64_t id;
-    uint32_t run;    /* the caller's number */
-    uint8_t outcome; /* how it must end; OUTCOME_NONE: by itself */
-    uint8_t pause;   /* enum pause; RUNS once its outcome is decided */
-    bool over;       /* its end is reported; only its executor's answer is missing */
+    uint64_t message; /* in which its executor gets it */
+    uint32_t run;     /* the caller's number */
+    uint8_t outcome;  /* how it must end; OUTCOME_NONE: by itself */
+    uint8_t pause;    /* enum pause; RUNS once its outcome is decided */
+    bool over;        /* its end is reported; only its executor's answer is missing */
 };
 
 struct app {

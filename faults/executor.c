@@ -22,7 +22,7 @@ static struct cluster_run *run_of_id(const struct cluster_worker *w, uint64_t id
 
 /* ---- What an executor is told ---- */
 
-static void on_task(void *user, const struct app_task *t)
+static uint64_t on_task(void *user, const struct app_task *t)
 {
     struct cluster_worker *w = user;
     struct cluster_run *r = cluster_run_of(w, t->run);
@@ -32,6 +32,7 @@ static void on_task(void *user, const struct app_task *t)
     r->start_us = bus_now(c->bus);
     r->due_us = r->start_us + c->jobs[r->job]->tasks[t->try.task].duration_us;
     cluster_count_start(c, r);
+    return 0;
 }
 
 /* One of eight executors answers later than the grace allows. */

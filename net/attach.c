@@ -128,6 +128,7 @@ void attach_drop_first(struct attach_batches *b)
     struct codec_buf first = b->v[0];
 
     b->n--;
+    b->dropped++;
     memmove(b->v, b->v + 1, b->n * sizeof *b->v);
     if (b->n == 0 && first.cap <= 2 * ATTACH_BATCH_BYTES) {
         first.len = 0; /* kept for the next message */

@@ -49,10 +49,12 @@ struct attach_task {
 
 /* ---- Sending ---- */
 
-/* Messages to send, the first one next; only the last one grows. It starts zeroed. */
+/* Messages to send, the first one next; only the last one grows. It starts zeroed. A worker's are no more than its
+ * executor's slots allow: no task that has not left gives back its place. */
 struct attach_batches {
     struct codec_buf *v;
     uint32_t n, cap;
+    uint64_t dropped; /* so many were before the first one: its number */
 };
 /* The message that gets the next len bytes, until the next call. A large part has a message of its own, so that small
  * ones before it do not wait for it. */

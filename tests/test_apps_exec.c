@@ -22,7 +22,7 @@
 static char said[4096];
 static struct apps *a;
 static struct job_desc *desc;
-static uint64_t ids[64]; /* by task */
+static uint64_t ids[64], sent = UINT64_MAX; /* by task; tasks below have left */
 static int64_t last_run_us;
 
 static void HAWK_PRINTF(1, 2) say(const char *fmt, ...)
@@ -35,11 +35,13 @@ static void HAWK_PRINTF(1, 2) say(const char *fmt, ...)
     va_end(ap);
 }
 
-static void on_task(void *user, const struct app_task *t)
+static uint64_t on_task(void *user, const struct app_task *t)
 {
     ids[t->try.task] = t->id;
     say("%s gets %u; ", (const char *)user, t->try.task);
+    return t->try.task;
 }
+static bool has_left(void *user, uint64_t message) { return message < sent; }
 static void on_cancel(void *user, uint64_t id)
 {
     uint32_t i = 0;
@@ -80,7 +82,8 @@ static void on_event(void *arg, const struct msg *m)
 
 static int setup(void **state)
 {
-    static const struct apps_fns fns = {on_task, on_cancel, on_pause, on_drained, on_stuck, on_event};
+    static const struct apps_fns fns = {on_task,    has_left, on_cancel, on_pause,
+                                        on_drained, on_stuck, on_event};
 
     memset(ids, 0, sizeof ids);
     a = apps_new(GRACE, &fns, NULL);
@@ -458,6 +461,21 @@ static void a_late_answer_meets_nobody(void **state)
     apps_detach(a, 0, x);
 }
 
+static void nobody_answers_what_has_not_left(void **state)
+{
+    struct executor *x = attach_pausing(2);
+
+    run(0, 1);
+    assert_int_equal(apps_pause(a, 0, 101), 0);
+    sent = 1;
+    assert_int_equal(apps_paused(a, 0, x, ids[1], false), 0);
+    assert_int_equal(apps_result(a, 0, x, ids[1], 0, "", 0), HAWK_ENOT_FOUND);
+    SAID("x gets 1; started 101; x pauses 1; ");
+    sent = UINT64_MAX;
+    answer(0, x, 1, 0, "");
+    apps_detach(a, 0, x);
+}
+
 /* ---- Pauses ---- */
 
 static void pause_run(int64_t now_us, uint32_t i) { assert_int_equal(apps_pause(a, now_us, 100 + i), 0); }
@@ -668,6 +686,7 @@ int main(void)
         TEST(a_time_limit_counts_from_the_start),
         TEST(limits_are_errors),
         TEST(a_late_answer_meets_nobody),
+        TEST(nobody_answers_what_has_not_left),
         TEST(only_who_offers_it_is_asked_to_pause),
         TEST(a_paused_run_makes_room_and_goes_on),
         TEST(who_goes_on_takes_a_place_beyond_the_last),

@@ -82,6 +82,22 @@ class Plain(_plain.Stream):
                 return e.code, e.details
 
 
+def test_who_reads_nothing_is_given_no_more():
+    """It guesses the ids of tasks that it was not sent: the worker would keep one payload after the other for it."""
+    with Cluster(workers=1, slots=4) as c:
+        x = Plain(socket_of(c, "w1"))
+        x.send(hello("deaf", 4))
+        job = submit(c, "deaf", [bytes(1 << 20)] * 8, retries=1)
+        wait_for("it to have four", lambda: sum(t["state"] == "running" for t in c.job(job)["task_list"]) == 4)
+        x.send(epb.FromExecutor(results=[epb.AppResult(id=1 << 24 | 3)]).SerializeToString())
+        wait_for("the end of its stream", lambda: f"a result of task {1 << 24 | 3}, which this executor does not have" in
+                 c.workers[0].text())
+        x.close()
+        y = Executor(socket_of(c, "w1"), "deaf", lambda t: b"", slots=4).wait_attached()
+        assert watch(c, job)[0].state == pb.JOB_DONE
+        y.leave()
+
+
 def test_runs_tasks():
     with Cluster(workers=1, slots=2) as c:
         x = Plain(socket_of(c, "w1"), "plain")

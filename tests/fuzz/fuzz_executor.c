@@ -95,11 +95,12 @@ struct world {
 };
 static struct world *world; /* what executors' callbacks, which have one of their own, are about */
 
-static void given(void *user, const struct app_task *t)
+static uint64_t given(void *user, const struct app_task *t)
 {
     uint32_t i = (uint32_t)(uintptr_t)user;
 
     world->ids[i][world->ids_n[i]++ % RUNS] = t->id;
+    return 0;
 }
 static void cancel(void *user, uint64_t id) {}
 static void pause_it(void *user, uint64_t id, bool on) {}
@@ -229,7 +230,7 @@ static void one(struct world *w, struct input *in)
 
 static void sequence(struct input *in)
 {
-    static const struct apps_fns fns = {given, cancel, pause_it, drained, stuck, on_event};
+    static const struct apps_fns fns = {given, NULL, cancel, pause_it, drained, stuck, on_event};
     struct world w = {.apps = apps_new(50, &fns, NULL)};
     uint32_t left = 0;
 
