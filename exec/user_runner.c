@@ -440,6 +440,7 @@ int user_runner_run(struct user_runner *u, int64_t now_us, const struct msg_exec
     }
     c = add_command(u, &r);
     c->spec = spec;
+    c->sent_at = u->out.sent + bytes_pending(&u->out);
     if (r.time_limit_us > 0)
         c->due_us = now_us + r.time_limit_us + u->config->kill_grace_us + RUNNER_LATE_US;
     put_due(u, c->due_us);
@@ -521,10 +522,19 @@ void user_runner_flush(struct user_runner *u, int64_t now_us)
 
 /* ---- Reports ---- */
 
+/* The run of a report. NULL: the runner has no such run, or not yet. Whoever guesses numbers and reads nothing would
+ * have the agent keep one run after the other, with two descriptors each. */
+static struct user_command *command_reported(const struct user_runner *u, uint32_t run)
+{
+    struct user_command *c = user_runner_command(u, run);
+
+    return c && (u->state >= LEAVING || c->sent_at <= u->out.sent) ? c : NULL;
+}
+
 static int on_started(struct user_runner *u, struct record *r, exec_event_fn fn, void *arg)
 {
     struct msg m = {.type = MSG_EXEC_STARTED};
-    struct user_command *c = user_runner_command(u, get_u32(r));
+    struct user_command *c = command_reported(u, get_u32(r));
     int32_t pid = (int32_t)get_u32(r);
 
     if (r->bad || !c || c->started || pid <= 0)
@@ -549,7 +559,7 @@ static int on_exited(struct user_runner *u, struct record *r, int64_t now_us, ex
     x->result = get_blob(r);
     x->place = r->p < r->end ? get_blob(r) : NULL;
     x->used = get_usage(r);
-    c = user_runner_command(u, x->run);
+    c = command_reported(u, x->run);
     if (r->bad || !c || outcome > UINT8_MAX || !is_outcome((uint8_t)outcome) || x->run_us < 0) {
         msg_drop(&m);
         return HAWK_EMALFORMED;

@@ -29,6 +29,7 @@ struct user_command {
     uint32_t run;
     struct held_run held;
     struct sent_spec *spec; /* NULL: an earlier agent sent it */
+    uint64_t sent_at;       /* its runner may have got it once so many bytes are sent */
     bool started, pausing, paused;
     bool frozen;          /* by this agent, in its cgroup */
     struct list freezing; /* in the runner's list until it stands still */

@@ -175,8 +175,9 @@ static void test_kill_limit_and_pause_reach_the_run(void **state)
 static void test_an_imitation_is_ended(void **state)
 {
     static const char *const modes[] = {
-        "ends-anothers", "starts-anothers", "starts-twice",   "pauses-unasked", "bad-outcome",
-        "no-outcome",    "checks-unasked",  "welcomes-twice", "garbage",        "large"};
+        "ends-anothers",  "starts-anothers", "starts-twice", "pauses-unasked", "bad-outcome", "no-outcome",
+        "checks-unasked", "welcomes-twice",  "garbage",      "large",          "ends-unsent"};
+    static const char input[4 << 20]; /* more than a socket takes */
     struct fixture *f = *state;
 
     set_up_users(f, modes[0]);
@@ -185,7 +186,9 @@ static void test_an_imitation_is_ended(void **state)
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         write_helper(f, modes[i]);
         f->v[EVE] = (struct result){0};
-        ask_user(f, IMITATION, EVE, SHELL("true"));
+        struct job_desc *d = SHELL("true");
+        d->input = strcmp(modes[i], "ends-unsent") == 0 ? blob_new(input, sizeof input) : NULL;
+        ask_user(f, IMITATION, EVE, d);
         turn_until(f, &f->v[EVE].exited);
         if (f->v[EVE].outcome != OUTCOME_LOST)
             fail_msg("%s: %s", modes[i], outcome_text(f->v[EVE].outcome));

@@ -173,7 +173,7 @@ static void imitate(const char *mode)
         put_welcome(&b);
     if (strcmp(mode, "garbage") == 0)
         bytes_add(&b, "GET / HTTP/1.0\r\n\r\n", 18);
-    if (strcmp(mode, "ends") == 0) {
+    if (strcmp(mode, "ends") == 0 || strcmp(mode, "ends-unsent") == 0) {
         put_two(&b, RECORD_STARTED, EVE, 1);
         put_exit(&b, EVE, OUTCOME_EXITED);
     }
