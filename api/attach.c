@@ -2,6 +2,7 @@
 #include "api/attach.h"
 
 #include "api/internal.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "net/attach.h"
@@ -12,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define USER_KINDS 64u
 
 /* One attached executor, or a client that has not said hello yet. */
 struct stream {
@@ -44,7 +47,9 @@ struct attach {
     struct loop_timer timer;
     bool held; /* some streams may be */
     struct log_kind sent_away;
-    struct log_kind refused; /* lines of the audit log; how many were left out is said with a later one */
+    /* Lines about who attached or was refused, by the user's hash: none fills the disk, and few share a place. How many
+     * were left out is said with a later one. */
+    struct log_kind users[USER_KINDS];
 };
 
 /* ---- Sending ---- */
@@ -324,6 +329,18 @@ static int wrong_message(struct stream *s, int err, const char *what)
     return err;
 }
 
+/* Whether lines may be written about s, which has attached or is refused. */
+static bool may_tell(struct stream *s)
+{
+    struct attach *a = s->attach;
+    uint64_t user = HASH_FNV1A;
+
+    for (const char *p = rpc_caller(s->call)->name; *p; p++)
+        user = hash_fnv1a(user, (uint8_t)*p);
+    return log_kind_may(&a->users[hash_mix(user) % USER_KINDS], "audit: executors of a user",
+                        loop_now(a->loop));
+}
+
 static int on_hello(void *arg, const struct attach_hello *h)
 {
     struct stream *s = arg;
@@ -344,13 +361,14 @@ static int on_hello(void *arg, const struct attach_hello *h)
     attach_put_attached(batch_for(s, 0), a->config.worker, a->config.slots);
     if (!err)
         err = apps_attach(a->apps, loop_now(a->loop), &offer, s, &s->executor, s->why, sizeof s->why);
-    if (!err)
+    bool told = may_tell(s);
+    if (!err && told)
         log_info("executor %s attached for application %s%s%s, %" PRIu32 " task%s at once%s",
                  *h->name ? h->name : rpc_peer(s->call), h->app, s->user ? " of user " : "",
                  s->user ? s->user->data : "", h->slots, h->slots == 1 ? "" : "s",
                  h->pauses ? ", which may be paused" : "");
     snprintf(what, sizeof what, "attach executor of application %s", h->app);
-    if (!err || log_kind_may(&a->refused, "audit: refused executors", loop_now(a->loop)))
+    if (told)
         rpc_audit_now(s->call, what, err ? s->why : "done");
     return err;
 }

@@ -98,6 +98,16 @@ def test_who_reads_nothing_is_given_no_more():
         y.leave()
 
 
+def test_who_attaches_again_and_again_fills_no_disk():
+    with Cluster(workers=1) as c:
+        w = c.workers[0]
+        for i in range(60):
+            Plain(socket_of(c, "w1"), f"app{i}").close()
+        w.stop()
+        for line in ("attached for application app", "attach executor of application app"):
+            assert 5 <= w.text().count(line) <= 20, w.text()
+
+
 def test_runs_tasks():
     with Cluster(workers=1, slots=2) as c:
         x = Plain(socket_of(c, "w1"), "plain")
