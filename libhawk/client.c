@@ -2,6 +2,7 @@
 #include "libhawk/client_impl.h"
 
 #include "base/check.h"
+#include "base/entropy.h"
 #include "base/mem.h"
 #include "net/addr.h"
 #include "net/caller.h"
@@ -29,15 +30,6 @@ int client_fail(struct client *client, int err, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(client->error, sizeof client->error, fmt, args);
     va_end(args);
-    return err;
-}
-
-int client_fail_unsure(struct client *client, int err)
-{
-    size_t met = strnlen(client->error, 400);
-    snprintf(
-        client->error + met, sizeof client->error - met,
-        "; whether it accepted the job is not known: look for it (`hawk jobs`) before you submit it again");
     return err;
 }
 
@@ -517,21 +509,21 @@ static int call_central(struct client *client, enum api_method method, const voi
 
 /* Submits to the contact, or to another dist if the contact certainly did not accept the job. If that is
  * not certain, a job that its client waits for goes to another dist, too: the first dist cancels a job for
- * which nobody asks, after its grace time. A detached job would exist twice, and an at-most-once job may
- * have run. */
+ * which nobody asks, after its grace time. A detached job would exist twice: its dist is asked again. An
+ * at-most-once job may have run. */
 static int submit_somewhere(struct client *client, const struct api_submit_request *request,
                             struct api_submit_reply *reply, struct channel **at)
 {
     grpc_status_code status;
     bool again = !(request->job->flags & (JOB_DETACHED | JOB_AT_MOST_ONCE));
-    uint64_t seed = request->key ? request->key : (uint64_t)loop_now(client->loop);
+    int64_t until_us = loop_now(client->loop) + client->timeout_us;
     /* Also needed later: when this dist goes away, it is too late to ask it for others. */
     int err = client_refresh_nodes(client, client->contacts > 1 ? SUBMIT_TRY_US : client->timeout_us);
     if (err)
         return err;
     *at = client_contact(client);
     for (uint32_t i = 0;; i++) {
-        struct channel *other = client_other_dist(client, client_contact(client), seed, i);
+        struct channel *other = client_other_dist(client, client_contact(client), request->key, i);
         bool hurry = again && other && SUBMIT_TRY_US < client->timeout_us;
         if (client_sign(client, &request->job, 1))
             return HAWK_EINVALID;
@@ -545,7 +537,7 @@ static int submit_somewhere(struct client *client, const struct api_submit_reque
     }
     if (!client_is_away(err) || again || client->untouched)
         return err;
-    return client_fail_unsure(client, err);
+    return client_submit_again(client, err, *at, request, reply, until_us);
 }
 
 struct client_job *client_job_find(const struct client *client, job_id_t id)
@@ -565,14 +557,15 @@ void client_job_forget(struct client *client, struct client_job *j)
 int client_submit(struct client *client, struct job_desc *job, struct api_submit_reply *reply)
 {
     struct channel *at = NULL;
+    struct api_submit_request request = {.job = job, .key = entropy_nonzero()};
     memset(reply, 0, sizeof *reply);
     if (job->after.n > 0) /* it cannot be moved */
-        return client_submit_after(client, &(struct api_submit_request){.job = job}, reply, &at);
+        return client_submit_after(client, &request, reply, &at);
     if (job->flags & JOB_DETACHED)
-        return submit_somewhere(client, &(struct api_submit_request){.job = job}, reply, &at);
+        return submit_somewhere(client, &request, reply, &at);
     struct movable_job *movable = movable_job_new(job, loop_now(client->loop));
-    int err =
-        submit_somewhere(client, &(struct api_submit_request){.job = job, .key = movable->key}, reply, &at);
+    request.key = movable->key;
+    int err = submit_somewhere(client, &request, reply, &at);
     if (err || client_job_find(client, reply->job)) {
         movable_job_free(movable);
         return err;

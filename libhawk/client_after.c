@@ -6,10 +6,37 @@
 #include "net/submission.h"
 #include "net/tls.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#define RERUN_PAUSE_US (200 * US_PER_MS) /* between two attempts */
+#define AGAIN_PAUSE_US (200 * US_PER_MS) /* between two attempts */
+
+/* Adds to that error that the job may have been accepted, and returns err. */
+static int fail_unsure(struct client *client, int err)
+{
+    size_t met = strnlen(client->error, 400);
+
+    snprintf(
+        client->error + met, sizeof client->error - met,
+        "; whether it accepted the job is not known: look for it (`hawk jobs`) before you submit it again");
+    return err;
+}
+
+int client_submit_again(struct client *client, int err, struct channel *at,
+                        const struct api_submit_request *request, struct api_submit_reply *reply,
+                        int64_t until_us)
+{
+    grpc_status_code status;
+
+    do {
+        if (!(request->job->flags & JOB_DETACHED) || loop_now(client->loop) >= until_us)
+            return fail_unsure(client, err);
+        client_pause(client, AGAIN_PAUSE_US);
+        err = client_call(client, at, API_SUBMIT, request, reply, &status);
+    } while (client_is_away(err));
+    return err;
+}
 
 int client_submit_after(struct client *client, const struct api_submit_request *request,
                         struct api_submit_reply *reply, struct channel **at)
@@ -17,6 +44,7 @@ int client_submit_after(struct client *client, const struct api_submit_request *
     const struct after_list *l = &request->job->after;
     char one[JOB_ID_TEXT], other[JOB_ID_TEXT];
     grpc_status_code status;
+    int64_t until_us = loop_now(client->loop) + client->timeout_us;
     int err = client_refresh_nodes(client, client->timeout_us);
 
     for (uint32_t i = 1; i < l->n; i++)
@@ -29,7 +57,12 @@ int client_submit_after(struct client *client, const struct api_submit_request *
     err = client_node_channel(client, ROLE_DIST, job_id_node(l->v[0].job), at);
     if (!err)
         err = client_sign(client, &request->job, 1);
-    return err ? err : client_call(client, *at, API_SUBMIT, request, reply, &status);
+    if (err)
+        return err;
+    err = client_call(client, *at, API_SUBMIT, request, reply, &status);
+    if (!client_is_away(err) || client->untouched)
+        return err;
+    return client_submit_again(client, err, *at, request, reply, until_us);
 }
 
 int client_cancel_tasks(struct client *client, job_id_t job, struct api_task_range *tasks, uint32_t n,
@@ -85,8 +118,8 @@ static int rerun_surely(struct client *client, const struct api_rerun_request *r
         if (!client->doubt || !(client_is_away(err) || err == HAWK_ENOT_FOUND))
             return err;
         if (loop_now(client->loop) >= until_us)
-            return client_fail_unsure(client, err);
-        client_pause(client, RERUN_PAUSE_US);
+            return fail_unsure(client, err);
+        client_pause(client, AGAIN_PAUSE_US);
     }
 }
 

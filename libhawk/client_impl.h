@@ -61,8 +61,6 @@ static inline bool client_is_away(int err) { return err == HAWK_EUNAVAILABLE || 
 
 /* Keeps the text for client_error() and returns err. */
 int client_fail(struct client *client, int err, const char *fmt, ...) HAWK_PRINTF(3, 4);
-/* Adds to that error that the job may have been accepted, and returns err. */
-int client_fail_unsure(struct client *client, int err);
 /* Sets client->token from that file, else as the environment says. It stays NULL if there is none. */
 HAWK_MUST_USE int client_find_token(struct client *client, const char *path);
 /* Sets client->tls from the files that the environment names; else, without a token, from those of the login
@@ -105,6 +103,12 @@ HAWK_MUST_USE int client_node_channel(struct client *client, enum role role, nod
 /* A unary call about a job, to the dist that has it, or to whoever else knows it. */
 HAWK_MUST_USE int client_call_job(struct client *client, job_id_t job, enum api_method method,
                                   const void *request, void *reply);
+/* No answer came from `at`, which may have taken the job: err. Asks it again until until_us if the job is detached:
+ * under its key it takes it once, also where it was killed and is there again. Returns that answer, or err with the
+ * doubt. */
+HAWK_MUST_USE int client_submit_again(struct client *client, int err, struct channel *at,
+                                      const struct api_submit_request *request,
+                                      struct api_submit_reply *reply, int64_t until_us);
 /* Submits a job with predecessors to their dist, *at. */
 HAWK_MUST_USE int client_submit_after(struct client *client, const struct api_submit_request *request,
                                       struct api_submit_reply *reply, struct channel **at);

@@ -268,20 +268,29 @@ class Cluster:
         raise error
 
     def submit(self, spec, at=None):
-        """Makes a detached job, at one dist. Returns its id. at: the address of that dist. HawkError."""
+        """Makes a detached job, at one dist. Returns its id. at: the address of that dist. A dist that may have taken
+        it is asked again: under the same key it takes it once, also where it was killed meanwhile. HawkError."""
         if not at and time.monotonic() - self.listed_at > NODES_FRESH:
             with contextlib.suppress(HawkError):  # there are those that it knows
                 self.nodes(NODES_TIMEOUT)
-        key, error = new_key(), None
+        key, error, end = new_key(), None, time.monotonic() + TIMEOUT
         for address in [at] if at else list(self.contacts):
             self.sign([spec])  # anew for each: a signature is for one job
-            try:
-                return self.call_at(address, "Submit", pb.SubmitRequest(job=spec, key=key), pb.SubmitReply).job
-            except grpc.RpcError as e:
-                error = HawkError(self.failure(address, e))
-                if not is_untouched(e):
-                    raise (unsure(error) if e.code() in ELSEWHERE else error) from None
-                self.prefer_another(address)
+            doubt = False
+            while True:
+                try:
+                    return self.call_at(address, "Submit", pb.SubmitRequest(job=spec, key=key), pb.SubmitReply).job
+                except grpc.RpcError as e:
+                    error = HawkError(self.failure(address, e))
+                    doubt = doubt or not is_untouched(e)
+                    if doubt and e.code() not in ELSEWHERE:
+                        raise error from None
+                if not doubt:
+                    break
+                if time.monotonic() >= end or self.up_has_stopped():
+                    raise unsure(error)
+                time.sleep(AGAIN_SECONDS)
+            self.prefer_another(address)
         raise error
 
     def rerun(self, request):

@@ -8,8 +8,8 @@ from hawktest import BOUND
 
 
 class Relay(grpc.GenericRpcHandler):
-    """lose: a function for each Rerun to come, which gets another that passes it on; the answer is lost. Later ones are
-    passed on. pb: the API's messages."""
+    """lose: a function for each Rerun, or Submit of a detached job, to come, which gets another that passes it on; the
+    answer is lost. Later ones are passed on. pb: the API's messages."""
 
     def __init__(self, cluster, pb, lose):
         self.cluster, self.pb, self.lose, self.keys = cluster, pb, lose, []
@@ -31,8 +31,9 @@ class Relay(grpc.GenericRpcHandler):
         def pass_on():
             with grpc.insecure_channel(self.cluster.dist_addrs[0]) as channel:
                 return channel.unary_unary(method)(request, timeout=BOUND)
-        if method.endswith("/Rerun"):
-            self.keys.append(self.pb.RerunRequest.FromString(request).key)
+        kind = {"Rerun": self.pb.RerunRequest, "Submit": self.pb.SubmitRequest}.get(method.rsplit("/", 1)[1])
+        if kind:
+            self.keys.append(kind.FromString(request).key)
             if self.lose:
                 self.lose.pop(0)(pass_on)
                 context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")

@@ -236,14 +236,26 @@ def test_failed_tasks_run_again():
         assert len(c.json("resubmit", f"{node}.90-99", check=3)["errors"]) == 10
 
 
+def dies(c, pass_on, before):
+    """The dist, before it gets a call, or before it answers it."""
+    if not before:
+        pass_on()
+    c.dists[0].kill()
+    restart(c)
+
+
+def test_a_detached_job_whose_dist_dies_before_it_answers_is_submitted_once():
+    with Cluster(workers=1) as c:
+        for i, (before, *after) in enumerate(((False,), (True,), (False, "--after", "last"))):
+            with Relay(c, pb, [lambda pass_on, b=before: dies(c, pass_on, b)]) as relay:
+                job = c.hawk("submit", *after, "--", "sh", "-c", f"echo 1 >> {c.dir}/ran{i}", dist=relay.addr).stdout.strip()
+                assert len(relay.keys) == 2 and relay.keys[0] == relay.keys[1] != 0, relay.keys
+            c.hawk("wait", job)
+            assert len(lines(f"{c.dir}/ran{i}")) == 1 and len(c.json("jobs")["jobs"]) == i + 1
+
+
 def test_a_dist_that_dies_before_it_answers_makes_one_job():
     """Whether it had the job already or not, and although it forgets the job that its client waited for."""
-    def dies(c, pass_on, before):
-        if not before:
-            pass_on()
-        c.dists[0].kill()
-        restart(c)
-
     for waited, before in (((), False), (("--wait",), False), ((), True)):
         with Cluster(workers=1, slots=2) as c:
             c.hawk("submit", *waited, "--at-most-once", "--", "sh", "-c", f"echo 1 >> {c.dir}/ran; exit 1",

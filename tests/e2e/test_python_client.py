@@ -127,9 +127,11 @@ def test_a_job_whose_dist_dies_before_it_answers_runs_again_once():
     before = _cluster.TIMEOUT
     with p.cluster(workers=1) as c, Relay(c, pb, [dies]) as relay, p.environment(HAWK_DIST=relay.addr):
         job = hawk.submit(["sh", "-c", f"echo >> {c.dir}/ran; exit 1"])
-        c.hawk("wait", job.id, check=1)
-        again = job.resubmit()
         assert len(relay.keys) == 2 and relay.keys[0] == relay.keys[1] != 0, relay.keys
+        c.hawk("wait", job.id, check=1)
+        relay.lose.append(dies)
+        again = job.resubmit()
+        assert len(relay.keys) == 4 and relay.keys[2] == relay.keys[3] not in (0, relay.keys[0]), relay.keys
         c.hawk("wait", again.id, check=1)
         assert sorted(j["job"] for j in c.json("jobs")["jobs"]) == [job.id, again.id]
         with open(f"{c.dir}/ran", encoding="ascii") as ran:
@@ -137,7 +139,7 @@ def test_a_job_whose_dist_dies_before_it_answers_runs_again_once():
         try:
             _cluster.TIMEOUT, relay.lose = 0.5, [lambda pass_on: None] * 100
             assert "Socket closed; whether it accepted the job is not known: look for it" in refused(job.resubmit)
-            assert len(relay.keys) > 3, relay.keys
+            assert len(relay.keys) > 5, relay.keys
         finally:
             _cluster.TIMEOUT, relay.lose = before, []
 
@@ -414,6 +416,8 @@ def test_what_says_that_no_dist_accepted_a_job_is_what_dists_say():
 
 
 def test_a_job_that_may_have_been_accepted_goes_nowhere_else():
+    """Its dist is asked again, where no answer came."""
+    before = _cluster.TIMEOUT
     for code, text, elsewhere in ((grpc.StatusCode.UNAVAILABLE, "the job was not accepted: it is shutting down", True),
                                   (grpc.StatusCode.INTERNAL, "the job was not accepted: input or output error", True),
                                   (grpc.StatusCode.INTERNAL, "input or output error", False),
@@ -427,9 +431,12 @@ def test_a_job_that_may_have_been_accepted_goes_nowhere_else():
         for server in servers:
             server.start()
         try:
+            _cluster.TIMEOUT = 0.5
             assert ("the second one" in refused(lambda: hawk.submit(["true"], dist=",".join(addresses)))) == elsewhere, text
-            assert [handler.jobs for handler in asked] == [1, int(elsewhere)], text
+            again = not elsewhere and code != grpc.StatusCode.INTERNAL
+            assert (asked[0].jobs > 1) == again and asked[1].jobs == int(elsewhere), (text, asked[0].jobs)
         finally:
+            _cluster.TIMEOUT = before
             for server in servers:
                 server.stop(None)
 
