@@ -208,7 +208,7 @@ static enum class_tag tag_of(const char *class)
 /* An input may come from anybody: it may be a file's name, say. A number is harmless. */
 static void warn_of_readers(const char *command, const struct inputs *in, int argc, char **argv)
 {
-    struct template *t = template_command((uint32_t)argc, (const char *const *)argv, in->columns);
+    struct template *t = template_command((uint32_t)argc, (const char *const *)argv, in->columns, true);
     const char *reader = in->lines ? template_reader(t) : NULL;
     if (reader)
         say_warning(
@@ -389,6 +389,14 @@ static int use_inputs(const char *command, const struct spec_options *o, const s
     else
         exit_code = inputs_use(command, in, o->inputs.link, d);
     d->first_index = in->range ? in->first : 0;
+    bool aside = d->args.n && !o->app && !in->lines && !has_places(argc, argv, d->columns);
+    if (aside && o->timer) { /* its time is told, and it has no HAWK_INPUT */
+        free(d->args.off);
+        free(d->args.data);
+        d->args = (struct task_args){0};
+    } else if (aside) {
+        d->flags |= JOB_ARG_ASIDE; /* however the numbers were written */
+    }
     if (d->args.n)
         d->flags |= JOB_EACH_ARG;
     if (!exit_code && o->app && in->columns > 1)

@@ -135,10 +135,10 @@ struct spec_options {
     "Times are written 250ms, 30s, 5m, 2h.\n"
 
 /* Makes the job's description, in *d with one reference. It has no tasks where a list of inputs is empty: such a job
- * succeeds without a cluster. Its flags are those of the options, JOB_EACH_ARG and JOB_EACH_CWD. argv is the command
- * and its arguments. It reads the files of inputs and --stdin. With `rest` it reads a single list whose lines come by
- * and by only to its first ones: then the description is a JOB_PART, and *rest the list; NULL: all of it was read.
- * 0, or HAWK_EXIT_USAGE after a message. */
+ * succeeds without a cluster. Its flags are those of the options, JOB_EACH_ARG, JOB_EACH_CWD and JOB_ARG_ASIDE. argv is
+ * the command and its arguments. It reads the files of inputs and --stdin. With `rest` it reads a single list whose
+ * lines come by and by only to its first ones: then the description is a JOB_PART, and *rest the list; NULL: all of it
+ * was read. 0, or HAWK_EXIT_USAGE after a message. */
 int spec_build(const char *command, const struct spec_options *o, int argc, char **argv, struct job_desc **d,
                struct lines **rest);
 

@@ -37,21 +37,22 @@ struct blob *exec_shown_input(const struct job_desc *d, uint32_t task)
 
 /* ---- Once per job ---- */
 
-static struct template *words_template(const struct strings *s, uint32_t columns, bool command)
+static const char **words_of(const struct strings *s)
 {
     const char **words = xcalloc((size_t)s->n + 1, sizeof *words), *text = s->data;
 
     for (uint32_t i = 0; i < s->n; i++, text += strlen(text) + 1)
         words[i] = text;
-    struct template *t =
-        command ? template_command(s->n, words, columns) : template_words(s->n, words, columns);
-    free(words);
-    return t;
+    return words;
 }
 
 struct template *exec_template(const struct job_desc *d)
 {
-    return words_template(&d->argv, d->columns, true);
+    const char **words = words_of(&d->argv);
+    struct template *t = template_command(d->argv.n, words, d->columns, !(d->flags & JOB_ARG_ASIDE));
+
+    free(words);
+    return t;
 }
 
 size_t exec_input_max(void)
@@ -64,9 +65,11 @@ void command_prepare(struct spec *s)
     const struct job_desc *d = s->d;
     const char *cwd = d->cwd ? d->cwd->data : "";
     bool fills = d->flags & JOB_EACH_CWD && *cwd; /* a client may ask for places in no directory */
+    const char **variables = words_of(&d->each_env);
 
     s->command = exec_template(d);
-    s->variables = words_template(&d->each_env, d->columns, false);
+    s->variables = template_words(d->each_env.n, variables, d->columns);
+    free(variables);
     s->cwd = fills ? template_words(1, &cwd, d->columns) : NULL;
 }
 

@@ -377,6 +377,7 @@ enum job_flag {
         1u << 5, /* of a longer list, from its input first_index on. Nobody knows yet how many there are */
     JOB_AFTER_WHOLE = 1u << 6, /* it waits for the end of its predecessors as a whole, never task by task */
     JOB_SUBMIT_HELD = 1u << 7, /* it is held from the start, until it is released */
+    JOB_ARG_ASIDE = 1u << 8,   /* an argument is not appended to an argv that has no place for it */
 };
 
 /* Which failures are followed by another try. */

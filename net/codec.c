@@ -80,7 +80,8 @@ WIRE_MESSAGES(X)
     F(u32, max_running, max_running)                                                                         \
     F(submit_held, flags, submit_held)                                                                       \
     F(job_text, again_of, again_of)                                                                          \
-    F(varint, again_key, again_key)
+    F(varint, again_key, again_key)                                                                          \
+    F(arg_aside, flags, arg_aside)
 
 /* ---- Encoding: nothing in it can fail, the buffer grows (base/mem.h) ---- */
 
@@ -169,6 +170,11 @@ static void put_after_whole(struct codec_buf *b, uint32_t tag, uint32_t flags)
 static void put_submit_held(struct codec_buf *b, uint32_t tag, uint32_t flags)
 {
     put_u8(b, tag, (flags & JOB_SUBMIT_HELD) != 0);
+}
+
+static void put_arg_aside(struct codec_buf *b, uint32_t tag, uint32_t flags)
+{
+    put_u8(b, tag, (flags & JOB_ARG_ASIDE) != 0);
 }
 
 static void put_desc_fields(struct codec_buf *b, const struct job_desc *d, bool args)
@@ -376,6 +382,11 @@ static bool get_after_whole(struct wire *s, pb_wire_type_t wire, uint32_t *flags
 static bool get_submit_held(struct wire *s, pb_wire_type_t wire, uint32_t *flags)
 {
     return get_flag(s, wire, flags, JOB_SUBMIT_HELD);
+}
+
+static bool get_arg_aside(struct wire *s, pb_wire_type_t wire, uint32_t *flags)
+{
+    return get_flag(s, wire, flags, JOB_ARG_ASIDE);
 }
 
 #define GET_SPEC(kind, member, proto)                                                                        \

@@ -312,7 +312,7 @@ static void add_word(struct template *t, const char *word, uint32_t columns, boo
     t->words++;
 }
 
-struct template *template_command(uint32_t argc, const char *const *argv, uint32_t columns)
+struct template *template_command(uint32_t argc, const char *const *argv, uint32_t columns, bool append)
 {
     struct template *t = xcalloc(1, sizeof *t);
     struct command_words words = {0};
@@ -322,7 +322,7 @@ struct template *template_command(uint32_t argc, const char *const *argv, uint32
         add_word(t, argv[i], columns, (int)i == text, command_words_reader(&words, *argv[i]));
         command_words_add(&words, argv[i]);
     }
-    for (uint32_t i = 1; !t->places && i <= (columns ? columns : 1); i++) {
+    for (uint32_t i = 1; append && !t->places && i <= (columns ? columns : 1); i++) {
         add_piece(t, PIECE_PLACE)->place.column = (uint16_t)i;
         add_piece(t, PIECE_END);
         t->words++;

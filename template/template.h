@@ -66,9 +66,9 @@ void input_joined(struct text *to, const struct template_input *in);
 struct template;
 
 /* A command: the text after `-c` of sh, bash, dash, ksh or zsh, also behind env, nice and timeout, is read as the
- * shell will read it. Where no place stands in it, the values follow it. The words are borrowed for as long as the
- * template lives. */
-struct template *template_command(uint32_t argc, const char *const *argv, uint32_t columns);
+ * shell will read it. With `append` the values follow a command in which no place stands. The words are borrowed for as
+ * long as the template lives. */
+struct template *template_command(uint32_t argc, const char *const *argv, uint32_t columns, bool append);
 /* Words without a shell's text: directories, NAME=VALUE. */
 struct template *template_words(uint32_t n, const char *const *words, uint32_t columns);
 void template_free(struct template *t); /* NULL is fine */
@@ -77,7 +77,7 @@ void template_free(struct template *t); /* NULL is fine */
  * none. */
 const char *template_reader(const struct template *t);
 
-/* How many words are filled: one more per column where no place stands in a command. */
+/* How many words are filled: one more per column where values are appended. */
 uint32_t template_count(const struct template *t);
 
 /* Writes the words, each with a NUL behind it, into *to, and where each begins (offsets in to->data) into at[], which

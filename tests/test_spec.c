@@ -143,6 +143,11 @@ static void test_spec_arrays(void **state)
     struct blob *arg = job_desc_arg(desc, 2);
     assert_string_equal(arg->data, "7");
     blob_drop(arg);
+    o.inputs = SOURCE("array", "5-7:2"); /* numbers are not appended, however they are written */
+    assert_string_equal(build(&o, 2, braces), "");
+    assert_int_equal(desc->flags, JOB_EACH_ARG);
+    assert_string_equal(build(&o, 1, plain), "");
+    assert_int_equal(desc->flags, JOB_EACH_ARG | JOB_ARG_ASIDE);
 }
 
 static const char *file_with(const char *text, size_t len)

@@ -29,7 +29,7 @@ static struct filled fill(uint32_t argc, const char *const *argv, const char *ar
                           uint32_t columns)
 {
     struct filled f = {0};
-    struct template *t = template_command(argc, argv, columns);
+    struct template *t = template_command(argc, argv, columns, true);
     struct template_input in = {.arg = arg, .len = len, .columns = columns, .number = 7};
 
     f.err = template_fill(t, &in, 1 << 20, &f.text, f.at, f.why);
@@ -449,7 +449,7 @@ static void test_readers(void **state)
         uint32_t argc = 0;
         while (argc < 6 && cases[i].argv[argc])
             argc++;
-        struct template *t = template_command(argc, cases[i].argv, 0);
+        struct template *t = template_command(argc, cases[i].argv, 0, true);
         const char *reader = template_reader(t);
         if (cases[i].reader ? !reader || strcmp(reader, cases[i].reader) != 0 : reader != NULL)
             fail_msg("%s %s: %s", cases[i].argv[0], cases[i].argv[argc - 1], reader ? reader : "nobody");

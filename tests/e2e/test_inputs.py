@@ -72,6 +72,17 @@ def test_forms():
     assert run("--array", "5-5", "--", "echo", "{} {#}").stdout == b"5 1\n"
 
 
+def test_numbers_are_not_appended():
+    """However they are written: as a range, with a step, as a list, or several of them."""
+    for flags in (["-a", "1-2"], ["-a", "1-3:2"], ["-a", "1,3"], ["-a", "3-3", "--env", "N={}"], ["-a", "1-2", "-a", "3-3"]):
+        r = run("-k", *flags, "--", "sh", "-c", "echo $# $HAWK_INPUT", "sh")
+        assert [line.split()[0] for line in r.stdout.splitlines()] == [b"0"] * len(r.stdout.splitlines()), (flags, r)
+        assert b"3" in r.stdout or flags[1] == "1-2", (flags, r)
+        assert run("--dry-run", *flags, "--", "echo", "x").stdout.splitlines()[0] == b"echo x", flags
+    assert run("-I", "w", "-a", "1-1", "--", "echo").stdout == b"w 1\n"
+    assert run("--timer", "-a", "1-3:2", "--", "1ms").stdout == b""
+
+
 def test_places_in_directory_environment_and_output():
     with tempfile.TemporaryDirectory() as d:
         os.mkdir(f"{d}/one"), os.mkdir(f"{d}/two")

@@ -119,7 +119,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     mark_places(text, marked);
     struct words of_text = read_words(marked);
     const char *argv[] = {"sh", "-c", "--", text};
-    struct template *t = template_command(4, argv, 1);
+    struct template *t = template_command(4, argv, 1, true);
     struct template_input in = {.arg = value, .len = strlen(value), .columns = 1, .number = 1};
     size_t *at = calloc(template_count(t) + 1, sizeof *at);
     struct text filled = {0};

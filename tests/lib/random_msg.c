@@ -95,6 +95,7 @@ struct job_desc *random_desc(struct rng *r)
         add_string(r, &d->each_env, "EACH={}");
     d->columns = (uint32_t)number(r, LIMIT_COLUMNS);
     d->flags |= chance(r, 2) ? JOB_EACH_CWD : 0;
+    d->flags |= chance(r, 2) ? JOB_ARG_ASIDE : 0;
     if (chance(r, 2)) {
         d->flags |= JOB_EACH_ARG;
         for (uint32_t i = 0; i < d->tasks; i++) {
