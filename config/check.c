@@ -484,6 +484,8 @@ static void check_up_join(struct checker *k)
 static void check_up(struct checker *k)
 {
     check_up_listen(k);
+    if (strcmp(k->c->up.socket, "none") == 0 && !*k->c->up.join_dir)
+        complain_of_value(k, "up.socket", "without up.join_dir clients find `hawk up` by its socket");
     if (k->section)
         check_up_join(k);
     at_most(k, "up.slots", k->c->up.slots, LIMIT_SLOTS);

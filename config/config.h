@@ -217,7 +217,8 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
 
 #define UP_SETTINGS(S)                                                                                       \
     S(up, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core that it may use")                  \
-    S(up, TEXT, socket, "", "unix socket for clients; default: see `hawk config show`")                      \
+    S(up, TEXT, socket, "",                                                                                  \
+      "unix socket for clients; default: see `hawk config show`; none, with join_dir: no socket")            \
     S(up, TEXT, join_dir, "",                                                                                \
       "directory by which workers on other machines join, as with a home that these share; then the "        \
       "cluster consists of daemons that use TLS")                                                            \

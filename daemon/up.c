@@ -109,12 +109,16 @@ static void up_stop(void *arg, bool now)
     process_exit(&u->process, 0);
 }
 
-/* Makes the default socket's directory, and writes "unix:PATH" of the socket to addr. PATH is absolute: clients in
- * other directories are told it. */
+/* Makes the default socket's directory, and writes "unix:PATH" of the socket to addr, or "none". PATH is absolute:
+ * clients in other directories are told it. */
 static int socket_address(const struct config *c, char *addr, size_t size)
 {
     char path[256], dir[PATH_MAX] = "", why[400];
     const char *told = c->up.socket + (strncmp(c->up.socket, "unix:", 5) == 0 ? 5 : 0);
+    if (strcmp(told, "none") == 0) {
+        snprintf(addr, size, "none");
+        return 0;
+    }
     if (*told) {
         bool relative = *told != '/' && getcwd(dir, sizeof dir);
         snprintf(addr, size, "unix:%s%s%s", dir, relative ? "/" : "", told);
@@ -127,6 +131,22 @@ static int socket_address(const struct config *c, char *addr, size_t size)
         return HAWK_EIO;
     }
     return 0;
+}
+
+/* A cluster with a directory needs no socket: if another `hawk up` has the default one, addr becomes "none". */
+static int check_socket(const struct config *c, char *addr, size_t size)
+{
+    char why[512];
+    int err = strcmp(addr, "none") == 0 ? 0 : listen_check(addr, why, sizeof why);
+    if (err == HAWK_EEXISTS && *c->up.join_dir && !*c->up.socket) {
+        log_info("another `hawk up` of yours has %s: this one is found by --join-dir alone, or by HAWK_LOGIN",
+                 addr);
+        snprintf(addr, size, "none");
+        return 0;
+    }
+    if (err)
+        log_error("up.socket: %s (--socket PATH)", why);
+    return err;
 }
 
 /* ---- The directory of output, and job numbers ---- */
@@ -311,20 +331,14 @@ static int up_start(struct up *u, const char *addr)
     struct exec_config ec;
     struct run_as_mode run_as;
     struct central_config cc;
-    char why[512];
     struct embedded_config e = {.seed = entropy(), .effect = up_effect, .arg = u};
     e.slots = c->up.slots ? c->up.slots : cores_usable();
     e.workers = e.slots < UP_WORKERS_MAX ? e.slots : UP_WORKERS_MAX;
     central_configure(c, &cc);
-    cc.ids_wait_us = 0;                            /* nobody had an id */
-    int err = listen_check(addr, why, sizeof why); /* before this cluster takes a directory */
-    if (err) {
-        log_error("%s", why);
-        return err;
-    }
+    cc.ids_wait_us = 0; /* nobody had an id */
     if (run_as_choose(p, false, &run_as))
         return HAWK_EINVALID;
-    err = open_output_dir(u, addr);
+    int err = open_output_dir(u, addr);
     if (err)
         return err;
     exec_config_init(&ec, u->process.name, c->up.output_dir);
@@ -403,7 +417,8 @@ int up_main(int argc, char **argv)
         return process_free(&u.process);
     u.process.name = "up";
     char addr[256];
-    if (socket_address(&u.process.config, addr, sizeof addr)) {
+    if (socket_address(&u.process.config, addr, sizeof addr) ||
+        check_socket(&u.process.config, addr, sizeof addr)) { /* before this cluster takes a directory */
         u.process.exit_code = PROCESS_FAILED;
         return process_free(&u.process);
     }

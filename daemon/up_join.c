@@ -570,7 +570,7 @@ static bool start_all(struct up_join *u, const char *socket, char *why, size_t s
 
 static void say_ready(const struct up_join *u, const char *socket)
 {
-    process_say_ready("up", socket, NULL);
+    process_say_ready("up", strcmp(socket, "none") == 0 ? u->at.dist : socket, NULL);
     log_info("other machines join with `hawk worker --join-dir %s`; their clients say --join-dir, or "
              "HAWK_LOGIN=%s (%s)",
              u->dir, u->dir, u->at.central);

@@ -5,7 +5,7 @@
 #include "daemon/process.h"
 
 /* Starts the cluster's daemons, waits until it is told to stop or until one ends, and stops them all. socket: where
- * this machine's clients find it, "unix:PATH". Returns the exit code. */
+ * this machine's clients find it besides, "unix:PATH" or "none". Returns the exit code. */
 int up_join_run(struct process *p, const char *socket);
 
 #endif

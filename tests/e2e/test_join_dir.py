@@ -273,6 +273,28 @@ def test_two_clusters_keep_outputs_apart():
         assert len(kept) == 4 and "4 jobs" in listed and all(n in listed for n in kept), (kept, listed)
 
 
+def test_it_starts_beside_another_hawk_up():
+    """Which has the user's socket."""
+    with Home() as h:
+        first = h.daemon("up", "--slots", "1")
+        up = h.up()
+        assert "HAWK_LOGIN" in up.text() and " has unix:" in up.text(), up.text()
+        assert h.hawk("submit", "--join-dir", h.dir, "--wait", "--", "true") == "1.1\n"
+        assert h.hawk("jobs", "-q") == "", "the socket is the first one's"
+        first.stop()
+        assert up.stop() == 0, up.text()
+        taken = f"{h.path}/taken.sock"
+        first = h.daemon("up", "--slots", "1", "--socket", taken)
+        said = h.refusal(h.up, "--socket", taken)
+        assert "up.socket: unix:" in said and "--socket PATH" in said and "dist.socket" not in said, said
+        up = h.up("--socket", "none")
+        assert h.hawk("submit", "--join-dir", h.dir, "--wait", "--", "true") == "1.1\n"
+        assert not os.path.exists("none"), "a socket of that name"
+        first.stop(), up.stop()
+        said = h.refusal(lambda *flags, **more: h.daemon("up", *flags, **more), "--socket", "none")
+        assert "without up.join_dir clients find `hawk up` by its socket" in said, said
+
+
 def ip(*args, check=True):
     return subprocess.run(["ip", *args], check=check, capture_output=True, text=True).returncode == 0
 
