@@ -93,7 +93,8 @@ static void forbid(struct api_list_jobs_reply *reply, const char *user)
             reply->jobs[i].job = JOB_NONE;
 }
 
-static int put_trace(FILE *f, struct session *s, struct api_list_jobs_reply *reply)
+/* Ends at the first error of a write, *write_err. */
+static int put_trace(FILE *f, struct session *s, struct api_list_jobs_reply *reply, int *write_err)
 {
     uint32_t left_out = 0, others = 0, n = 0;
     char hidden[80] = "";
@@ -104,6 +105,10 @@ static int put_trace(FILE *f, struct session *s, struct api_list_jobs_reply *rep
         if (!job_state_final(j->state))
             continue;
         int err = j->job.v ? put_job(f, s, j, reply->jobs[0].age_us, &left_out) : HAWK_EDENIED;
+        if (fflush(f) || ferror(f)) {
+            *write_err = errno;
+            return HAWK_EXIT_OK;
+        }
         if (err == HAWK_ENOT_FOUND) /* forgotten meanwhile */
             left_out++;
         else if (err && err != HAWK_EDENIED)
@@ -162,13 +167,16 @@ out:
 static int write_trace(const struct history_options *o, struct session *s, struct api_list_jobs_reply *reply)
 {
     FILE *f = o->out ? fopen(o->out, "we") : stdout;
-    int code = f ? put_trace(f, s, reply) : HAWK_EXIT_FAILED;
-    bool bad = !f || ferror(f) || (o->out && fclose(f) != 0);
-    if (bad)
-        say_error("history", "%s: %s", o->out ? o->out : "standard output", strerror(errno));
-    if (!bad && !code)
+    int write_err = f ? 0 : errno, code = f ? put_trace(f, s, reply, &write_err) : HAWK_EXIT_OK;
+    if (f && o->out && fclose(f) != 0 && !write_err)
+        write_err = errno;
+    if (write_err && o->out) { /* of standard output command_end() tells */
+        say_error("history", "%s: %s", o->out, strerror(write_err));
+        return HAWK_EXIT_FAILED;
+    }
+    if (!write_err && !code)
         say_sim(o, s);
-    return bad ? HAWK_EXIT_FAILED : code;
+    return code;
 }
 
 /* ---- The table ---- */

@@ -1,5 +1,6 @@
 """--output json of every command: one document, also when it fails; and a stdout that cannot be written to."""
 import json
+import os
 import re
 import subprocess
 import sys
@@ -91,6 +92,15 @@ def test_with_a_cluster():
                 r = subprocess.run([HAWK, *args], stdout=full, stderr=subprocess.PIPE, text=True, timeout=BOUND,
                                    env=env)
                 assert r.returncode == 1 and "cannot write to standard output" in r.stderr, (args, r.returncode, r.stderr)
+            r = subprocess.run([HAWK, "history", "--trace"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=BOUND, env=env)
+            assert (r.returncode, r.stderr) == (1, "hawk: cannot write to standard output: No space left on device\n"), r
+        r = subprocess.run([HAWK, "history", "--trace", "--out", "/dev/full"], stderr=subprocess.PIPE, text=True, timeout=BOUND, env=env)
+        assert (r.returncode, r.stderr) == (1, "hawk: history: /dev/full: No space left on device\n"), r
+        reader, writer = os.pipe()
+        os.close(reader)
+        r = subprocess.run([HAWK, "history", "--trace"], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=BOUND, env=env)
+        os.close(writer)
+        assert (r.returncode, r.stderr) == (0, ""), r
         assert up.stop() == 0, up.text()
 
 
