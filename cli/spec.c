@@ -10,6 +10,7 @@
 #include "libhawk/client.h"
 #include "template/template.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -332,9 +333,36 @@ static int check_app(const char *command, const struct spec_options *o, int argc
     return 0;
 }
 
-static int check_options(const char *command, const struct spec_options *o, int argc)
+/* Whether the only word of a list is a sign like %, and an argument of the command: a placeholder for xargs -I. */
+static bool is_placeholder(const struct flag_list *l, uint32_t i, int argc, char **argv)
+{
+    const char *word = l->v[i] ? l->v[i] : "";
+    bool alone = *l->flags[i] != '+' && (i + 1 == l->n || *l->flags[i + 1] != '+'), stands = false;
+    for (int k = 0; k < argc; k++)
+        stands = stands || strcmp(argv[k], word) == 0;
+    for (const char *c = word; *c && stands; c++)
+        stands = ispunct((unsigned char)*c) && !strchr("-./", *c);
+    return strcmp(word, "{}") == 0 || (*word && alone && stands);
+}
+
+static int check_words(const char *command, const struct flag_list *l, int argc, char **argv)
+{
+    for (uint32_t i = 0; i < l->n; i++) {
+        bool word = *l->flags[i] == '+' || strcmp(l->flags[i], "input") == 0;
+        if (word && is_placeholder(l, i, argc, argv))
+            return usage_error(
+                "%s: --input is a list of inputs, and names no placeholder, as -I of xargs and GNU parallel: "
+                "leave '%s' out, and write {} in the command where the input goes",
+                command, l->v[i]);
+    }
+    return 0;
+}
+
+static int check_options(const char *command, const struct spec_options *o, int argc, char **argv)
 {
     int exit_code = check_app(command, o, argc);
+    if (!exit_code)
+        exit_code = check_words(command, &o->inputs.sources, argc, argv);
     if (exit_code)
         return exit_code;
     if (o->input && strcmp(o->input, "-") == 0 &&
@@ -480,7 +508,7 @@ int spec_build(const char *command, const struct spec_options *o, int argc, char
 {
     struct inputs in = {0};
     struct lines *more = NULL;
-    int exit_code = check_options(command, o, argc);
+    int exit_code = check_options(command, o, argc, argv);
     if (!exit_code)
         exit_code = inputs_read(command, &o->inputs, &in, rest ? &more : NULL);
     struct job_desc *made = job_desc_new();

@@ -180,6 +180,17 @@ def test_separators_of_gnu_parallel_are_named():
     assert run("--", "sh", "-c", "echo $*", "/usr/bin/parallel", ":::", "a").stderr == b""
 
 
+def test_a_placeholder_is_no_input():
+    """-I of xargs and GNU parallel names one."""
+    for flags in (["-I{}", "-l", "-", "--", "echo", "{}"], ["-l", "-", "-I", "{}", "echo", "{}"], ["-I%", "-l", "-", "--", "echo", "%"]):
+        r = run(*flags, lines=[b"a"], check=2)
+        assert b"run: -I is a list of inputs, and names no placeholder" in r.stderr and r.stdout == b"", (flags, r)
+    assert run("-I", "%", "--", "echo").stdout == b"%\n"
+    assert run("-k", "-I", "a", "%", "--", "echo", "%").stdout == b"% a\n% %\n"
+    assert run("-I", ".", "--", "echo", ".").stdout == b". .\n"
+    assert run("-I", "a", "--", "echo", "a").stdout == b"a a\n"
+
+
 def test_columns_that_are_not_there_are_named():
     table = b"name,size\na,1\n"
     for words, said in ((["{zz}"], "{zz} stays as it is: there is no column of that name; there are: name, size"), (["{zz/.}"], "{zz/.} stays"),
