@@ -250,6 +250,24 @@ static void warn_of_separators(const char *command, int argc, char **argv)
     }
 }
 
+/* Slurm's %a is an array's number, and ours the attempt: then all tasks share a file. */
+static void warn_of_attempts(const char *command, const struct spec_options *o, const struct job_desc *d)
+{
+    const struct blob *const patterns[] = {d->stdout_pattern, d->stderr_pattern};
+    bool array = false;
+    for (uint32_t i = 0; i < o->inputs.sources.n; i++)
+        array = array || strcmp(o->inputs.sources.flags[i], "array") == 0;
+    for (int i = 0; i < 2 && array && d->tasks > 1; i++) {
+        const char *text = patterns[i] ? patterns[i]->data : "", *p = text;
+        while ((p = strchr(p, '%')) && p[1] != 'a')
+            p += 2;
+        if (p && !place_tells_tasks_apart(text, d->columns))
+            say_warning(command,
+                        "%s is one file of all %u tasks: %%a is the attempt; {} is the array's number", text,
+                        d->tasks);
+    }
+}
+
 bool spec_reads_stdin(const struct spec_options *o)
 {
     const struct flag_list *l = &o->inputs.sources;
@@ -495,6 +513,8 @@ static int build_numbered(const char *command, const struct spec_options *o, con
     int exit_code = check_timer(command, o, argc, words, in->columns);
     if (!exit_code)
         exit_code = fill_description(command, o, in, argc, words, d);
+    if (!exit_code)
+        warn_of_attempts(command, o, d);
     if (!exit_code && d->tasks && job_submission_check(d, why, sizeof why))
         exit_code = usage_error("%s: %s", command, why);
     for (int i = 0; i < argc; i++)

@@ -150,6 +150,26 @@ static void test_spec_arrays(void **state)
     assert_int_equal(desc->flags, JOB_EACH_ARG | JOB_ARG_ASIDE);
 }
 
+static void test_spec_files_of_an_array(void **state)
+{
+    static const struct {
+        const char *pattern;
+        bool warns;
+    } cases[] = {{"s-%a.out", true}, {"%%a", false},   {"%%%a", true},     {"%j_%a", true},
+                 {"%t.%a", false},   {"{}.%a", false}, {"one.out", false}, {"%w-%%", false}};
+    char *argv[] = {(char[]){"true"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct spec_options o = {.inputs = SOURCE("array", "1-3"), .stderr_pattern = cases[i].pattern};
+        build(&o, 1, argv);
+        assert_int_equal(strstr(caught, "is one file of all 3 tasks: %a is the attempt") != NULL,
+                         cases[i].warns);
+        o.inputs = SOURCE("array", "1-1");
+        assert_string_equal(build(&o, 1, argv), "");
+        o.inputs = SOURCE("input", "w");
+        assert_string_equal(build(&o, 1, argv), "");
+    }
+}
+
 static const char *file_with(const char *text, size_t len)
 {
     static char path[] = "/tmp/hawk-test-XXXXXX";
@@ -358,13 +378,10 @@ static void test_spec_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arrays),
-        cmocka_unit_test(test_spec),
-        cmocka_unit_test(test_spec_arrays),
-        cmocka_unit_test(test_records),
-        cmocka_unit_test(test_records_that_come_by_and_by),
-        cmocka_unit_test(test_spec_sources),
-        cmocka_unit_test(test_spec_lines),
+        cmocka_unit_test(test_arrays),       cmocka_unit_test(test_spec),
+        cmocka_unit_test(test_spec_arrays),  cmocka_unit_test(test_spec_files_of_an_array),
+        cmocka_unit_test(test_records),      cmocka_unit_test(test_records_that_come_by_and_by),
+        cmocka_unit_test(test_spec_sources), cmocka_unit_test(test_spec_lines),
         cmocka_unit_test(test_spec_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
