@@ -277,13 +277,22 @@ bool spec_reads_stdin(const struct spec_options *o)
     return (o->input && strcmp(o->input, "-") == 0) || (o->payload_file && strcmp(o->payload_file, "-") == 0);
 }
 
-/* What is piped here and not asked for is most likely meant as a list. */
+/* Whether our parent has the same standard input, as a shell's loop has: `seq 3 | while read x; do hawk run ...`. */
+static bool is_inherited(const struct stat *st)
+{
+    struct stat theirs;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/0", (int)getppid());
+    return stat(path, &theirs) == 0 && theirs.st_dev == st->st_dev && theirs.st_ino == st->st_ino;
+}
+
+/* What is piped to us alone and not asked for is most likely meant as a list. */
 static void warn_of_pipe(const char *command, const struct spec_options *o)
 {
     struct stat st;
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
     int bytes = 0;
-    if (spec_reads_stdin(o) || fstat(STDIN_FILENO, &st) || !S_ISFIFO(st.st_mode) ||
+    if (spec_reads_stdin(o) || fstat(STDIN_FILENO, &st) || !S_ISFIFO(st.st_mode) || is_inherited(&st) ||
         poll(&p, 1, PIPE_WAIT_MS) <= 0 || ioctl(STDIN_FILENO, FIONREAD, &bytes) || bytes == 0)
         return;
     say_warning(

@@ -248,6 +248,11 @@ def test_piped_input_that_nobody_reads_is_reported():
     for more in ({"stdin": subprocess.DEVNULL}, {"input": b""}):
         r = subprocess.run([HAWK, "run", "--", "true"], capture_output=True, timeout=BOUND, check=True, **more)
         assert r.stderr == b"", r
+    # The loop reads its list: what is left of that is not for the command.
+    for script, warned in (("seq 3 | while read x; do $HAWK run -- echo $x; done", 0), ("seq 3 | $HAWK run -- true; true", 1)):
+        r = subprocess.run(["sh", "-c", script], capture_output=True, timeout=BOUND, check=True, env={**os.environ, "HAWK": HAWK})
+        assert r.stderr.count(b"--each-line -") == warned, (script, r)
+        assert warned or r.stdout == b"1\n2\n3\n", r
 
 
 run_tests(sys.modules[__name__])
