@@ -280,11 +280,18 @@ static int stop_central(struct down *d)
     return 0;
 }
 
-/* Central is away: without --grace 0, no node is stopped unawares. */
+/* Central is not to be reached: without --grace 0, no node is stopped unawares. */
 static int stop_without_central(struct down *d, int argc, char **argv)
 {
+    struct api_list_nodes_reply nodes;
     session_failed(&d->s);
+    if (d->o->grace_us > 0 && client_list_nodes(d->s.client, &nodes)) {
+        say_error("down",
+                  "nobody answers who knows the nodes: start a dist, or name central's address by --dist");
+        return HAWK_EXIT_UNREACHABLE;
+    }
     if (d->o->grace_us > 0) {
+        api_free(&api_list_nodes_reply_type, &nodes);
         say_error("down",
                   "without central nothing can be drained: start it, or stop the nodes a dist knows, and "
                   "what runs there, with --grace 0");

@@ -323,6 +323,17 @@ def test_without_central():
             assert d.wait() == 0, d.text()
 
 
+def test_without_dists():
+    """Central is there, and its address is all that is needed."""
+    with Cluster(dists=1, workers=1, central=FAST) as c:
+        c.hawk("down", "d1")
+        said = c.hawk("down", "--yes", check=3).stderr
+        assert "start a dist, or name central's address by --dist" in said and "without central" not in said, said
+        assert "worker w1: stopped" in c.hawk("down", "--yes", "--dist", c.central_addr).stdout
+        for d in [*c.dists, *c.workers, c.central]:
+            assert d.wait() == 0, d.text()
+
+
 def test_hawk_up():
     with tempfile.TemporaryDirectory() as d:
         env = user_environment(d)
