@@ -161,12 +161,12 @@ static const struct dist_job *api_find_job(struct api *a, struct rpc_call *c, jo
     if (id.v == 0)
         api_fail(c, HAWK_EINVALID, "the request names no job");
     else if (job_id_node(id).v == dist_node(a->roles.dist).v)
-        api_fail(
-            c, HAWK_ENOT_FOUND,
-            "no job %s here: it never was, or it ended too long ago to be kept (dist.finished_kept), or %s",
-            text,
-            a->roles.central ? "an earlier `hawk up` had it"
-                             : "its client waited for it when this dist was started anew");
+        api_fail(c, HAWK_ENOT_FOUND,
+                 "no job %s here: it never was, or it ended and made room for others (dist.finished_kept, "
+                 "finished_tasks, finished_memory, finished_keep), or %s",
+                 text,
+                 a->roles.central ? "an earlier `hawk up` had it"
+                                  : "its client waited for it when this dist was started anew");
     else
         api_fail(c, HAWK_ENOT_FOUND,
                  "no job %s here: the dist that is node %u answers for it, this is node %u", text,

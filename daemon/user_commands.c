@@ -225,7 +225,8 @@ const struct command client_commands[] = {
         .details =
             "A trace has a line per job with its time of submission, and the run times of its tasks that are "
             "done. Jobs\n"
-            "without such a task are left out. Dists keep as many ended jobs as dist.finished_kept says.\n"
+            "without such a task are left out. Dists keep ended jobs as dist.finished_kept, finished_tasks,\n"
+            "finished_memory and finished_keep say.\n"
             "\n"
             "examples:\n"
             "  hawk history\n"

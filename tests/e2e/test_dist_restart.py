@@ -160,6 +160,8 @@ def test_ended_jobs_are_forgotten_as_by_a_dist_that_lives():
         restart(c)
         known = [j for j in jobs if c.hawk("job", j, check=None).returncode == 0]
         assert known == jobs[2:], known
+        said = c.hawk("job", jobs[0], check=3).stderr
+        assert "made room for others (dist.finished_kept, finished_tasks, finished_memory, finished_keep), or" in said, said
         with sqlite3.connect(f"{c.dir}/d1/journal.db") as db:
             assert db.execute(JOBS_SQL).fetchall() == [(3,)]
             assert db.execute(TASKS_SQL).fetchall() == [(3,)]
