@@ -7,6 +7,7 @@
 #include "ca/user_command.h"
 #include "cli/document.h"
 #include "cli/print.h"
+#include "cli/session.h"
 #include "net/certificate.h"
 
 #include <errno.h>
@@ -96,8 +97,10 @@ static int install(char *text, const char *dir, bool own, char *why, size_t size
         err = ca_complain(why, size, HAWK_EINVALID, c.who.name, "that credential is for another uid");
     if (!err)
         err = credential_install(&c, dir, why, size);
-    if (!err)
+    if (!err) {
+        session_warn_of_up("login", dir);
         say_who(&c.who, dir);
+    }
     credential_free(&c);
     OPENSSL_cleanse(text, strlen(text));
     free(text);
@@ -164,8 +167,10 @@ static int show_or_take(const char *dir)
                   " (this machine has no login socket)");
     else if (err)
         return say_failure("login", err, why);
-    else
+    else {
+        session_warn_of_up("login", dir);
         say_who(&who, dir);
+    }
     return err || over ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
 }
 

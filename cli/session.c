@@ -2,6 +2,7 @@
 #include "cli/session.h"
 
 #include "base/account.h"
+#include "net/login.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,16 @@ const struct flag common_flags[] = {
     FLAG(BOOL, struct common_options, quiet, "quiet", 'q', NULL, "the same as --output quiet"),
     {0},
 };
+
+void session_warn_of_up(const char *command, const char *dir)
+{
+    char dists[LOGIN_DIST_MAX], socket[256];
+    struct login l;
+    if (login_find(&l) && login_dists(&l, dists, sizeof dists) &&
+        client_finds_up(&(struct client_options){0}))
+        say_warning(command, "your `hawk up` at %s goes before it: HAWK_LOGIN=%s names this cluster",
+                    client_default_socket(socket, sizeof socket), dir);
+}
 
 struct client_options session_client(const struct common_options *o)
 {

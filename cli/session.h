@@ -42,6 +42,10 @@ int session_failed(struct session *s);
  * warning. */
 void session_warn(const struct session *s);
 
+/* Warns, before the document is printed, if commands ask this user's `hawk up` and not the cluster of his login, in
+ * dir. */
+void session_warn_of_up(const char *command, const char *dir);
+
 /* Parses selectors, opens the session and resolves them: the beginning of most commands on jobs. If it
  * returns anything but HAWK_EXIT_OK, it has printed a message. Call session_close and selection_free in
  * either case. */

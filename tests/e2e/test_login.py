@@ -99,6 +99,12 @@ def test_a_login_that_is_named_goes_before_a_cluster_that_runs_here():
             assert c.dist_addrs[0] not in c.as_login("ann", "nodes", **here).stdout
             c.as_login("ann", "submit", "--wait", "--", "printenv", "ODD", **here)
             c.as_login("ann", "submit", "--wait", "--", "printenv", "ODD", **{**named, "HAWK_LOGIN": "none"})
+            for taken in ([], [f"{c.dir}/ann.credential"]):
+                said = c.as_login("ann", "login", *taken, **here).stderr
+                assert f"run/hawk/up.sock goes before it: HAWK_LOGIN={named['HAWK_LOGIN']} names" in said, said
+                document = json.loads(c.as_login("ann", "login", "-o", "json", *taken, **here).stdout)
+                assert "goes before it" in document["warnings"][0]["message"] and document["user"] == "ann", document
+                assert c.as_login("ann", "login", *taken, **named).stderr == ""
             # One that is named and not there is no reason to use another.
             r = c.as_login("ann", "nodes", check=3, **{**named, "HAWK_LOGIN": f"{c.dir}/nowhere"})
             assert f"HAWK_LOGIN names {c.dir}/nowhere, where no credential is" in r.stderr, r.stderr
