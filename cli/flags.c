@@ -197,38 +197,70 @@ static int store_value(const char *command, const struct flag *f, const char *te
     return 0;
 }
 
-/* What people are used to from GNU parallel, xargs, make and Slurm. */
+#define OF_RUN "it is a flag of `hawk run`"
+#define NO_CHOICE "no workers or nodes are chosen here, and --class short|long is all that partitions are for"
+
+/* What people are used to from GNU parallel, xargs, make and Slurm, for commands that have the flag `ours`: it is the
+ * same or, where there is a text, all that the command has beside it. The first row counts. */
 static const struct {
-    const char *theirs, *ours;
+    const char *theirs, *ours, *text;
 } flags_elsewhere[] = {
-    {"--jobs", "slots"},
-    {"--max-procs", "slots"},
-    {"-P", "slots"},
-    {"--timeout", "time-limit"},
-    {"--time", "time-limit"},
-    {"--bar", "progress"},
-    {"--eta", "progress"},
-    {"--job-name", "name"},
-    {"-J", "name"},
-    {"--dependency", "after"},
-    {"--chdir", "cwd"},
-    {"-D", "cwd"},
-    {"--workdir", "cwd"},
-    {"--wd", "cwd"},
-    {"--results", "stdout"},
-    {"--colsep", "csv"},
-    {"--arg-file", "each-line"},
-    {"--requeue", "lost-retries"},
+    {"--jobs", "slots", NULL},
+    {"--max-procs", "slots", NULL},
+    {"-P", "slots", NULL},
+    {"--timeout", "time-limit", NULL},
+    {"--time", "time-limit", NULL},
+    {"--bar", "progress", NULL},
+    {"--eta", "progress", NULL},
+    {"--job-name", "name", NULL},
+    {"-J", "name", NULL},
+    {"--dependency", "after", NULL},
+    {"--chdir", "cwd", NULL},
+    {"-D", "cwd", NULL},
+    {"--workdir", "cwd", NULL},
+    {"--wd", "cwd", NULL},
+    {"--results", "stdout", NULL},
+    {"--colsep", "csv", NULL},
+    {"--arg-file", "each-line", NULL},
+    {"--requeue", "lost-retries", NULL},
+    {"--wrap", "array", "write the command as -- sh -c 'a | b'"},
+    {"--partition", "hold", NO_CHOICE},
+    {"-p", "hold", NO_CHOICE},
+    {"--nodelist", "hold", NO_CHOICE},
+    {"--nodes", "hold", NO_CHOICE},
+    {"-N", "hold", NO_CHOICE},
+    {"--ntasks", "array", "--array 1-8 makes eight tasks"},
+    {"-k", "array", OF_RUN},
+    {"-j", "array", OF_RUN "; --max-running N limits a job here"},
+    {"--jobs", "array", OF_RUN " (-j); --max-running N limits a job here"},
+    {"--slots", "array", OF_RUN "; --max-running N limits a job here"},
+    {"--keep-order", "array", OF_RUN},
+    {"--tag", "array", OF_RUN},
+    {"--joblog", "array", OF_RUN},
+    {"--resume", "array", OF_RUN},
+    {"--halt", "array", OF_RUN},
+    {"--delay", "array", OF_RUN},
+    {"--shuf", "array", OF_RUN},
+    {"--dry-run", "array", OF_RUN},
 };
 
-/* Our name for what the word, "--jobs=4", is elsewhere; NULL: we know of none. */
-static const char *ours_for(const char *word)
+static bool has_flag(const struct flag *const *flags, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(flags[i]->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* The row for the word, "--jobs=4", in a command with these flags; -1: we know of none. */
+static int row_of(const struct flag *const *flags, int n, const char *word)
 {
     size_t len = strcspn(word, "=");
     for (size_t i = 0; i < sizeof flags_elsewhere / sizeof *flags_elsewhere; i++)
-        if (strlen(flags_elsewhere[i].theirs) == len && strncmp(flags_elsewhere[i].theirs, word, len) == 0)
-            return flags_elsewhere[i].ours;
-    return NULL;
+        if (strlen(flags_elsewhere[i].theirs) == len && strncmp(flags_elsewhere[i].theirs, word, len) == 0 &&
+            has_flag(flags, n, flags_elsewhere[i].ours))
+            return (int)i;
+    return -1;
 }
 
 static int unknown_flag(const char *command, const struct flag *const *flags, int n, const char *text)
@@ -239,12 +271,14 @@ static int unknown_flag(const char *command, const struct flag *const *flags, in
     struct near near = near_begin(word);
     for (int i = 0; i <= n; i++)
         near_look(&near, i < n ? flags[i]->name : "help");
-    const char *ours = ours_for(text);
-    for (int i = 0; ours && i < n; i++)
-        if (strcmp(flags[i]->name, ours) == 0)
-            near.name = ours;
+    int row = row_of(flags, n, text);
+    const char *say = row < 0 ? NULL : flags_elsewhere[row].text;
+    if (row >= 0)
+        near.name = flags_elsewhere[row].ours;
     lettered_n = 0; /* what is suggested stands whole */
-    if (near.name)
+    if (say)
+        usage_error("%s: no flag '%s': %s", command, text, say);
+    else if (near.name)
         usage_error("%s: no flag '%s': did you mean --%s?", command, text, near.name);
     else
         usage_error("%s: no flag '%s': `hawk help %.*s` lists them", command, text,

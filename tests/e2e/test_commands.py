@@ -276,6 +276,12 @@ def test_a_part_of_a_flag_is_no_flag():
         assert "did you mean --slots?" in hawk("run", "--slot", "3", "--", "true", check=2).stderr
         for theirs, ours in (("--jobs", "slots"), ("-P", "slots"), ("--timeout=3", "time-limit"), ("--bar", "progress")):
             assert f"no flag '{theirs}': did you mean --{ours}?" in hawk("run", theirs, "--", "true", check=2).stderr
+        for theirs, said in (("-k", "it is a flag of `hawk run`"), ("-j8", "--max-running N"), ("--jobs=8", "(-j); --max-running N"),
+                             ("--tag", "it is a flag of"), ("--wrap=a | b", "-- sh -c 'a | b'"), ("-pshort", "--class short|long"),
+                             ("-N2", "no workers or nodes are chosen"), ("--nodelist=n1", "no workers or nodes are chosen")):
+            r = hawk("submit", theirs, "--", "true", check=2)
+            assert r.stderr.startswith("hawk: submit: no flag '") and said in r.stderr, r.stderr
+        assert "`hawk help jobs` lists them" in hawk("jobs", "-N", check=2).stderr
         assert "did you mean --name?" in hawk("submit", "-J", "x", "--", "true", check=2).stderr
         assert hawk("sumbit", "--", "true", check=2).stderr == 'hawk: no command "sumbit": did you mean `hawk submit`?\n'
         assert hawk("ps", check=2).stderr == 'hawk: no command "ps": did you mean `hawk jobs`?\n'
