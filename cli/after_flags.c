@@ -19,8 +19,11 @@ static int read_after(const char *command, const char *text, struct selection *j
                 strchr(text, ':') == strrchr(text, ':');
     if (fine)
         len = snprintf(list, sizeof list, "%.*s", (int)strcspn(text, ":"), text);
-    if (!fine || len >= (int)sizeof list || selection_parse(jobs, 1, &(char *){list}, why, sizeof why) ||
-        jobs->all ||
+    fine = fine && len < (int)sizeof list;
+    int err = fine ? selection_parse(jobs, 1, &(char *){list}, why, sizeof why) : 0;
+    if (err && strspn(list, "0123456789.,-") == strlen(list))
+        return usage_error("%s: --after: %s", command, why);
+    if (!fine || err || jobs->all ||
         (jobs->n == 0 && !jobs->last && a.when == AFTER_FAILED)) /* an empty list has ended well */
         return usage_error("%s: --after takes ids of jobs, as 3.17, 3.17-20, last or 3.17,last, and how they "
                            "must have ended, as "

@@ -65,9 +65,11 @@ def test_after_the_newest_job():
         fan_in = c.submit("--after", f"{first}-{second.split('.')[1]},last:any", "--", "true")
         assert f"after     {first}:any {second}:any {third}:any" in c.hawk("job", fan_in).stdout
         assert "a job runs after 32 jobs at most" in c.hawk("submit", "--after", "3.1-33", "--", "true", check=2).stderr
-        for wrong in ("last:", "last:bad", "lasting", "last:any" + "y" * 100, "all", f"{first}:ok,{second}:any", "3.2-1"):
+        for wrong in ("last:", "last:bad", "lasting", "last:any" + "y" * 100, "all", f"{first}:ok,{second}:any"):
             said = c.hawk("submit", "--after", wrong, "--", "true", check=2).stderr
             assert "--after takes ids of jobs" in said and said.endswith(f"not '{wrong}'; for different ends give --after again\n"), said
+        said = c.hawk("submit", "--after", "3.1,3.2-1:any", "--", "true", check=2).stderr
+        assert said == "hawk: submit: --after: '3.2-1' is no range: both ends have one node, and the first is not above the last\n", said
         touch(c, "go")
         c.hawk("wait", third, fan_in)
 
