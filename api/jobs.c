@@ -169,8 +169,9 @@ static const struct dist_job *api_find_job(struct api *a, struct rpc_call *c, jo
                                   : "its client waited for it when this dist was started anew");
     else
         api_fail(c, HAWK_ENOT_FOUND,
-                 "no job %s here: the dist that is node %u answers for it, this is node %u", text,
-                 job_id_node(id).v, dist_node(a->roles.dist).v);
+                 "no job %s here: the dist that is node %u would have it, and `hawk nodes` says whether that "
+                 "is up; this is node %u",
+                 text, job_id_node(id).v, dist_node(a->roles.dist).v);
     return NULL;
 }
 

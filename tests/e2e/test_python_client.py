@@ -152,6 +152,7 @@ def test_a_job_is_found_by_its_id():
         with p.environment(HAWK_DIST=None, HAWK_LOGIN="none"):
             assert hawk.job(made, dist=c.dist_addrs[0]).state == "done"
         assert "it never was" in refused(lambda: hawk.job(made.split(".")[0] + ".999").state)
+        assert "the dist that is node 99 would have it, and `hawk nodes` says" in refused(lambda: hawk.job("99.9").state)
         for text in ("", "17", "1.", ".17", "1.17:any", "1.17\n", "0.17", "last"):
             try:
                 raise AssertionError(f"{text!r} is {hawk.job(text)}")

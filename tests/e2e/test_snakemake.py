@@ -99,7 +99,7 @@ def test_what_is_not_known():
         owner = c.dist_addrs.index(next(n["address"] for n in c.json("nodes")["nodes"] if n["node"] == int(job.split(".")[0])))
         c.dists[owner].stop()
         said = c.hawk("job", job, check=3).stderr
-        assert "answers for it, this is node" in said and status(c, job) == "running", said  # it comes back with the job
+        assert "would have it, and `hawk nodes` says whether that is up" in said and status(c, job) == "running", said  # it comes back with the job
         c.dists[1 - owner].kill()
         assert status(c, job) == "running"  # nobody knows
 
