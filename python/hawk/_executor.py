@@ -348,8 +348,7 @@ class Core:
         left = dict(enumerate(calls))
 
         def on_task(job, task):
-            nothing = task.state == pb.TASK_DONE and not task.result and not task.result_lost  # it was interrupted
-            if not nothing and task.state != pb.TASK_CANCELLED:  # why it was cancelled, the job's end says
+            if task.state != pb.TASK_CANCELLED:  # why it was cancelled, the job's end says
                 self._ended(left.pop(task.task), task)
 
         def on_end(job, error, abandoned):

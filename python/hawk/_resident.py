@@ -121,13 +121,13 @@ class Process:
         if task.job != self.job:  # jobs that the call submits are this one's
             self.job = os.environ["HAWK_JOB_ID"] = task.job
         try:
-            packet = self._call(task.id, *parts)
-        except KeyboardInterrupt:  # of a cancelled call
-            self.current, packet = None, b""
+            answer = {"result": self._call(task.id, *parts)}
+        except KeyboardInterrupt:  # of a cancelled call: with a code it does not count as done
+            self.current, answer = None, {"code": 1, "error": "interrupted, since it was cancelled"}
         with contextlib.suppress(Exception):
             sys.stdout.flush()
             sys.stderr.flush()
-        return {"result": packet}
+        return answer
 
     def _parts(self, body):
         """(the function's part, its pickle unless it is kept, the pickled arguments)."""

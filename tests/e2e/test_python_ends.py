@@ -198,9 +198,25 @@ def test_a_cancellation_that_comes_with_its_call_is_heard():
             process._read()
         except Over:
             pass
-        assert process._run(process.tasks.get()) == {"result": b""} and not os.path.exists(f"{d}/ran")
+        assert process._run(process.tasks.get())["code"] == 1 and not os.path.exists(f"{d}/ran")
         assert process.current is None
         assert process._run(process.tasks.get())["result"] and os.path.exists(f"{d}/ran")
+
+
+def test_interrupted_calls_do_not_count_as_done():
+    with p.up(slots=4), tempfile.TemporaryDirectory() as d:
+        with hawk.Executor() as ex:
+            for i in range(4):
+                ex.submit(p.mark_and_wait, f"{d}/began{i}", f"{d}/go")
+            for i in range(4):
+                p.wait_for_file(f"{d}/began{i}")
+            ex.kill()
+        def ended():
+            jobs = json.loads(run_hawk(None, "jobs", "--all", "--output", "json").stdout)["jobs"]
+            calls = [job for job in jobs if job["name"] == "mark_and_wait"]
+            return all(job["state"] == "cancelled" for job in calls) and calls
+        calls = wait_for("the calls' jobs to be cancelled", ended)
+        assert sum(job["cancelled"] for job in calls) == 4 and not any(job["done"] for job in calls), calls
 
 
 def test_a_call_whose_result_a_dist_lost_runs_again():
