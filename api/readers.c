@@ -69,6 +69,8 @@ static void read_part(struct file_read *r)
         r->n = pread(r->fd, r->data, READ_BYTES, (off_t)r->offset);
     }
     r->err = r->n < 0 ? errno : 0;
+    if (r->fd < 0 && r->err == ENOENT && exec_output_was_empty(r->path))
+        r->n = r->err = 0;
     r->cut_short = r->n == 0 && fstat(r->fd, &st) == 0 && (st.st_mode & EXEC_OUTPUT_CUT);
 }
 

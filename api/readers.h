@@ -21,7 +21,7 @@ struct file_read {
     void (*done)(void *arg, struct file_read *r);
     void *arg; /* the caller's; NULL once the caller is gone */
     /* The result: n bytes of data, 0 at the end; or -1 with err an errno. fd stays negative when it could
-     * not be opened. */
+     * not be opened; n is 0 then where the file was removed empty (exec_output_was_empty). */
     ssize_t n;
     int err;
     bool cut_short; /* at the end: the file has the mark for that (EXEC_OUTPUT_CUT) */

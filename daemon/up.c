@@ -343,6 +343,7 @@ static int up_start(struct up *u, const char *addr)
         return err;
     exec_config_init(&ec, u->process.name, c->up.output_dir);
     e.serves = ec.serves = run_as_serves(&run_as);
+    ec.drops_empty = true;
     ec.freezer = exec_freezer_of(c->worker.freezer);
     ec.pause_free_mem = c->worker.pause_free_mem;
     ec.executors = strncmp(addr, "unix:/", 6) == 0 ? addr : NULL; /* tasks run elsewhere */

@@ -473,6 +473,7 @@ static void configure_exec(struct worker_daemon *d, const char *state_dir, struc
     const char *executors;
 
     exec_config_init(ec, c->worker.name, c->worker.output_dir);
+    ec->drops_empty = true;
     ec->group_reads = *c->worker.output_group;
     ec->output_free_min = c->worker.output_free_min;
     ec->kill_grace_us = c->worker.kill_grace;

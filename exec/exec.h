@@ -69,6 +69,7 @@ struct exec_config {
     const char *worker;     /* this node's name: %w, HAWK_WORKER; "" before it is known */
     const char *output_dir; /* absolute; made if missing. Output goes there if the job names no file */
     bool group_reads;       /* files there have mode 0640 in 2750, not 0600 in 0700 */
+    bool drops_empty;       /* a task's end removes those there that are empty, and notes that */
     /* bytes; with less room on output_dir's disk no task that writes there starts; 0: no such check. */
     uint64_t output_free_min;
     int64_t kill_grace_us;   /* from SIGTERM to SIGKILL */
@@ -226,6 +227,10 @@ HAWK_MUST_USE int exec_output_path(const struct exec_config *c, const struct try
 void exec_output_user(const struct exec_config *c, job_id_t job, char *buf);
 /* The number of that job's first task, as its output tells (job_desc.first_index). */
 uint32_t exec_output_first(const struct exec_config *c, job_id_t job);
+
+/* Whether an output file that is not there, of a default path of exec_output_path(), was removed because the task had
+ * written nothing to it (drops_empty). False: it was never there, or was removed for another reason. */
+bool exec_output_was_empty(const char *path);
 
 /* Whether dir's disk has hardly any room, so that output of tasks below dir may be cut short. */
 bool exec_disk_full(const char *dir);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -337,7 +338,65 @@ uint32_t exec_output_first(const struct exec_config *c, job_id_t job)
     return u64_parse(text, 0, UINT32_MAX, &first) ? 0 : (uint32_t)first;
 }
 
-void output_mark_cut(const char *path)
+/* ---- Files that stay empty ---- */
+
+/* In a job's directory: a byte for each task, whose bits (enum output) say which of its files were removed empty. */
+#define SILENT_FILE "/.silent"
+
+/* Opens the file if it is empty and nobody can write to it: the kernel grants no lease on a file that some process has
+ * open for writing, and while the lease stands no process gets it so. Else -1. */
+static int open_empty(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    struct stat st;
+
+    if (fd < 0)
+        return -1;
+    /* The kernel signals a lease's holder at the next open, by default with SIGIO, which would end this process. */
+    if (fcntl(fd, F_SETSIG, SIGURG) == 0 && fcntl(fd, F_SETLEASE, F_RDLCK) == 0 && fstat(fd, &st) == 0 &&
+        S_ISREG(st.st_mode) && st.st_size == 0 && !(st.st_mode & EXEC_OUTPUT_CUT))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static bool note_silent(const char *output, uint32_t task, uint8_t which, struct output_mode mode)
+{
+    char file[NOTED_PATH_MAX];
+
+    snprintf(file, sizeof file, "%.*s" SILENT_FILE, (int)(strrchr(output, '/') - output), output);
+    int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode.file);
+    bool noted = fd >= 0 && pwrite(fd, &which, 1, (off_t)task) == 1;
+    if (fd >= 0)
+        close(fd);
+    return noted;
+}
+
+static void drop_empty(const struct exec_config *c, const struct try_id *id)
+{
+    char paths[2][EXEC_PATH_MAX];
+    int fds[2] = {-1, -1};
+    uint8_t empty = 0;
+
+    if (id->attempt != 1)
+        return;
+    for (int i = 0; i < 2; i++) {
+        if (exec_output_path(c, id, NULL, NULL, OUTPUT_STDOUT + i, paths[i], sizeof paths[i]) == 0)
+            fds[i] = open_empty(paths[i]);
+        if (fds[i] >= 0)
+            empty |= (uint8_t)(OUTPUT_STDOUT + i);
+    }
+    bool noted =
+        empty && note_silent(paths[0], id->task, empty, output_mode(NULL, OUTPUT_STDOUT, c->group_reads));
+    for (int i = 0; i < 2; i++) {
+        if (fds[i] >= 0 && noted)
+            unlink(paths[i]);
+        if (fds[i] >= 0)
+            close(fds[i]); /* and with it the lease */
+    }
+}
+
+static void mark_cut(const char *path)
 {
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -348,6 +407,44 @@ void output_mark_cut(const char *path)
         (void)!fchmod(fd, (st.st_mode & 07777) | EXEC_OUTPUT_CUT); /* without the mark, only the log tells */
     close(fd);
 }
+
+void output_ended(const struct exec_config *c, const struct try_id *id)
+{
+    char path[EXEC_PATH_MAX];
+
+    if (!exec_disk_full(c->output_dir)) {
+        if (c->drops_empty)
+            drop_empty(c, id);
+        return;
+    }
+    for (int which = OUTPUT_STDOUT; which <= OUTPUT_STDERR; which++)
+        if (exec_output_path(c, id, NULL, NULL, which, path, sizeof path) == 0)
+            mark_cut(path);
+}
+
+bool exec_output_was_empty(const char *path)
+{
+    const char *name = strrchr(path, '/');
+    size_t digits = name ? strspn(name + 1, "0123456789") : 0;
+    char file[NOTED_PATH_MAX], number[16];
+    uint64_t task;
+    uint8_t which = 0;
+
+    if (!digits || digits >= sizeof number)
+        return false;
+    snprintf(number, sizeof number, "%.*s", (int)digits, name + 1);
+    bool out = strcmp(name + 1 + digits, ".out") == 0;
+    if ((!out && strcmp(name + 1 + digits, ".err") != 0) || u64_parse(number, 0, UINT32_MAX, &task))
+        return false;
+    snprintf(file, sizeof file, "%.*s" SILENT_FILE, (int)(name - path), path);
+    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    bool noted = fd >= 0 && pread(fd, &which, 1, (off_t)task) == 1;
+    if (fd >= 0)
+        close(fd);
+    return noted && which & (out ? OUTPUT_STDOUT : OUTPUT_STDERR);
+}
+
+/* ---- Room ---- */
 
 uint64_t output_room(const char *dir)
 {

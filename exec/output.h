@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+struct exec_config;
+
 enum output { OUTPUT_STDOUT = 1, OUTPUT_STDERR = 2 };
 
 #define OUTPUT_NONE "/dev/null"
@@ -39,7 +41,11 @@ const char *output_cwd(const char *path);
 /* Notes beside an output file below output_dir whose it is, and the number of the job's first task, before it is
  * opened. 0 or -errno: -EPERM, the job's output there is another user's. */
 int output_claim(const char *path, const struct job_desc *d, struct output_mode mode);
-/* Sets EXEC_OUTPUT_CUT on a regular file; does nothing otherwise. */
-void output_mark_cut(const char *path);
+/* At the end of a try, for its files below output_dir; the job's own files are the user's to check. If their disk is
+ * full it sets EXEC_OUTPUT_CUT on them. Otherwise, with drops_empty, it removes those that are empty, once a note
+ * beside them says so. They stay where a process has one open for writing, where the filesystem cannot tell (it has no
+ * leases) or the note cannot be written, and of later attempts: without a number people see the last one with a file.
+ */
+void output_ended(const struct exec_config *c, const struct try_id *id);
 
 #endif

@@ -79,12 +79,7 @@ int own_output_open(const struct exec_config *c, const struct msg_exec_start *m,
 void own_output_ended(const struct exec_config *c, const struct held_run *r)
 {
     const struct try_id id = held_run_try(r);
-    char path[EXEC_PATH_MAX];
 
-    if (!(r->files & (RUN_STDOUT | RUN_STDERR)) || !exec_disk_full(c->output_dir))
-        return;
-    for (int i = 0; i < 2; i++)
-        if (r->files & (RUN_STDOUT << i) &&
-            exec_output_path(c, &id, NULL, NULL, OUTPUT_STDOUT + i, path, sizeof path) == 0)
-            output_mark_cut(path);
+    if (r->files & (RUN_STDOUT | RUN_STDERR))
+        output_ended(c, &id);
 }

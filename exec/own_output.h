@@ -11,7 +11,7 @@
  * open. */
 HAWK_MUST_USE int own_output_open(const struct exec_config *c, const struct msg_exec_start *m, int fds[2],
                                   uint32_t *files, char why[EXEC_WHY_MAX]);
-/* Marks those files if the disk is full, as a spawner does after a task's end. */
+/* Does output_ended(), as a spawner does after a task's end. */
 void own_output_ended(const struct exec_config *c, const struct held_run *r);
 
 #endif

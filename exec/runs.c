@@ -121,18 +121,6 @@ static void look_for_full_disk(struct spawner *s)
     s->disk_full = full;
 }
 
-/* Marks the default output files. The job's own files are the user's to check. */
-static void mark_output(const struct spawner *s, const struct run *r)
-{
-    char path[EXEC_PATH_MAX];
-
-    if (!exec_disk_full(s->config.output_dir))
-        return;
-    for (int which = OUTPUT_STDOUT; which <= OUTPUT_STDERR; which++)
-        if (exec_output_path(&s->config, &r->id, NULL, NULL, which, path, sizeof path) == 0)
-            output_mark_cut(path);
-}
-
 void runs_sweep_soon(struct spawner *s)
 {
     int64_t at = monotonic_us() + STRAY_SWEEP_US;
@@ -158,7 +146,7 @@ void run_complete(struct spawner *s, struct run *r)
     limits_usage(&s->limits, &r->limited, &r->cpu_us, &r->mem_peak_bytes);
     freezer_end(&s->freezer, &r->frozen, monotonic_us() + s->config.kill_grace_us);
     limits_end(&s->limits, &r->limited);
-    mark_output(s, r);
+    output_ended(&s->config, &r->id);
     run_report_end(s, r);
     look_for_full_disk(s);
     runs_sweep_soon(s);

@@ -6,6 +6,7 @@
 #include "tests/test_base.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -122,12 +123,99 @@ static void output_stays_its_users(void **state)
     job_desc_drop(bob);
 }
 
+static const struct try_id first_try = {.job = {3ull << 32 | 1}, .attempt = 1};
+
+/* Makes a task's stdout or stderr file below dir. Returns it, open for writing. */
+static int open_default(const struct exec_config *c, const struct try_id *id, int which, char *path)
+{
+    const struct output_mode mode = {.file = 0600, .dir = 0700};
+    int fd;
+
+    assert_int_equal(exec_output_path(c, id, NULL, NULL, which, path, EXEC_PATH_MAX), 0);
+    fd = output_open(path, true, mode);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+static void remove_all(const char *dir)
+{
+    char command[200];
+
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
+static void an_empty_file_goes_and_a_note_says_so(void **state)
+{
+    char dir[] = "/tmp/hawk-output-XXXXXX", out[EXEC_PATH_MAX], err[EXEC_PATH_MAX];
+    struct exec_config c = {.output_dir = mkdtemp(dir)};
+    struct try_id id = first_try;
+
+    for (id.task = 0; id.task < 3; id.task++) {
+        int out_fd = open_default(&c, &id, OUTPUT_STDOUT, out),
+            err_fd = open_default(&c, &id, OUTPUT_STDERR, err);
+
+        assert_int_equal(write(err_fd, "text", id.task == 2 ? 4 : 0), id.task == 2 ? 4 : 0);
+        close(out_fd);
+        close(err_fd);
+        c.drops_empty = id.task > 0;
+        output_ended(&c, &id);
+        assert_int_equal(access(out, F_OK) == 0, id.task == 0);
+        assert_int_equal(access(err, F_OK) == 0, id.task != 1);
+        assert_int_equal(exec_output_was_empty(out), id.task > 0);
+        assert_int_equal(exec_output_was_empty(err), id.task == 1);
+    }
+    assert_int_equal(exec_output_path(&c, &id, NULL, NULL, OUTPUT_STDOUT, out, sizeof out), 0);
+    assert_false(exec_output_was_empty(out)); /* there is no task 3 */
+    remove_all(dir);
+}
+
+/* A process that outlives its task may write yet, also through a descriptor that it opened itself. */
+static void an_empty_file_stays_while_somebody_may_write(void **state)
+{
+    char dir[] = "/tmp/hawk-output-XXXXXX", path[EXEC_PATH_MAX];
+    struct exec_config c = {.output_dir = mkdtemp(dir), .drops_empty = true};
+    int fd = open_default(&c, &first_try, OUTPUT_STDOUT, path), again = open(path, O_WRONLY | O_CLOEXEC);
+
+    close(fd);
+    output_ended(&c, &first_try);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_false(exec_output_was_empty(path));
+    close(again);
+    fd = open(path, O_RDONLY | O_CLOEXEC); /* a reader */
+    output_ended(&c, &first_try);
+    assert_int_equal(access(path, F_OK), -1);
+    close(fd);
+    remove_all(dir);
+}
+
+static void what_is_marked_or_of_a_later_attempt_stays(void **state)
+{
+    char dir[] = "/tmp/hawk-output-XXXXXX", path[EXEC_PATH_MAX];
+    struct exec_config c = {.output_dir = mkdtemp(dir), .drops_empty = true};
+    struct try_id second = first_try;
+    int fd = open_default(&c, &first_try, OUTPUT_STDOUT, path);
+
+    assert_int_equal(fchmod(fd, 0600 | EXEC_OUTPUT_CUT), 0);
+    close(fd);
+    output_ended(&c, &first_try);
+    assert_int_equal(access(path, F_OK), 0);
+    second.attempt = 2;
+    close(open_default(&c, &second, OUTPUT_STDOUT, path));
+    output_ended(&c, &second);
+    assert_int_equal(access(path, F_OK), 0);
+    remove_all(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_named_dot_leads_nowhere),
         cmocka_unit_test(an_input_may_say_where_the_file_is),
         cmocka_unit_test(a_path_fits_or_is_refused),
+        cmocka_unit_test(an_empty_file_goes_and_a_note_says_so),
+        cmocka_unit_test(an_empty_file_stays_while_somebody_may_write),
+        cmocka_unit_test(what_is_marked_or_of_a_later_attempt_stays),
         cmocka_unit_test(only_a_lone_task_of_a_whole_job_has_a_file_alone),
         cmocka_unit_test(a_group_reads_and_others_do_not),
         cmocka_unit_test(output_stays_its_users),

@@ -57,7 +57,7 @@ static void write_helper(struct fixture *f, const char *mode)
 static void begin(struct fixture *f, bool kept)
 {
     f->config.state_dir = u.state;
-    f->config.as_users = true;
+    f->config.as_users = f->config.drops_empty = true;
     f->config.kill_grace_us = 100 * US_PER_MS;
     f->config.orphan_grace_us = BOUND_US;
     f->config.freezer = EXEC_FREEZER_SIGNAL;
@@ -130,15 +130,16 @@ static void test_runs_of_two_users(void **state)
     snprintf(path, sizeof path, "%s/named", f->dir);
     set_blob(&d->stdout_pattern, path);
     ask_user(f, HONEST, 3, d);
-    for (uint32_t run = 1; run <= 3; run++)
+    for (uint32_t run = 1; run <= 3; run++) {
         turn_until(f, &f->v[run].exited);
-    assert_exited(&f->v[1], 0);
-    assert_exited(&f->v[2], 3);
-    assert_exited(&f->v[3], 0);
+        assert_exited(&f->v[run], run == 2 ? 3 : 0);
+    }
     assert_output(f, 1, "one\n");
     assert_file("two\n", "%s/out/3.%d/2.out", f->dir, HER_JOB);
     assert_file("to stderr\nagain\n", "%s/out/3.%d/1.err", f->dir, JOB_SEQ);
     assert_file("three\n", "%s/named", f->dir);
+    snprintf(path, sizeof path, "%s/out/3.%d/2.err", f->dir, HER_JOB);
+    assert_true(access(path, F_OK) < 0 && exec_output_was_empty(path));
     assert_int_equal(runners_running(u.rs), 0);
     end_users();
 }
@@ -216,13 +217,6 @@ static void test_a_runner_that_names_no_pids_is_ended(void **state)
         assert_false(f->v[EVE].paused);
     }
     end_users();
-}
-
-static void wait_for_a_child(void)
-{
-    siginfo_t info;
-
-    assert_int_equal(waitid(P_ALL, 0, &info, WEXITED | WNOWAIT), 0);
 }
 
 /* It has reported an end, and is gone when the agent writes to it. */

@@ -20,6 +20,13 @@ static bool has_children(void)
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
+static void wait_for_a_child(void)
+{
+    siginfo_t info;
+
+    assert_int_equal(waitid(P_ALL, 0, &info, WEXITED | WNOWAIT), 0);
+}
+
 static void say(struct bytes *b)
 {
     assert_int_equal(bytes_send(b, RUNNER_SOCKET_FD), 0);

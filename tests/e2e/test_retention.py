@@ -13,6 +13,7 @@ DAY = 86400
 
 
 def jobs_in(d):
+    """What is in the directory, without notes."""
     return sorted(n for n in os.listdir(d) if not n.startswith("."))
 
 
@@ -108,6 +109,37 @@ def test_what_a_task_writes_to_stays():
             assert jobs_in(f"{d}/out") == ["1.1"], jobs_in(f"{d}/out")
             run_hawk(env, "cancel", "1.1")
             run_hawk(env, "cat", "1.2", check=3)
+        finally:
+            up.stop()
+
+
+def test_silent_tasks_leave_no_files():
+    """Nor does anything else than their own silence pass for it."""
+    with tempfile.TemporaryDirectory() as d:
+        env = user_environment(d)
+        up = Daemon("up", "--slots", "2", "--output-dir", f"{d}/out", env=env)
+        try:
+            up.ready()
+            job = run_hawk(env, "submit", "--wait", "-a", "0-9", "--", "sh", "-c",
+                           "test $HAWK_TASK_INDEX != 7 || echo seven").stdout.strip()
+            assert jobs_in(f"{d}/out/{job}") == ["7.out"]
+            assert run_hawk(env, "cat", job).stdout == "seven\n"
+            assert run_hawk(env, "cat", job, "stderr").stdout == ""
+            assert run_hawk(env, "cat", "--follow", job, "3").stdout == ""
+            retried = run_hawk(env, "submit", "--wait", "--retries", "1", "--", "sh", "-c",
+                               "test $HAWK_ATTEMPT = 2 || { echo first; exit 1; }").stdout.strip()
+            named = run_hawk(env, "submit", "--wait", "--stdout", f"{d}/named", "--", "true").stdout.strip()
+            assert os.path.exists(f"{d}/named") and jobs_in(f"{d}/out/{named}") == []
+            os.unlink(f"{d}/named")
+            assert "it was removed since" in run_hawk(env, "cat", named, check=3).stderr
+            up.stop()
+            up = Daemon("up", "--slots", "2", "--output-dir", f"{d}/out", env=env)
+            up.ready()
+            left = json.loads(run_hawk(env, "cat", "--output", "json", job).stdout)["outputs"]
+            assert [o["data"] for o in left] == [""] * 7 + ["seven\n"] + [""] * 2, left
+            assert run_hawk(env, "cat", retried).stdout == ""  # its last attempt's
+            os.unlink(f"{d}/out/{job}/7.out")
+            assert len(json.loads(run_hawk(env, "cat", "--output", "json", job).stdout)["outputs"]) == 9
         finally:
             up.stop()
 
