@@ -157,7 +157,9 @@ void run_say_summary(const struct run *r)
                 r->cut ? ", and the rest of the list was not read" : "");
         print_failed(r, "; failed", f);
     } else if (r->failed) {
-        fprintf(f, "hawk run: %u of %u task%s failed", r->failed, tasks, PLURAL(tasks));
+        uint32_t before = r->done_before + r->failed_before, ran = tasks - before;
+        fprintf(f, "hawk run: %u of %u task%s%s failed", r->failed, ran, PLURAL(ran),
+                before ? " of this run" : "");
         print_failed(r, "", f);
     }
     if (by || r->failed)

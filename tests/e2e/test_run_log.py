@@ -69,12 +69,14 @@ def test_resume_runs_what_has_no_line():
         assert "1 task failed in an earlier run: --resume-failed runs it again" in r.stderr, r.stderr
         assert sorted(open(ran).read().split()) == list("12345")
         r = run("--joblog", log, "--resume-failed", "--array", "1-5", *command, check=1)
-        assert r.stdout == "out 2\n" and r.stderr.count("1 of 5 tasks failed") == 1, r
+        assert r.stdout == "out 2\n" and r.stderr.count("1 of 1 task of this run failed") == 1, r
         # Once it does not fail any more, all is done.
         r = run("--joblog", log, "--resume-failed", "--array", "1-5", "--", "sh", "-c", "echo mended $HAWK_INPUT")
         assert r.stdout == "mended 2\n" and "another command" in r.stderr, r
         r = run("--joblog", log, "--resume", "--array", "1-5", "--", "sh", "-c", "echo mended $HAWK_INPUT")
         assert r.stdout == "", r
+        r = run("--joblog", log, "--resume", "--array", "1-7", "--", "sh", "-c", "test $HAWK_INPUT != 6", check=1)
+        assert "hawk run: 1 of 2 tasks of this run failed: 6\n" in r.stderr, r.stderr
 
 
 def test_numbers_and_counts_stay():
