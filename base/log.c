@@ -20,6 +20,7 @@ static const char *log_who = "hawk";
 static bool log_json;
 static uint32_t log_rate;
 static int audit_fd = -1;
+static enum log_level audit_level = LOG_INFO; /* in the log */
 static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
 #define LEVELS (sizeof level_names / sizeof level_names[0])
 
@@ -226,13 +227,15 @@ int log_audit_to(int fd)
     return former;
 }
 
+void log_audit_level(enum log_level level) { audit_level = level; }
+
 void log_audit(const char *fmt, ...)
 {
     va_list args;
 
-    if (audit_fd < 0 && log_level < LOG_INFO)
+    if (audit_fd < 0 && log_level < audit_level)
         return;
     va_start(args, fmt);
-    write_text(audit_fd < 0 ? STDERR_FILENO : audit_fd, LOG_INFO, fmt, args);
+    write_text(audit_fd < 0 ? STDERR_FILENO : audit_fd, audit_fd < 0 ? audit_level : LOG_INFO, fmt, args);
     va_end(args);
 }

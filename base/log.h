@@ -22,7 +22,9 @@ void log_write(enum log_level level, const char *fmt, ...) HAWK_PRINTF(2, 3);
 /* Audit lines go to this file from now on, and not to the log. Returns the file before, for the caller to close; -1: it
  * was the log. */
 HAWK_MUST_USE int log_audit_to(int fd);
-/* Who changed what. In the log the line has level info. */
+/* The level of audit lines in the log: LOG_INFO, until this says another one. */
+void log_audit_level(enum log_level level);
+/* Who changed what. */
 void log_audit(const char *fmt, ...) HAWK_PRINTF(1, 2);
 
 #define log_at(lv, ...)                                                                                      \

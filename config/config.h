@@ -237,7 +237,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(log, CHOICE, level, "info", "error|warn|info|debug|trace")                                             \
     S(log, CHOICE, format, "text", "text|json: one object per line")                                         \
     S(log, NUMBER, rate, "100", "most lines of one kind a second; 0: no limit")                              \
-    S(log, TEXT, audit, "", "file for the lines that say who changed what; default: the log, at level info")
+    S(log, TEXT, audit, "", "file for the lines that say who changed what; default: the log")
 
 #define SECTIONS(X)                                                                                          \
     X(cluster, CLUSTER_SETTINGS)                                                                             \

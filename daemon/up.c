@@ -338,6 +338,8 @@ static int up_start(struct up *u, const char *addr)
     cc.ids_wait_us = 0; /* nobody had an id */
     if (run_as_choose(p, false, &run_as))
         return HAWK_EINVALID;
+    if (!process_knows_users(p) && !*c->cluster.token_file && !c->cluster.insecure)
+        log_audit_level(LOG_DEBUG); /* whoever started it is the only one who uses it */
     int err = open_output_dir(u, addr);
     if (err)
         return err;

@@ -357,6 +357,21 @@ def test_numbers_are_noted_on_the_way():
         assert int(job.split(".")[1]) >= last + at_first - 1000, (job, last, at_first)
 
 
+def test_a_cluster_of_one_user_logs_no_submission():
+    """Unless the log is to have everything, there are users, or the lines have a file of their own."""
+    with tempfile.TemporaryDirectory() as d:
+        env = user_environment(d)
+        for flags, said in (((), False), (("--log-level", "debug"), True), (("--local-users",), True),
+                            (("--log-audit", f"{d}/audit"), False)):
+            up = Daemon("up", "--slots", "1", "--output-dir", f"{d}/out", *flags, env=env)
+            up.ready()
+            run_hawk(env, "submit", "--wait", "--", "true")
+            up.stop()
+            assert (" audit: " in up.text()) == said, (flags, up.text())
+        with open(f"{d}/audit", encoding="utf-8") as f:
+            assert "submit of job" in f.read()
+
+
 def test_cat_shows_output_alone_and_once():
     with tempfile.TemporaryDirectory() as d:
         env = user_environment(d)
