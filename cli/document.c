@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MESSAGE_MAX 2048
 
@@ -73,22 +74,55 @@ static void move_list(json_t *object, const char *name, json_t **list)
     *list = NULL;
 }
 
-static void print_document(json_t *object, size_t form)
+#define LINE_DEPTH 4 /* of an element of a list in an element of a list of the document: a job's task, say */
+
+/* As JSON_INDENT(2), but what is at LINE_DEPTH has a line of its own: a job may have a million tasks. */
+static void write_parts(const json_t *v, int depth)
+{
+    size_t n = json_is_object(v) ? json_object_size(v) : json_array_size(v);
+
+    if (n == 0 || depth == LINE_DEPTH) {
+        json_write(v, stdout, JSON_ENCODE_ANY);
+        return;
+    }
+    putchar(json_is_object(v) ? '{' : '[');
+    void *at = json_object_iter((json_t *)v);
+    for (size_t i = 0; i < n; i++) {
+        printf("%s\n%*s", i ? "," : "", 2 * (depth + 1), "");
+        if (at) {
+            json_t *name = json_string(json_object_iter_key(at));
+            json_write(name, stdout, JSON_ENCODE_ANY);
+            json_decref(name);
+            fputs(": ", stdout);
+        }
+        write_parts(at ? json_object_iter_value(at) : json_array_get(v, i), depth + 1);
+        at = at ? json_object_iter_next((json_t *)v, at) : NULL;
+    }
+    printf("\n%*s%c", 2 * depth, "", json_is_object(v) ? '}' : ']');
+}
+
+/* lines: not all of it on one. */
+static void print_document(json_t *object, bool lines)
 {
     json_t *whole = json_pack("{s:s}", "schema", JSON_SCHEMA);
     CHECK(whole && object);
     json_object_update(whole, object);
     move_list(whole, "warnings", &document.warnings);
     move_list(whole, "errors", &document.errors);
-    json_write(whole, stdout, form);
+    if (!lines)
+        json_write(whole, stdout, JSON_COMPACT);
+    else if (isatty(STDOUT_FILENO))
+        json_write(whole, stdout, JSON_INDENT(2));
+    else
+        write_parts(whole, 0);
     putchar('\n');
     json_decref(whole);
     json_decref(object);
     document.printed = true;
 }
 
-void document_print(json_t *object) { print_document(object, JSON_INDENT(2)); }
-void document_print_line(json_t *object) { print_document(object, JSON_COMPACT); }
+void document_print(json_t *object) { print_document(object, true); }
+void document_print_line(json_t *object) { print_document(object, false); }
 
 void document_begin(void) { printf("{\n  \"schema\": \"%s\",\n  ", JSON_SCHEMA); }
 

@@ -22,7 +22,8 @@ void say_warning(const char *command, const char *fmt, ...) HAWK_PRINTF(2, 3);
 /* The same for complete lines, like "FILE:3: ...": printed as they are, one error each. */
 void say_lines(const char *lines);
 
-/* Prints the document, with "schema" first and the messages so far last; takes the reference. */
+/* Prints the document, with "schema" first and the messages so far last; takes the reference. On a terminal each member
+ * has a line; elsewhere each element of a list that is in an element of a list has one, with all its members. */
 void document_print(json_t *object);
 /* Prints it on one line, for programs that read lines from a process that goes on. */
 void document_print_line(json_t *object);

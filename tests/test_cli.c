@@ -505,6 +505,20 @@ static void test_json(void **state)
     assert_string_equal(show_job_state(JOB_STATE_COUNT), "unknown");
 }
 
+static void test_a_task_is_one_line_of_a_file(void **state)
+{
+    catch_begin();
+    document_print(json_pack("{s:[{s:s, s:[{s:i, s:s, s:{s:s}}, {s:i}], s:[]}], s:b}", "jobs", "job", "3.17",
+                             "task_list", "task", 1, "message", "\"a\"", "argument", "base64", "/w==", "task",
+                             2, "none", "more", 0));
+    assert_string_equal(
+        catch_end(1),
+        "{\n  \"schema\": \"hawk.v1\",\n  \"jobs\": [\n    {\n      \"job\": \"3.17\",\n"
+        "      \"task_list\": [\n"
+        "        {\"task\": 1, \"message\": \"\\\"a\\\"\", \"argument\": {\"base64\": \"/w==\"}},\n"
+        "        {\"task\": 2}\n      ],\n      \"none\": []\n    }\n  ],\n  \"more\": false\n}\n");
+}
+
 static void test_default_socket(void **state)
 {
     char buf[100], expected[100];
@@ -596,6 +610,7 @@ int main(void)
         cmocka_unit_test(test_columns_that_go_first),
         cmocka_unit_test(test_clean_text),
         cmocka_unit_test(test_json),
+        cmocka_unit_test(test_a_task_is_one_line_of_a_file),
         cmocka_unit_test(test_default_socket),
         cmocka_unit_test(test_failures_of_many_kinds),
         cmocka_unit_test(test_inputs_keep_both_ends),
