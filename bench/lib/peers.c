@@ -21,6 +21,9 @@
 
 enum server { GEARMAN, REDIS, SERVERS };
 static const char *const programs[SERVERS] = {"noop_gearman", "noop_redis"};
+static const char *const servers[SERVERS] = {"gearmand", "redis-server"};
+/* What the programs are built with, where it is installed. */
+static const char *const packages[SERVERS] = {"libgearman-dev", "libhiredis-dev"};
 
 /* What was best on two cores (docs/notebook/benchmarks.md says what was tried), and of Redis also what loses no more
  * than one task with a worker. speed: about how many tasks it does while Hawk does one. */
@@ -85,12 +88,15 @@ struct peers *peers_start(void)
         free_address(addr, sizeof addr);
         snprintf(p->ports[s], sizeof p->ports[s], "%s", strrchr(addr, ':') + 1);
         snprintf(path, sizeof path, "%s/%s", p->dir, programs[s]);
-        if (access(path, X_OK) == 0 && (p->pids[s] = start_server(s, p->ports[s])) &&
-            is_up(p->pids[s], p->ports[s]))
+        bool built = access(path, X_OK) == 0;
+        if (built && (p->pids[s] = start_server(s, p->ports[s])) && is_up(p->pids[s], p->ports[s]))
             continue;
         p->pids[s] = 0;
-        printf("%s is not installed or does not start (make bench-deps): left out\n",
-               s == GEARMAN ? "gearmand" : "Redis");
+        if (built)
+            printf("%s is not installed or does not start (make bench-deps): left out\n", servers[s]);
+        else
+            printf("%s was not built, for lack of %s (make bench-deps): %s is left out\n", programs[s],
+                   packages[s], servers[s]);
     }
     return p;
 }
