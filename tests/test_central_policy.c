@@ -70,6 +70,28 @@ static void dists_hear_of_each_estimate_that_crosses_the_cutoff(void **state)
     talk_end(&t);
 }
 
+/* What was told last counts: the estimate that was told first comes back. */
+static void dists_hear_that_an_estimate_is_what_it_was(void **state)
+{
+    int64_t told_us = 0;
+    struct talk t;
+    uint32_t d;
+
+    talk_begin(&t);
+    d = add_dist(&t, "d1");
+    report(&t, d, "make", S);
+    report(&t, d, "make", 3 * S);
+    assert_int_equal(expect(&t, ESTIMATE, estimate, d)->mean_us, 2 * S);
+    for (uint32_t i = 0; i < t.config.history.runs_per_name; i++) {
+        report(&t, d, "make", S);
+        const struct msg *m = find_out(&t, MSG_ESTIMATE, d);
+        if (m)
+            told_us = m->estimate.mean_us;
+    }
+    assert_int_equal(told_us, S);
+    talk_end(&t);
+}
+
 static void users_have_histories_of_their_own(void **state)
 {
     const struct msg_estimate *e;
@@ -197,6 +219,36 @@ static void the_reserve_goes_with_short_work(void **state)
     talk_end(&t);
 }
 
+/* Workers come and the policy changes, and no job ends. */
+static void the_reserve_goes_with_slots_and_policy(void **state)
+{
+    struct talk t;
+    uint32_t d;
+
+    talk_config(&t);
+    t.config.history.share_fixed = false;
+    t.config.history.cutoff_fixed = true;
+    t.config.history.min_jobs = 10;
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    d = add_dist(&t, "d1");
+    add_worker(&t, "w1", 40);
+    for (int i = 0; i < 11; i++) {
+        t.now_us += S;
+        report(&t, d, "", S);
+    }
+    assert_int_equal(central_policy(t.c)->short_share_ppm, 800000); /* all work is short */
+    tell(&t, SET_POLICY, set_policy, 0,
+         .choice =
+             &(struct policy_choice){.refs = 1, .flags = POLICY_LATE_LONG, .v.flags = POLICY_LATE_LONG});
+    pass(&t, 0);
+    assert_in_range(central_policy(t.c)->short_share_ppm, 105000, 112000); /* as in share_under() */
+    add_worker(&t, "w2", 120);
+    pass(&t, 2 * S);
+    assert_in_range(central_policy(t.c)->short_share_ppm, 10000, 30000);
+    talk_end(&t);
+}
+
 /* What ran before central started uses no slots now. */
 static void the_reserve_does_not_follow_what_is_on_record(void **state)
 {
@@ -236,6 +288,21 @@ static void history_survives_a_restart(void **state)
     add_dist(&t, "d1");
     assert_int_equal(expect(&t, ESTIMATE, estimate, 1)->mean_us, 5500 * MS);
     blob_drop(name);
+    talk_end(&t);
+}
+
+/* Among many jobs the cutoff is computed with every second one. */
+static void the_last_job_on_record_counts(void **state)
+{
+    struct talk t;
+
+    talk_config(&t);
+    t.config.history.min_jobs = 128;
+    talk_start(&t);
+    for (int i = 0; i < 128; i++)
+        tell(&t, HISTORY, history, 0, .mean_us = S, .task_us = S, .tasks = 1);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    assert_int_equal(central_policy(t.c)->cutoff_us, S + 1);
     talk_end(&t);
 }
 
@@ -348,6 +415,7 @@ static void choices_add_up(void **state)
 
     talk_config(&t);
     t.config.history.min_jobs = 10;
+    t.config.policy.short_first = 7;
     talk_start(&t);
     tell(&t, RECOVERED, recovered, 0, 0);
     d = add_dist(&t, "d1");
@@ -371,6 +439,7 @@ static void choices_add_up(void **state)
     assert_int_equal(central_policy_number_origin(t.c, POLICY_NUMBER_CUTOFF), POLICY_FROM_SET);
     assert_int_equal(central_policy_flag_origin(t.c, POLICY_PROMOTE), POLICY_FROM_SET);
     assert_int_equal(central_policy_flag_origin(t.c, POLICY_STEAL), POLICY_FROM_POLICY);
+    assert_int_equal(central_policy_number_origin(t.c, POLICY_NUMBER_SHORT_FIRST), POLICY_FROM_CONFIGURATION);
     /* A preset has flags and numbers of its own, but no cutoff. */
     ask_policy(
         &t,
@@ -381,6 +450,7 @@ static void choices_add_up(void **state)
     assert_int_equal(p.steal_cap, 10);
     assert_int_equal(p.cutoff_us, 77 * S);
     assert_int_equal(central_policy_flag_origin(t.c, POLICY_PROMOTE), POLICY_FROM_POLICY);
+    assert_int_equal(central_policy_number_origin(t.c, POLICY_NUMBER_SHORT_FIRST), POLICY_FROM_POLICY);
     /* Nothing is chosen any more. */
     tell(&t, SET_POLICY, set_policy, 0, .client = 4);
     assert_null(expect(&t, JOURNAL_POLICY, journal_policy, 0)->choice);
@@ -441,6 +511,16 @@ static void a_policy_is_answered_when_it_is_journalled(void **state)
     talk_end(&t);
 }
 
+static bool configured_anew(struct talk *t, const struct msg_journal_policy *record)
+{
+    struct central_policy_view v;
+
+    start_again(t, record);
+    central_view_policy(t->c, t->now_us, &v);
+    talk_end(t);
+    return v.configured_anew;
+}
+
 static void a_policy_outlives_central(void **state)
 {
     struct talk t;
@@ -464,6 +544,10 @@ static void a_policy_outlives_central(void **state)
     assert_false(v.configured_anew);
     talk_end(&t);
     /* The configuration has changed: what was chosen stays, and the rest follows. */
+    t.config.policy.short_first = 7;
+    assert_true(configured_anew(&t, &record));
+    t.config.policy.short_first = 0;
+    assert_false(configured_anew(&t, &record));
     t.config.history.share_ppm = 300000;
     start_again(&t, &record);
     assert_int_equal(central_policy(t.c)->flags, own("sparrow").flags);
@@ -501,12 +585,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_report_goes_to_history_and_to_every_dist),
         cmocka_unit_test(dists_hear_of_each_estimate_that_crosses_the_cutoff),
+        cmocka_unit_test(dists_hear_that_an_estimate_is_what_it_was),
         cmocka_unit_test(users_have_histories_of_their_own),
         cmocka_unit_test(cutoff_and_share_follow_history_and_everybody_hears),
         cmocka_unit_test(the_reserve_follows_demand_where_long_tasks_are_bound_late),
         cmocka_unit_test(the_reserve_goes_with_short_work),
+        cmocka_unit_test(the_reserve_goes_with_slots_and_policy),
         cmocka_unit_test(the_reserve_does_not_follow_what_is_on_record),
         cmocka_unit_test(history_survives_a_restart),
+        cmocka_unit_test(the_last_job_on_record_counts),
         cmocka_unit_test(the_policy_changes_under_load),
         cmocka_unit_test(nobody_is_reserved_under_a_policy_without_partition),
         cmocka_unit_test(choices_add_up),

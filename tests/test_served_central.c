@@ -137,6 +137,32 @@ static void who_serves_another_user_is_none_that_could_start_it(void **state)
     end(&c);
 }
 
+/* Else it would take all of the task's starts. */
+static void a_task_avoids_its_users_worker_that_could_not_start_it(void **state)
+{
+    struct cluster c;
+
+    talk_config(&c.t);
+    c.t.config.policy.flags |= POLICY_LATE_LONG;
+    talk_start(&c.t);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    c.d = add_dist(&c.t, "d1");
+    for (uint32_t i = 0; i < 2; i++) {
+        c.w[i] = add_worker(&c.t, (char[]){'w', (char)('0' + i), 0}, 1);
+        serves(&c.t, c.w[i], "ann");
+    }
+    submit_of(&c, 1, 1, "ann");
+    tell(&c.t, LONG_REQUEST, long_request, c.w[0], .slots = 1);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    tell(&c.t, TASK_FINISHED, task_finished, c.w[0], .id = try_of(c.d, 1, 0, 1), .outcome = OUTCOME_LOST,
+         .code = HAWK_ECANNOT_START);
+    tell(&c.t, LONG_REQUEST, long_request, c.w[0], .slots = 1, .got = 1);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    tell(&c.t, LONG_REQUEST, long_request, c.w[1], .slots = 1);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1]);
+    end(&c);
+}
+
 /* The processor time of some steps while a task waits for any of so many workers, all of them its user's and busy. */
 static clock_t steps_beside(uint32_t workers)
 {
@@ -198,6 +224,7 @@ int main(void)
         cmocka_unit_test(each_user_keeps_a_general_worker),
         cmocka_unit_test(tasks_that_nobody_may_run_wait),
         cmocka_unit_test(who_serves_another_user_is_none_that_could_start_it),
+        cmocka_unit_test(a_task_avoids_its_users_worker_that_could_not_start_it),
         cmocka_unit_test(a_task_that_waits_costs_a_step_no_look_at_each_pair_of_workers),
         cmocka_unit_test(its_thieves_get_no_hints),
     };
