@@ -412,15 +412,16 @@ static void test_logs_of_others(void **state)
     struct fixture *f = *state;
     struct bytes file[4], log[4];
     uint32_t counts[MSG_TYPE_COUNT] = {0};
+    const char *name = "%62?#.db"; /* each of these has a meaning in SQLite's URIs */
 
     /* Two stores, and one of them at three times, with everything written back in between. */
     set_path(f, "b.db");
     fill(f, 2);
     copy_open(f, "b.db", 1, &file[0], &log[0]);
-    set_path(f, "a.db");
+    set_path(f, name);
     fill(f, 2);
     for (int i = 1; i < 4; i++)
-        copy_open(f, "a.db", 1, &file[i], &log[i]);
+        copy_open(f, name, 1, &file[i], &log[i]);
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < 4; k++) {
             /* Its own, or one that was written back to it: the same once more. */

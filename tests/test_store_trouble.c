@@ -107,6 +107,39 @@ static void test_a_full_disk_loses_nothing(void **state)
     free(t.text);
 }
 
+/* Nothing but the retry wakes the store's thread: it has scrubbed already. */
+static void fill_the_disk_of_an_idle_store(struct fixture *f)
+{
+    char log[300];
+    struct stat st;
+    int looks = 0;
+
+    signal(SIGXFSZ, SIG_IGN);
+    snprintf(log, sizeof log, "%s-wal", f->path);
+    assert_int_equal(open_store(f), 0);
+    close_it(f);
+    spill(log, "", 0); /* a log that was left is scrubbed */
+    assert_int_equal(open_store(f), 0);
+    write_node(f, 1, 1, "before");
+    wait_token(f, 1);
+    for (; stat(log, &st) == 0 && st.st_size > 0; looks++) {
+        assert_true(looks < BOUND_S * 100);
+        poll(NULL, 0, 10);
+    }
+    limit_file_size(16384);
+    for (uint64_t i = 2; i < 40; i++)
+        write_job(f, i, i, 1, 1000, NULL);
+    wait_failures(f, 1);
+    limit_file_size(RLIM_INFINITY);
+    wait_token(f, 39);
+    assert_int_equal(store_close(f->s), 0);
+}
+
+static void test_an_idle_store_tries_again(void **state)
+{
+    run_child(*state, fill_the_disk_of_an_idle_store);
+}
+
 /* More records wait than one commit takes: whoever waits for any of them is told. */
 static void fill_the_disk_with_a_crowd(struct fixture *f)
 {
@@ -218,10 +251,18 @@ static void overrun_the_queue(struct fixture *f)
     wait_token(f, 1); /* from here on the store's thread is held up */
     m.journal_job.desc = make_desc(1, "big");
     task_args_add(&m.journal_job.desc->args, big, 60u << 20);
-    for (; !err && n < 100; n++)
+    for (; !err && n < 100; n++) {
+        m.journal_job.token = (uint64_t)n + 2;
         err = store_write(f->s, &m);
+    }
     assert_int_equal(err, HAWK_ELIMIT);
     assert_true(n == 5);
+    pthread_mutex_lock(&f->done.lock);
+    block = false;
+    pthread_cond_broadcast(&f->done.changed);
+    pthread_mutex_unlock(&f->done.lock);
+    wait_token(f, 5);
+    assert_int_equal(store_write(f->s, &m), 0); /* there is room again */
 }
 
 static void test_the_queue_is_bounded(void **state) { run_child(*state, overrun_the_queue); }
@@ -362,6 +403,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_a_full_disk_loses_nothing),
+        TEST(test_an_idle_store_tries_again),
         TEST(test_a_full_disk_is_told_to_all),
         TEST(test_closing_on_a_full_disk_says_so),
         TEST(test_closing_tries_once_more),
