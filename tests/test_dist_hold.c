@@ -237,6 +237,28 @@ static void test_a_hold_is_on_record_before_it_is_confirmed(void **state)
     talk_end(t);
 }
 
+static void test_a_hold_that_cannot_be_written_is_told(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(1, "");
+
+    desc->flags = JOB_DETACHED;
+    submit(t, desc);
+    journalled(t, 1);
+    hold(t, 1, true);
+    says(t, "101 PROBE_CANCEL");
+    says(t, "- JOURNAL_WAITS job=3.1 token=2");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2, .err = HAWK_EIO);
+    says(t, "- HOLD_SET job=3.1 client=4 err=-19");
+    submit(t, desc_new(1, "")); /* one without records waits for no record */
+    ignore(t);
+    hold(t, 2, true);
+    says(t, "- HOLD_SET job=3.2 client=4 err=0");
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2); /* told already */
+    talk_end(t);
+}
+
 static void test_a_hold_is_read_back(void **state)
 {
     struct talk *t = talk_again();
@@ -477,6 +499,7 @@ int main(void)
         cmocka_unit_test(test_a_moved_job_that_is_released_has_one_epoch_at_central),
         cmocka_unit_test(test_released_before_the_dist_has_settled_it_is_centrals),
         cmocka_unit_test(test_a_hold_is_on_record_before_it_is_confirmed),
+        cmocka_unit_test(test_a_hold_that_cannot_be_written_is_told),
         cmocka_unit_test(test_a_hold_is_read_back),
         cmocka_unit_test(test_released_while_workers_are_asked),
         cmocka_unit_test(test_central_hears_of_a_hold_when_it_is_on_record),

@@ -239,17 +239,27 @@ static void test_refused(void **state)
     says(t, "- JOURNAL_JOB_END job=3.1 token=2");
     HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
     says(t, "- SUBMITTED job=- client=9 err=-4");
-    submit_long(t, 1, 0); /* one that was told "pending" is offered again */
+    /* If the dist ends now, the job comes back: its client hears why that may be, once. */
+    submit_long(t, 1, JOB_DETACHED);
+    says(t, "- JOURNAL_JOB job=3.2 token=3");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3);
     says(t, "central LONG_SUBMIT job=3.2");
-    says(t, "- SUBMITTED job=3.2");
     HEAR(t, CENTRAL, LONG_REFUSED, long_refused, .job = J(2), .epoch = 1, .err = HAWK_ELIMIT);
-    assert_int_equal(block_of(t, 2), DIST_BLOCK_CENTRAL_FULL);
+    says(t, "- JOURNAL_JOB_END job=3.2 token=4");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 4, .err = HAWK_EIO);
+    says(t, "- SUBMITTED job=- client=9 err=-19");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 4);
+    submit_long(t, 1, 0); /* one that was told "pending" is offered again */
+    says(t, "central LONG_SUBMIT job=3.3");
+    says(t, "- SUBMITTED job=3.3");
+    HEAR(t, CENTRAL, LONG_REFUSED, long_refused, .job = J(3), .epoch = 1, .err = HAWK_ELIMIT);
+    assert_int_equal(block_of(t, 3), DIST_BLOCK_CENTRAL_FULL);
     wait_timer(t, 2 * US_PER_S);
-    says(t, "central LONG_SUBMIT job=3.2");
-    HEAR(t, CENTRAL, LONG_REFUSED, long_refused, .job = J(2), .epoch = 1, .err = HAWK_EINVALID);
-    says(t, "- JOB_EVENT job=3.2 done=0 failed=1 state=4"); /* never */
-    assert_int_equal(task_view_of(t, 2, 0).code, 126);
-    HEAR(t, 0, WATCH, watch, .job = J(2),
+    says(t, "central LONG_SUBMIT job=3.3");
+    HEAR(t, CENTRAL, LONG_REFUSED, long_refused, .job = J(3), .epoch = 1, .err = HAWK_EINVALID);
+    says(t, "- JOB_EVENT job=3.3 done=0 failed=1 state=4"); /* never */
+    assert_int_equal(task_view_of(t, 3, 0).code, 126);
+    HEAR(t, 0, WATCH, watch, .job = J(3),
          .on = 1); /* what has ended is not offered again: no task is left for it */
     talk_end(t);
 }
