@@ -525,6 +525,16 @@ static void next_heartbeat(struct talk *t)
     }
 }
 
+static void central_is_back(struct talk *t)
+{
+    tell(t, PEER_LOST, peer_lost, CENTRAL, 0);
+    tell(t, PEER_UP, peer_up, CENTRAL, ROLE_CENTRAL);
+    expect(t, JOIN, join, CENTRAL, whatever);
+    tell(t, JOINED, joined, CENTRAL, .node = {SELF}, .heartbeat_us = S, .lease_us = 60 * S);
+    expect(t, TASK_HELD, task_held, CENTRAL, m->state == TASK_RUNNING);
+    expect(t, HELD_END, held_end, CENTRAL, whatever);
+}
+
 /* With the heartbeat after it began and after it ended, and in full to an owner that is back. */
 static void owners_hear_of_pauses(void **state)
 {
@@ -533,12 +543,7 @@ static void owners_hear_of_pauses(void **state)
 
     begin_with_pause(&t, &quick);
     t.w.config.heartbeats = true;
-    tell(&t, PEER_LOST, peer_lost, CENTRAL, 0);
-    tell(&t, PEER_UP, peer_up, CENTRAL, ROLE_CENTRAL);
-    expect(&t, JOIN, join, CENTRAL, whatever);
-    tell(&t, JOINED, joined, CENTRAL, .node = {SELF}, .heartbeat_us = S, .lease_us = 60 * S);
-    expect(&t, TASK_HELD, task_held, CENTRAL, m->state == TASK_RUNNING);
-    expect(&t, HELD_END, held_end, CENTRAL, whatever);
+    central_is_back(&t);
     next_heartbeat(&t);
     expect(&t, TASK_PAUSED, task_paused, CENTRAL,
            m->times == 1 && m->for_job.v == JOB(2).v && m->stood_ms == 1000 && m->paused_ms == 1000 &&
@@ -546,12 +551,16 @@ static void owners_hear_of_pauses(void **state)
     expect(&t, HEARTBEAT, heartbeat, CENTRAL, m->paused == 1);
     next_heartbeat(&t); /* nothing new */
     expect(&t, HEARTBEAT, heartbeat, CENTRAL, m->paused == 1);
+    central_is_back(&t); /* and may have forgotten it */
+    next_heartbeat(&t);
+    expect(&t, TASK_PAUSED, task_paused, CENTRAL, m->times == 1 && m->paused_ms == 3000);
+    expect(&t, HEARTBEAT, heartbeat, CENTRAL, m->paused == 1);
     exits(&t, quick, 0);
     expect(&t, TASK_FINISHED, task_finished, DIST, whatever);
     expect(&t, EXEC_RESUME, exec_resume, 0, whatever);
     tell(&t, FINISH_ACK, finish_ack, DIST, .id = TRY(2, 0));
     next_heartbeat(&t);
-    expect(&t, TASK_PAUSED, task_paused, CENTRAL, m->times == 1 && m->stood_ms == 0 && m->paused_ms == 2000);
+    expect(&t, TASK_PAUSED, task_paused, CENTRAL, m->times == 1 && m->stood_ms == 0 && m->paused_ms == 3000);
     expect(&t, HEARTBEAT, heartbeat, CENTRAL, m->paused == 0);
     talk_end(&t);
 }

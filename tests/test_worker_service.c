@@ -174,6 +174,27 @@ static void it_returns_whatever_the_checks_say(void **state)
     talk_end(&t);
 }
 
+/* A dist of an older version would send the task here again and again: it hears that the task failed. */
+static void an_older_dist_hears_of_a_failed_task(void **state)
+{
+    struct talk t;
+    uint32_t request, run;
+
+    begin(&t);
+    tell(&t, PEER_UP, peer_up, DIST2, ROLE_DIST, 1);
+    expect(&t, HELD_END, held_end, DIST2, whatever);
+    tell(&t, PROBE, probe, DIST2, .job = JOB(1), .count = 1, .class = CLASS_SHORT);
+    request = t.out.v[t.out.n - 1].task_request.request;
+    expect(&t, TASK_REQUEST, task_request, DIST2, whatever);
+    tell(&t, TASK_LAUNCH, task_launch, DIST2, .id = TRY(1, 0), .request = request, .desc = t.desc);
+    run = t.out.v[0].exec_start.run;
+    expect(&t, EXEC_START, exec_start, 0, whatever);
+    tell(&t, EXEC_EXITED, exec_exited, 0, .run = run, .outcome = OUTCOME_LOST, .code = HAWK_ECANNOT_START);
+    expect(&t, TASK_FINISHED, task_finished, DIST2,
+           m->outcome == OUTCOME_NOT_STARTED && m->code == CODE_CANNOT_START);
+    talk_end(&t);
+}
+
 /* A spawner of an older version says nothing. */
 static void it_returns_without_an_answer(void **state)
 {
@@ -402,6 +423,7 @@ static void an_older_central_is_not_asked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_older_dist_hears_of_a_failed_task),
         cmocka_unit_test(it_leaves_and_returns_when_it_is_well),
         cmocka_unit_test(an_answer_of_an_earlier_time_does_not_count),
         cmocka_unit_test(it_returns_whatever_the_checks_say),
