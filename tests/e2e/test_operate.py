@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from hawktest import BOUND, HAWK, Cluster, Daemon, run_hawk, run_tests, user_environment, wait_for
+from hawktest import BOUND, HAWK, Cluster, Daemon, code_of_signal, heed_signals, run_hawk, run_tests, user_environment, wait_for
 
 FAST = ("--heartbeat", "100ms", "--suspect", "500ms", "--long-lease", "5s")
 
@@ -36,6 +36,11 @@ def running(c, job):
 def until_file(path):
     """A command that runs until the file is there."""
     return ("--", "sh", "-c", f"until test -e {path}; do sleep 0.1; done")
+
+
+def catches(pid, signo):
+    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        return int(re.search(r"SigCgt:\s*(\w+)", f.read())[1], 16) >> (signo - 1) & 1
 
 
 def test_a_drained_worker_takes_nothing_new():
@@ -64,7 +69,13 @@ def drain_under(policy, kept):
         assert not node(c, "w1")["drained"]
         text = c.hawk("nodes").stdout
         assert any("w1" in line and "draining" in line for line in text.splitlines()), text
-        # Waiting for it; interrupted by nothing but its task's end.
+        # Waiting for it, first until a Ctrl-C, and then for its task's end.
+        waiting = subprocess.Popen([HAWK, "drain", "--wait", "w1"], stderr=subprocess.PIPE, text=True, preexec_fn=heed_signals,
+                                   env={**os.environ, "HAWK_DIST": c.dist_addrs[0]})
+        wait_for("it to wait", lambda: catches(waiting.pid, signal.SIGINT))
+        waiting.send_signal(signal.SIGINT)
+        err = waiting.communicate(timeout=BOUND)[1]
+        assert waiting.returncode == code_of_signal(signal.SIGINT) and "`hawk undrain NODE` takes it back" in err, err
         waiting = subprocess.Popen([HAWK, "drain", "--wait", "w1", "--output", "json"], stdout=subprocess.PIPE,
                                    env={**os.environ, "HAWK_DIST": c.dist_addrs[0]})
         open(go, "w").close()
@@ -83,6 +94,7 @@ def drain_under(policy, kept):
         c.workers[0].stop()
         wait_for("w1 to be gone", lambda: not node(c, "w1"))
         c.workers[0].p.wait()
+        assert c.hawk("drain", "w1").stdout == "worker w1: not there now\n"
         c.workers.pop(0)
         c.start_worker("w1")
         wait_for("w1 to be drained still", lambda: node(c, "w1")["drained"])
@@ -163,6 +175,7 @@ def test_mistakes():
         assert node(c, "w1")["state"] == "up", "one unknown name, and none is drained"
         assert "central" in c.hawk("drain", "central", check=2).stderr
         assert "nosuch" in c.hawk("down", "nosuch", check=3).stderr
+        assert "central is stopped last" in c.hawk("down", "central", check=2).stderr
         assert "--yes" in c.hawk("down", check=2).stderr
         assert json.loads(c.hawk("down", "nosuch", "--output", "json", check=3).stdout)["errors"]
         # By id, and twice.
@@ -222,6 +235,14 @@ def test_one_node_goes_down():
         assert r.returncode in (0, 1) and json.loads(out)["nodes"][0]["name"] == "w3", (out, err)
 
 
+def test_one_that_cannot_be_reached():
+    with Cluster(workers=1) as c:
+        w1 = c.workers.pop()
+        w1.p.kill()
+        wait_for("its stream to end", lambda: node(c, "w1")["state"] == "suspect")
+        assert "w1: it cannot be reached" in c.hawk("down", "w1", "--grace", "0", check=1).stderr
+
+
 def test_all_goes_down_and_comes_back():
     with Cluster(dists=2, workers=3, central=FAST) as c:
         jobs = [c.submit("--class", "short", "--array", "1-20", "--", "sleep", "0.02") for _ in range(3)]
@@ -230,7 +251,7 @@ def test_all_goes_down_and_comes_back():
         wait_for("the long task to run", lambda: running(c, stuck))
         r = c.hawk("down", "--yes", "--grace", "2s")
         assert "central: stopped" in r.stdout and r.stdout.count("stopped") == 6, r.stdout
-        assert "still had work" in r.stderr, r.stderr
+        assert re.findall(r"(\w)\d still had work", r.stderr) == ["d", "w"], "dists first, whose jobs need the workers"
         for d in c.dists + c.workers + [c.central]:
             assert d.wait() == 0, d.text()
         assert "cannot reach" in c.hawk("nodes", check=3).stderr
@@ -311,16 +332,17 @@ def test_without_central():
         assert "--grace 0" in c.hawk("down", check=3).stderr, "nothing is asked before it says that it cannot"
         assert "no node nosuch" in c.hawk("down", "--grace", "0", "nosuch", check=3).stderr
         keys, terminal = os.openpty()
-        os.write(keys, b"n\n")
+        os.write(keys, b"\n")
         asked = subprocess.run([HAWK, "down", "--grace", "0"], stdin=terminal, capture_output=True, text=True, timeout=BOUND,
                                env={**os.environ, "HAWK_DIST": c.dist_addrs[0]})
         os.close(keys)
         os.close(terminal)
         assert asked.returncode == 2 and "central, which is away: 1 dist and 1 worker? [y/N]" in asked.stderr, asked
+        assert "nothing was stopped" in asked.stderr, asked
         r = c.hawk("down", "--yes", "--grace", "0", check=1)
         assert c.central_addr in r.stderr and "worker w1: stopped" in r.stdout, (r.stdout, r.stderr)
         for d in c.dists + c.workers:
-            assert d.wait() == 0, d.text()
+            assert d.wait() == 0 and re.search(" audit: .* stop now this process: done", d.text()), d.text()
 
 
 def test_without_dists():

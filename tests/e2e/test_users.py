@@ -321,6 +321,10 @@ def test_jobs_are_their_users():
         c.as_user(BOB, "submit", "--wait", "--", "true")
         r = c.as_user(BOB, "history", "--trace")
         assert r.stdout.count("\n") == 1 and "1 job; left out: 0 of which no task is done, 2 of other users" in r.stderr, r
+        for uid in (ANN, BOB, ANN):
+            c.as_user(uid, "submit", "--wait", "--name", "same", "--", "true")
+        shown = {(n["user"], n["jobs"]) for n in c.json("history", "--name", "same")["names"]}
+        assert shown == {(str(ANN), 2), (str(BOB), 1)}, shown
         # It would run as its user: an operator may not have that.
         failed = c.as_user(ANN, "submit", "--", "false").stdout.strip()
         c.as_user(ANN, "wait", failed, check=1)
