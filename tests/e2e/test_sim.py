@@ -76,6 +76,41 @@ def test_numbers_that_would_round_to_none_are_refused():
         assert "short" in sim(own_trace(d), "--noise", "0.001-1", "--pause-share", "0.001", "--steal-cap", "1").stdout
 
 
+def figures(*args):
+    """Of a run of 300 jobs under load, but for what the run itself cost."""
+    r = subprocess.run([HAWK, "sim", "--workload", "yahoo", "--jobs", "300", "--load", "0.9", "-o", "json", *args], capture_output=True,
+                       text=True, timeout=BOUND, check=True)
+    return {k: v for k, v in json.loads(r.stdout).items() if k not in ("cpu_s", "peak_rss_bytes", "policy", "cutoff_from")}
+
+
+def test_each_flag_reaches_the_run():
+    plain = ("-n", "40")
+    for flags, same in ((("--set", "stealing=off"), ("-p", "hawk-no-steal")),
+                        (("--delay", "500us-500us"), ("--delay", "500us")), (("--cutoff", "90.5811s"), ()),
+                        (("-p", "harrier"), ("-p", "harrier", "--short-partition", "auto"))):
+        assert figures(*plain, *flags) == figures(*plain, *same), flags
+    for flags, other in ((("--delay", "500us-5s"), ("--delay", "500us")), (("--delay", "500us-5s"), ("--delay", "5s")),
+                         (("--noise", "0.1-1.9"), ("--noise", "0.1-0.1")), (("--noise", "0.1-1.9"), ("--noise", "1.9-1.9")),
+                         (("--short-first", "5"), ()), (("--set", "stealing=off"), ()),
+                         (("-p", "harrier", "--pause-longest", "1s"), ("-p", "harrier")),
+                         (("-p", "harrier", "--pause-longest", "1s"), ("-p", "harrier", "--pause-after", "1s"))):
+        assert figures(*plain, *flags) != figures(*plain, *other), flags
+    assert figures(*plain, "--cutoff", "5s")["cutoff_us"] == 5_000_000, "--cutoff goes before the workload's"
+    with tempfile.TemporaryDirectory() as d:
+        texts = []
+        for i, cluster in enumerate((("-n", "40"), ("-n", "20", "-s", "2"), ("-n", "20"))):  # load is that of all slots
+            subprocess.run([HAWK, "sim", "--workload", "yahoo", "--jobs", "50", "--load", "0.9", *cluster, "--write-trace", f"{d}/{i}"],
+                           timeout=BOUND, check=True)
+            with open(f"{d}/{i}", encoding="ascii") as f:
+                texts.append(f.read())
+        assert texts[0] == texts[1] != texts[2]
+        r = subprocess.run([HAWK, "sim", "--workload", "yahoo", "--load", "0.9", "--write-trace", f"{d}/x"], capture_output=True, text=True,
+                           timeout=BOUND)
+        assert r.returncode == 2 and "--write-trace needs --workers with --load" in r.stderr, r
+        r = subprocess.run([HAWK, "sim", "--trace", own_trace(d), "--sweep", "workers=4,8"], capture_output=True, text=True, timeout=BOUND)
+        assert r.returncode == 0, r  # the first of them is the base
+
+
 def test_flags_that_would_change_nothing_are_refused():
     for args, said in [(["--faults", "--seed", "1", "--workers", "5"], "--workers: not with --faults, which makes"),
                        (["--faults", "--trace", "x.tr"], "--trace: not with --faults, which makes"),
