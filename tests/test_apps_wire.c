@@ -163,7 +163,12 @@ static void garbage_is_named(void **state)
         {"\x08\x01", 2, "hello"},
         {"\x1a\x00", 2, "drain"},
         {"\x22\x02\x0a\x00", 4, "paused"},
+        {"\x0a\x03\x0a\x01\x00", 5, "NUL byte in a name"},
+        {"\x0a\x06\x0a\x01" /* a name that an audit line would end at */
+         "a\x1a\x01\x00",
+         8, "NUL byte in a name"},
     };
+    struct heard got = {0};
     char why[200];
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -172,6 +177,8 @@ static void garbage_is_named(void **state)
             HAWK_EMALFORMED);
         assert_non_null(strstr(why, bad[i].why));
     }
+    assert_int_equal(attach_from_executor("\x18\x00", 2, &wire, &got, why, sizeof why), 0);
+    assert_int_equal(got.drains, 0); /* false, which other encoders may write */
     /* What a newer one adds is passed over. */
     assert_int_equal(attach_from_executor("\x7a\x01x\x71"
                                           "12345678\x6d"
