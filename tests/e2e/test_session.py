@@ -220,6 +220,19 @@ def test_whether_a_job_is_held_is_said():
         s.until("an end", lambda: 1 in s.ends)
         assert s.events - events <= 2, s.events - events
         c.hawk("cancel", s.jobs[0].job)
+        s.until("an end", lambda: 0 in s.ends)
+        assert s.tasks[0][0].wait_us == -1, "it did not run"
+        s.close()
+
+
+def test_what_is_cancelled_before_it_is_accepted_does_not_run():
+    """A detached job is accepted once it is on the dist's disk."""
+    with Cluster(workers=1) as c:
+        s = Session(c.dist_addrs[0])
+        s.requests.put(pb.SessionRequest(submit=[pb.SessionSubmit(tag=0, job=timer(10 ** 6, detached=True))],
+                                         cancel=[pb.SessionCancel(tag=0)]))
+        s.until("its end", lambda: 0 in s.ends)
+        assert s.ends[0].state == pb.JOB_CANCELLED
         s.close()
 
 
