@@ -5,6 +5,7 @@ there. One test has two machines, each a network namespace."""
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import signal
 import stat
@@ -113,6 +114,20 @@ def test_workers_and_clients_find_it_by_the_directory():
         assert up.stop() == 0 and w.wait() == 0, (up.text(), w.text())
         assert os.listdir(h.dir) == [] and not h.private()
         assert not h.processes()
+
+
+def test_its_daemons_have_the_settings_of_hawk_up():
+    with Home() as h:
+        h.up("--set", "up.client_grace=7s", "--set", "up.output_keep=2h", "--set", "up.output_max=3GiB")
+        private = f"{h.path}/{h.private()[0]}"
+        with open(f"{private}/hawk.yaml", encoding="utf-8") as f:
+            text = f.read()
+        sections = {name: body for name, body in re.findall(r"^(\w+):\n((?:[ #].*\n|\n)*)", text, re.M)}
+        for section, setting in (("dist", "client_grace: 7s"), ("worker", "output_keep: 2h"), ("worker", f"output_max: {3 << 30}"),
+                                 ("worker", "slots: 1")):
+            assert re.search(rf"^ +{setting}", sections[section], re.M), (setting, text)
+        # The root of users has made its one credential.
+        assert os.path.exists(f"{private}/ca") and not os.path.exists(f"{private}/ca/users")
 
 
 def test_hawk_down_ends_it():
