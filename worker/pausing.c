@@ -22,7 +22,7 @@
 /* A task whose pause was refused is left alone for this time, which doubles with each refusal in a row. */
 #define PAUSE_REFUSED_US US_PER_S
 #define PAUSE_REFUSED_DOUBLINGS 6 /* the time doubles at most 6 times */
-#define PATIENCE_PARTS 40         /* patience is this fraction of the short task's estimate, within bounds */
+#define PATIENCE_PARTS 8          /* patience is this fraction of the short task's estimate, within bounds */
 #define PATIENCE_MIN_US (5 * US_PER_MS)
 #define PATIENCE_BLIND_PARTS 10 /* without an estimate: this fraction of pause.after_us */
 
@@ -133,7 +133,7 @@ static void look_again(struct worker *w, int64_t at) { w->pause_at = earlier(w->
 
 /* How long a short task waits for an idle worker to steal it: a small fraction of its own time. A steal by
  * central's hints takes some 5 to 50 ms. Where idle slots are about, an earlier pause would only cost long
- * tasks (google-10000 at 90 % load: long mean +9 % with 5 ms for all, +0.3 % with 100 ms). */
+ * tasks (docs/notebook/beyond.md). */
 static int64_t patience_us(const struct worker *w, int64_t estimate_us)
 {
     int64_t us = estimate_us / PATIENCE_PARTS;
