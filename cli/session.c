@@ -75,8 +75,9 @@ static void say_more(struct session *s)
 /* Whether the text says of this job what was said of another one. */
 static bool said_before(struct session *s, const char *text)
 {
-    char now[sizeof s->said];
-    const char *id = JOB_TEXT(s->job), *at = strstr(text, id);
+    char now[sizeof s->said], id[JOB_ID_TEXT + 8];
+    snprintf(id, sizeof id, "job %s", JOB_TEXT(s->job)); /* a number alone may be in an address */
+    const char *at = strstr(text, id);
     if (job_eq(s->job, JOB_NONE) || s->mode == OUTPUT_JSON || !at)
         return false;
     snprintf(now, sizeof now, "%.*s%s", (int)(at - text), text, at + strlen(id));
