@@ -189,7 +189,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(worker, DURATION, park_min, "100ms", "first wait of an idle thief after a round in vain")              \
     S(worker, DURATION, park_max, "5s", "its longest wait")                                                  \
     S(worker, DURATION, pause_after, "100ms",                                                                \
-      "a short task waits this long, or an eighth of its estimate if that is less, before it "               \
+      "a short task waits this long, or a sixteenth of its estimate if that is less, before it "             \
       "pauses a long one")                                                                                   \
     S(worker, MILLI, pause_share, "0.5",                                                                     \
       "how long a long task may be paused, as a multiple of its run time or estimate")                       \

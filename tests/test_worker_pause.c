@@ -56,7 +56,7 @@ static void a_short_task_takes_the_slot_of_a_long_one(void **state)
     assert_int_equal(counts_of(&t).paused, 0);
     assert_int_equal(counts_of(&t).running_long, 1);
     /* What it stood still is no part of its run time. */
-    assert_int_equal(t.now_us - slot_at(&t.w, worker_slot_of(run))->task->started_us, 50 * S + S / 10);
+    assert_int_equal(t.now_us - slot_at(&t.w, worker_slot_of(run))->task->started_us, 50 * S + S / 16);
     assert_int_equal(worker_counter(&t.w, COUNTER_tasks_paused), 1);
     assert_int_equal(worker_counter(&t.w, COUNTER_paused_ms), 3000);
     exits(&t, run, 0);
@@ -233,7 +233,7 @@ static void several_ask_at_once(void **state)
     two_long(&t, run);
     for (uint64_t job = 3; job < 6; job++)
         short_comes(&t, job);
-    pass(&t, S / 10);
+    pass(&t, S / 16);
     expect(&t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(3).v && m->request == 1);
     expect(&t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(4).v && m->request == 2);
     nothing(&t);
@@ -547,7 +547,7 @@ static void owners_hear_of_pauses(void **state)
     next_heartbeat(&t);
     expect(&t, TASK_PAUSED, task_paused, CENTRAL,
            m->times == 1 && m->for_job.v == JOB(2).v && m->stood_ms == 1000 && m->paused_ms == 1000 &&
-               m->run_us == S / 10);
+               m->run_us == S / 16);
     expect(&t, HEARTBEAT, heartbeat, CENTRAL, m->paused == 1);
     next_heartbeat(&t); /* nothing new */
     expect(&t, HEARTBEAT, heartbeat, CENTRAL, m->paused == 1);

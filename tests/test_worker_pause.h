@@ -31,10 +31,10 @@ static inline void short_comes(struct talk *t, uint64_t job)
     nothing(t);
 }
 
-/* Patience is pause.after_us, a tenth of a second: an eighth of what the short task takes is more. Nothing is frozen yet. */
+/* Patience is a sixteenth of what the short task takes. Nothing is frozen yet. */
 static inline void expect_request(struct talk *t, uint64_t job, uint32_t request)
 {
-    pass(t, S / 10 - 1);
+    pass(t, S / 16 - 1);
     nothing(t);
     pass(t, 1);
     expect(t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(job).v && m->request == request);

@@ -17,21 +17,6 @@ static void a_short_task_that_nobody_knows_is_patient(void **state)
     talk_end(&t);
 }
 
-static void a_very_short_task_waits_an_eighth_of_its_time(void **state)
-{
-    struct talk t;
-
-    begin_pausing(&t, 1);
-    long_task(&t, 1);
-    tell(&t, PROBE, probe, DIST, .job = JOB(2), .count = 1, .class = CLASS_SHORT, .estimate_us = S * 4 / 10);
-    nothing(&t);
-    pass(&t, S / 20 - 1);
-    nothing(&t);
-    pass(&t, 1);
-    expect(&t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(2).v);
-    talk_end(&t);
-}
-
 /* It has a signal to handle. */
 static void a_task_that_is_told_to_die_is_not_paused(void **state)
 {
@@ -163,7 +148,7 @@ static void what_does_not_fit_any_more_pauses_nothing(void **state)
     long_task(&t, 1);
     t.w.config.ends_us = t.now_us + S;
     short_comes(&t, 2);
-    pass(&t, S / 10);
+    pass(&t, S / 16);
     expect(&t, PROBE_REFUSED, probe_refused, DIST, m->job.v == JOB(2).v && m->err == HAWK_ENO_TIME);
     talk_end(&t);
 }
@@ -172,7 +157,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_short_task_that_nobody_knows_is_patient),
-        cmocka_unit_test(a_very_short_task_waits_an_eighth_of_its_time),
         cmocka_unit_test(a_task_that_is_told_to_die_is_not_paused),
         cmocka_unit_test(a_task_may_be_told_to_die_before_it_stands_still),
         cmocka_unit_test(one_that_may_not_be_paused_makes_no_request),

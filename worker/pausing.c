@@ -22,7 +22,7 @@
 /* A task whose pause was refused is left alone for this time, which doubles with each refusal in a row. */
 #define PAUSE_REFUSED_US US_PER_S
 #define PAUSE_REFUSED_DOUBLINGS 6 /* the time doubles at most 6 times */
-#define PATIENCE_PARTS 8          /* patience is this fraction of the short task's estimate, within bounds */
+#define PATIENCE_PARTS 16         /* patience is this fraction of the short task's estimate, within bounds */
 #define PATIENCE_MIN_US (5 * US_PER_MS)
 #define PATIENCE_BLIND_PARTS 10 /* without an estimate: this fraction of pause.after_us */
 
