@@ -25,12 +25,13 @@
 #define FIRST_FD 10 /* above those that the runner gets */
 #define CHECK_MS 10000
 
-/* When the process started: with its number that names it for good. 0: there is none. */
+/* When the process started: with its number that names it for good. 0: there is none, or it has
+ * ended and nobody has reaped it. */
 static int64_t start_of(pid_t pid)
 {
     struct proc p;
 
-    return procs_look(pid, &p) ? p.start_us : 0;
+    return procs_look(pid, &p) && !p.dead ? p.start_us : 0;
 }
 
 /* ---- Where later agents find it ---- */
@@ -176,6 +177,14 @@ void keeper_end(const struct keeper *k)
 {
     if (k->fd >= 0)
         pidfd_send_signal(k->fd, SIGTERM, NULL, 0);
+}
+
+bool keeper_was_killed(const struct keeper *k)
+{
+    siginfo_t info = {0};
+
+    return !k->child || waitid(P_PIDFD, (id_t)k->fd, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+           info.si_code != CLD_EXITED;
 }
 
 void keeper_forget(struct keeper *k)

@@ -19,6 +19,8 @@ HAWK_MUST_USE int keeper_start(struct keeper *k, const char *helper, const char 
 HAWK_MUST_USE int keeper_find(struct keeper *k, const char *dir);
 /* Tells it to end all that the runner started, and itself. */
 void keeper_end(const struct keeper *k);
+/* Of one that has ended: it may have been killed before it ended what the runner had started. */
+bool keeper_was_killed(const struct keeper *k);
 /* Reaps it if it has ended. */
 void keeper_forget(struct keeper *k);
 

@@ -167,7 +167,8 @@ static int find_all(struct runners *rs, int64_t now_us, bool kept)
     if (!d)
         return HAWK_EIO;
     for (struct dirent *e; (e = readdir(d));) {
-        struct user_runner *u = *e->d_name == '.' ? NULL : user_runner_find(&rs->config, e->d_name, now_us);
+        struct user_runner *u =
+            *e->d_name == '.' ? NULL : user_runner_find(&rs->config, rs->helper, e->d_name, now_us);
 
         if (u)
             watch_runner(rs, u);
@@ -271,7 +272,19 @@ static void drop_gone(struct runners *rs)
             drop_runner(rs, entry_of(l));
 }
 
-static void take_event(const struct runners *rs, const struct watched *w, int64_t now_us, exec_event_fn fn,
+static void end_runner(struct runners *rs, struct entry *e, int64_t now_us, exec_event_fn fn, void *arg)
+{
+    if (user_runner_is_gone(e->u) && user_runner_clear(e->u, rs->helper, now_us)) {
+        e->in_epoll = false;
+        watch(rs, user_runner_keeper_fd(e->u), EPOLLIN, &e->keeper, EPOLL_CTL_ADD);
+        watch_socket(rs, e);
+        return;
+    }
+    user_runner_gone(e->u, fn, arg);
+    e->gone = true;
+}
+
+static void take_event(struct runners *rs, const struct watched *w, int64_t now_us, exec_event_fn fn,
                        void *arg)
 {
     struct entry *e = w->entry;
@@ -287,10 +300,8 @@ static void take_event(const struct runners *rs, const struct watched *w, int64_
         watch(rs, user_runner_keeper_fd(e->u), 0, &e->keeper, EPOLL_CTL_DEL); /* it would stay ready */
         user_runner_unkept(e->u, now_us);
     }
-    if (!user_runner_is_gone(e->u))
-        return;
-    user_runner_gone(e->u, fn, arg);
-    e->gone = true;
+    if (user_runner_is_gone(e->u))
+        end_runner(rs, e, now_us, fn, arg);
 }
 
 void runners_on_ready(struct runners *rs, int64_t now_us, exec_event_fn fn, void *arg)
@@ -352,10 +363,8 @@ void runners_on_timeout(struct runners *rs, int64_t now_us, exec_event_fn fn, vo
         }
         if (user_runner_next_timeout(e->u) <= now_us)
             user_runner_on_ready(e->u, now_us, fn, arg);
-        if (user_runner_on_timeout(e->u, now_us, late)) {
-            user_runner_gone(e->u, fn, arg);
-            e->gone = true;
-        }
+        if (user_runner_on_timeout(e->u, now_us, late))
+            end_runner(rs, e, now_us, fn, arg);
     }
     drop_gone(rs);
 }

@@ -406,6 +406,8 @@ static void take_hello(struct spawner *s, struct record *rec)
         rec->bad = true;
         return;
     }
+    if (!s->greeted && s->config.worker && *s->config.worker)
+        strays_end_orphans(s->config.worker);
     s->greeted = true;
     s->orphan_us = TIME_NEVER;
     s->config.kill_grace_us = kill_grace_us;

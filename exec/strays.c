@@ -53,23 +53,27 @@ static char *read_environment(pid_t pid, size_t *len)
     }
 }
 
+/* name: with "=". NULL: it is not there. */
+static const char *value_of(const char *name, const char *env, size_t len)
+{
+    size_t name_len = strlen(name);
+
+    for (const char *p = env; env && p < env + len; p += strlen(p) + 1)
+        if (strncmp(p, name, name_len) == 0)
+            return p + name_len;
+    return NULL;
+}
+
 uint64_t run_number_of(pid_t pid, pid_t spawner, bool *ours)
 {
-    const size_t name_len = strlen(RUN_VARIABLE "=");
     uint64_t number = 0;
     size_t len;
-    char *env = read_environment(pid, &len);
+    char *env = read_environment(pid, &len), *end;
+    const char *run = value_of(RUN_VARIABLE "=", env, len);
 
-    if (!env)
-        return 0;
-    for (const char *p = env; p < env + len; p += strlen(p) + 1) {
-        char *end;
-
-        if (strncmp(p, RUN_VARIABLE "=", name_len) != 0)
-            continue;
-        *ours = strtol(p + name_len, &end, 10) == spawner;
+    if (run) {
+        *ours = strtol(run, &end, 10) == spawner;
         number = *end == '.' ? strtoull(end + 1, NULL, 10) : 0;
-        break;
     }
     free(env);
     return number;
@@ -235,23 +239,46 @@ static bool shares_pid_namespace(pid_t pid)
            readlink("/proc/self/ns/pid", ours, sizeof ours - 1) > 0 && strcmp(theirs, ours) == 0;
 }
 
-/* Kills pid if it descends from a run of this spawner. */
-static bool kill_descendant(pid_t pid, pid_t spawner)
-{
-    int fd = pidfd_open(pid, 0); /* first: from here on its number names no other process */
-    bool ours = false;
+struct left {
+    pid_t spawner;      /* 0: one that lives no more */
+    const char *worker; /* of any spawner's: NULL */
+};
 
-    if (fd < 0)
-        return false;
-    if (run_number_of(pid, spawner, &ours) && ours && shares_pid_namespace(pid))
-        pidfd_send_signal(fd, SIGKILL, NULL, 0);
-    else
-        ours = false;
-    close(fd);
-    return ours;
+/* Its number may be another process's by now: one that started after pid. */
+static bool spawner_lives(pid_t spawner, pid_t pid)
+{
+    struct proc of, p;
+
+    if (!procs_look(spawner, &of))
+        return kill(spawner, 0) == 0 || errno != ESRCH; /* /proc may hide other users' processes */
+    return !of.dead && (!procs_look(pid, &p) || of.start_us <= p.start_us);
 }
 
-static bool kill_descendants(pid_t spawner)
+static bool is_left(pid_t pid, const struct left *l)
+{
+    size_t len;
+    char *env = read_environment(pid, &len);
+    const char *run = value_of(RUN_VARIABLE "=", env, len), *worker = value_of("HAWK_WORKER=", env, len);
+    pid_t spawner = run ? (pid_t)strtol(run, NULL, 10) : 0;
+    bool is = spawner > 0 &&
+              (l->spawner ? spawner == l->spawner
+                          : worker && strcmp(worker, l->worker) == 0 && !spawner_lives(spawner, pid));
+
+    free(env);
+    return is && shares_pid_namespace(pid);
+}
+
+static bool kill_left(pid_t pid, const struct left *l)
+{
+    int fd = pidfd_open(pid, 0); /* first: from here on its number names no other process */
+    bool killed = fd >= 0 && is_left(pid, l) && pidfd_send_signal(fd, SIGKILL, NULL, 0) == 0;
+
+    if (fd >= 0)
+        close(fd);
+    return killed;
+}
+
+static bool kill_all_left(const struct left *l)
 {
     DIR *d = opendir("/proc");
     bool found = false;
@@ -260,7 +287,7 @@ static bool kill_descendants(pid_t spawner)
     while (d && (e = readdir(d))) {
         pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
 
-        if (pid > 0 && kill_descendant(pid, spawner))
+        if (pid > 0 && kill_left(pid, l))
             found = true;
     }
     if (d)
@@ -268,12 +295,15 @@ static bool kill_descendants(pid_t spawner)
     return found;
 }
 
-void strays_end_of(pid_t spawner)
+static void end_all_left(const struct left *l)
 {
     /* A process may fork while we look, and dies some time after the signal. */
-    for (int look = 0; look < ORPHAN_LOOKS && kill_descendants(spawner); look++)
+    for (int look = 0; look < ORPHAN_LOOKS && kill_all_left(l); look++)
         poll(NULL, 0, POLL_MS);
 }
+
+void strays_end_of(pid_t spawner) { end_all_left(&(struct left){.spawner = spawner}); }
+void strays_end_orphans(const char *worker) { end_all_left(&(struct left){.worker = worker}); }
 
 void strays_free(struct strays *s) { forget_strays(s, true); }
 

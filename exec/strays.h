@@ -42,6 +42,10 @@ uint64_t run_number_of(pid_t pid, pid_t spawner, bool *ours);
  * agent: it does not know the last runs, whose start the spawner did not report any more, nor what left its
  * group. O(processes of this machine). */
 void strays_end_of(pid_t spawner);
+/* The same for all spawners of that worker that live no more, as far as this process may kill what they left: for a
+ * user's runner, whose predecessor may have been killed together with its keeper. What a living spawner runs, whoever
+ * names it, is left alone. */
+void strays_end_orphans(const char *worker);
 /* Kills all children, and their children as they become ours, until none is left; gives up at deadline_us
  * (monotonic). */
 void strays_end_all(int64_t deadline_us);

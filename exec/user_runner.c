@@ -189,10 +189,14 @@ void user_runner_gone(struct user_runner *u, exec_event_fn fn, void *arg)
 {
     char why[EXEC_WHY_MAX] = "";
     struct user_command *c, *next;
-    bool never = u->why_fd >= 0;
+    bool never = u->why_fd >= 0 && !u->cleared;
 
-    if (never)
+    if (u->why_fd >= 0)
         read_why(u, why, sizeof why);
+    if (u->why_fd >= 0 && u->cleared)
+        log_warn("what the runner of user %s left could not be ended: %s", u->user, why);
+    if (u->cleared)
+        *why = '\0';
     if (never)
         log_warn("the runner of user %s cannot be started: %s", u->user, why);
     else if (u->commands)
@@ -276,11 +280,15 @@ struct user_runner *user_runner_start(const struct exec_config *c, const char *h
 
 /* ---- What an earlier agent left ---- */
 
-struct user_runner *user_runner_find(const struct exec_config *c, const char *user, int64_t now_us)
+struct user_runner *user_runner_find(const struct exec_config *c, const char *helper, const char *user,
+                                     int64_t now_us)
 {
     struct user_runner *u = make(c, user);
 
     if (keeper_find(&u->keeper, u->dir)) {
+        if (open_held(u) == 0 && held_runs_count(&u->held) > 0 &&
+            user_runner_begin_clearing(u, helper, now_us) == 0)
+            return u;
         user_runner_free(u);
         return NULL;
     }
@@ -364,6 +372,16 @@ void user_runner_greet(struct user_runner *u, int64_t now_us, int64_t deadline_u
     uint32_t kept_n = 0;
     bool unknown = false;
 
+    if (u->state == CLEARING) {
+        bool done = read_welcome(u, deadline_us);
+
+        u->in = u->taken.in;
+        if (done) {
+            held_runs_clear(&u->held);
+            user_runner_end_clearing(u, now_us);
+        }
+        return;
+    }
     if (u->state != GREETED)
         return;
     if (!kept || !read_welcome(u, deadline_us)) {
@@ -465,7 +483,7 @@ void user_runner_kill(struct user_runner *u, int64_t now_us, uint32_t run, enum 
     if (due_us < c->due_us)
         c->due_us = due_us;
     put_due(u, c->due_us);
-    if (u->fd >= 0)
+    if (u->fd >= 0 && !u->cleared)
         put_kill(&u->out, run, outcome, force);
 }
 
@@ -576,10 +594,14 @@ static int on_exited(struct user_runner *u, struct record *r, int64_t now_us, ex
 }
 
 /* The first record of a new runner; what it says of itself is of no use. */
-static int on_welcome(struct user_runner *u)
+static int on_welcome(struct user_runner *u, int64_t now_us)
 {
     if (u->why_fd < 0)
         return HAWK_EMALFORMED;
+    if (u->state == CLEARING) {
+        user_runner_end_clearing(u, now_us);
+        return 0;
+    }
     if (u->state == GREETED) {
         u->state = UP;
         u->answer_us = TIME_NEVER;
@@ -596,7 +618,7 @@ static int take_records(struct user_runner *u, int64_t now_us, exec_event_fn fn,
 
     while ((got = record_next(&u->in, &r)) > 0) {
         if (r.type == RECORD_WELCOME || u->why_fd >= 0)
-            err = r.type == RECORD_WELCOME ? on_welcome(u) : HAWK_EMALFORMED;
+            err = r.type == RECORD_WELCOME ? on_welcome(u, now_us) : HAWK_EMALFORMED;
         else
             err = r.type == RECORD_STARTED  ? on_started(u, &r, fn, arg)
                   : r.type == RECORD_EXITED ? on_exited(u, &r, now_us, fn, arg)

@@ -20,9 +20,11 @@ struct user_runner;
  * It may also be ending already, until its keeper can be reaped: then why says the reason to user_runner_run(). */
 struct user_runner *user_runner_start(const struct exec_config *c, const char *helper, const char *user,
                                       int64_t now_us, char why[EXEC_WHY_MAX]);
-/* Finds the one that an earlier agent left, and says hello to it. NULL: there is none. user_runner_greet() waits for
+/* Finds the one that an earlier agent left, and says hello to it. If it is gone without its keeper's doing, another is
+ * started that ends what it left, and then ends. NULL: there is neither. user_runner_greet() waits for
  * its answer, until deadline_us (monotonic). One that does not answer, or is not to be `kept`, is ending afterwards. */
-struct user_runner *user_runner_find(const struct exec_config *c, const char *user, int64_t now_us);
+struct user_runner *user_runner_find(const struct exec_config *c, const char *helper, const char *user,
+                                     int64_t now_us);
 void user_runner_greet(struct user_runner *u, int64_t now_us, int64_t deadline_us, bool kept);
 /* As exec_held(); with `forget`, as exec_take_over(). */
 void user_runner_held(struct user_runner *u, exec_held_fn fn, void *arg, bool forget);
@@ -45,6 +47,9 @@ void user_runner_on_gate(struct user_runner *u);
 void user_runner_unkept(struct user_runner *u, int64_t now_us);
 /* So have the runner and all that it started. */
 bool user_runner_is_gone(const struct user_runner *u);
+/* Of one that is gone: if its keeper was killed, starts another that ends what it left, once: its socket and its
+ * keeper's pidfd are new, and it is gone again later. False: nothing is to be done, or it cannot. */
+bool user_runner_clear(struct user_runner *u, const char *helper, int64_t now_us);
 /* Reports what a runner that is gone still had. Free it then. */
 void user_runner_gone(struct user_runner *u, exec_event_fn fn, void *arg);
 

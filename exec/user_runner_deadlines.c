@@ -63,7 +63,7 @@ bool user_runner_on_timeout(struct user_runner *u, int64_t now_us, bool late)
     }
     if (now_us >= u->answer_us)
         user_runner_distrust(u, now_us, u->state == LEAVING ? "does not end" : "does not answer");
-    if (now_us < u->due_us || u->state >= ALONE)
+    if (now_us < u->due_us || u->state >= CLEARING)
         return false;
     u->due_us = TIME_NEVER;
     user_runner_sweep(u, now_us);
@@ -86,5 +86,5 @@ bool user_runner_on_timeout(struct user_runner *u, int64_t now_us, bool late)
 
 int64_t user_runner_next_timeout(const struct user_runner *u)
 {
-    return u->state >= ALONE || u->answer_us < u->due_us ? u->answer_us : u->due_us;
+    return u->state >= CLEARING || u->answer_us < u->due_us ? u->answer_us : u->due_us;
 }

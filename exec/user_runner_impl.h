@@ -19,9 +19,10 @@
 enum state {
     GREETED, /* it has been told hello, and has not answered */
     UP,
-    LEAVING, /* it has been told to end, or can be told nothing any more */
-    ALONE,   /* its keeper has ended: that nothing is left shows at the end of its socket alone */
-    ENDING,  /* its keeper has been told to end it */
+    LEAVING,  /* it has been told to end, or can be told nothing any more */
+    CLEARING, /* its runs' ends wait until another runner has ended what they left: that has been told hello */
+    ALONE,    /* its keeper has ended: that nothing is left shows at the end of its socket alone */
+    ENDING,   /* its keeper has been told to end it */
 };
 
 struct user_command {
@@ -47,6 +48,7 @@ struct user_runner {
     int fd;     /* -1: closed */
     int why_fd; /* what hawk-run-as says that could not start it; -1: it was started by an earlier agent */
     struct keeper keeper;
+    bool cleared; /* it is, or was, CLEARING */
     struct bytes in, out;
     struct user_command *commands;
     struct list freezing; /* of them */
@@ -79,6 +81,10 @@ HAWK_MUST_USE int user_runner_on_paused(struct user_runner *u, struct record *r,
 void user_runner_look(struct user_runner *u, int64_t now_us, exec_event_fn fn, void *arg);
 /* Goes on with removing the cgroups of ended tasks. */
 void user_runner_sweep(struct user_runner *u, int64_t now_us);
+/* Starts a runner in u's place that ends what earlier ones left, and nothing else. HAWK_EIO: it cannot. */
+HAWK_MUST_USE int user_runner_begin_clearing(struct user_runner *u, const char *helper, int64_t now_us);
+/* It has done that. */
+void user_runner_end_clearing(struct user_runner *u, int64_t now_us);
 /* It has done what an honest one does not: ends it from outside. */
 void user_runner_distrust(struct user_runner *u, int64_t now_us, const char *what);
 

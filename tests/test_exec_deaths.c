@@ -68,6 +68,44 @@ static void test_a_process_that_starts_a_program_is_known(void **state)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+static pid_t sleep_as_of(pid_t spawner, const char *worker)
+{
+    char run[32], *env[] = {run, (char *)worker, NULL}, name[] = "sleep", time[] = "1000",
+                  *argv[] = {name, time, NULL};
+    pid_t pid;
+
+    snprintf(run, sizeof run, RUN_VARIABLE "=%d.1", (int)spawner);
+    assert_int_equal(posix_spawn(&pid, "/bin/sleep", NULL, NULL, argv, env), 0);
+    return pid;
+}
+
+/* Only what names a spawner of that worker, and one that lives no more. */
+static void test_orphans_are_ended_and_nothing_else(void **state)
+{
+    pid_t gone = sleep_as_of(1, "HAWK_WORKER=none");
+    pid_t v[3];
+
+    kill(gone, SIGKILL); /* a zombie lives no more, and keeps its number from others */
+    assert_int_equal(waitid(P_PID, (id_t)gone, NULL, WEXITED | WNOWAIT), 0);
+    v[0] = sleep_as_of(getpid(), "HAWK_WORKER=deaths");
+    v[1] = sleep_as_of(gone, "HAWK_WORKER=deaths-2");
+    v[2] = sleep_as_of(gone, "HAWK_WORKER=deaths");
+    strays_end_orphans("deaths");
+    assert_int_equal(waitpid(v[2], NULL, 0), v[2]);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(waitpid(v[i], NULL, WNOHANG), 0);
+        kill(v[i], SIGKILL);
+        waitpid(v[i], NULL, 0);
+    }
+    /* A spawner that is itself ended so: its tasks are found by the next look. */
+    v[0] = sleep_as_of(gone, "HAWK_WORKER=deaths");
+    v[1] = sleep_as_of(v[0], "HAWK_WORKER=deaths");
+    strays_end_orphans("deaths");
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(waitpid(v[i], NULL, 0), v[i]);
+    waitpid(gone, NULL, 0);
+}
+
 static void test_death_of_the_spawner_is_noticed(void **state)
 {
     struct fixture *f = *state;
@@ -243,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_the_death_of_the_spawner_ends_strays),
+        cmocka_unit_test(test_orphans_are_ended_and_nothing_else),
         TEST(test_a_process_that_starts_a_program_is_known),
         TEST(test_death_of_the_spawner_is_noticed),
         TEST(test_a_spawner_that_stands_still_is_killed_with_its_tasks),

@@ -207,6 +207,32 @@ def test_the_next_try_waits_for_the_end_of_one_whose_keeper_was_killed():
         os.unlink(tries)
 
 
+def test_what_a_runner_left_ends_that_was_killed_with_its_keeper():
+    """A short task and its child that left its group: before the task is lost, and before the next agent is ready."""
+    for with_agent in (False, True):
+        with RunAsCluster(workers=1) as c:
+            files = [f"{MACHINE}/ann/{name}" for name in ("left", "away")]
+            script = f"(setsid sh -c 'echo $$ >{files[1]}; exec sleep 1000' &); until test -s {files[1]}; do sleep 0.01; done; echo $$ >{files[0]}; echo up; sleep 1000"
+            job = c.up(ANN, "--at-most-once", "--", "sh", "-c", script)
+            pids = []
+            for file in files:
+                with open(file, encoding="ascii") as f:
+                    pids.append(int(f.read()))
+                os.unlink(file)
+            runner = c.runner(ANN)
+            with open(f"/proc/{runner}/status", encoding="utf-8") as f:
+                keeper = int(next(line.split()[1] for line in f if line.startswith("PPid:")))
+            os.kill(keeper, signal.SIGSTOP)  # it ends nothing more
+            if with_agent:
+                c.workers.pop().kill()
+            os.kill(runner, signal.SIGKILL)
+            os.kill(keeper, signal.SIGKILL)
+            if with_agent:
+                c.start_worker("w1")
+            wait_for("it to be lost", lambda j=job: state(c, ANN, j) not in ("running", "queued"))
+            assert not any(map(alive, pids))
+
+
 def test_who_stops_his_runner_cannot_go_on_beyond_his_limits():
     with RunAsCluster(workers=1, slots=4) as c:
         of_bob = c.up(BOB, "--", "sh", "-c", "echo $$; echo up; exec sleep 1000")
