@@ -8,10 +8,18 @@
 static void hold_job(struct central *c, struct long_job *j, bool on)
 {
     j->held = on;
-    j->held_here = false;
+    j->held_here = j->released_here = false;
     kept_update_turn(c, j);
     for (uint32_t i = 0; on && i < j->n; i++)
         central_recall_task(c, &j->tasks[i]);
+}
+
+static void tell_released(struct central *c, const struct long_job *j)
+{
+    struct msg_long_hold *m = &central_send(c, c->from, MSG_LONG_HOLD)->long_hold;
+
+    m->job = (job_id_t){j->key.job};
+    m->epoch = (uint16_t)j->key.epoch;
 }
 
 void central_on_long_hold(struct central *c, const struct msg *in)
@@ -19,11 +27,15 @@ void central_on_long_hold(struct central *c, const struct msg *in)
     const struct msg_long_hold *m = &in->long_hold;
     struct long_job *j = central_jobs_find(c, m->job, m->epoch);
 
-    if (!j || (j->state != LONG_JOURNALLING && j->state != LONG_ACTIVE) || m->owner < j->owner ||
-        central_job_is_others(j, m->user))
+    if (!j || m->owner < j->owner || central_job_is_others(j, m->user))
         return;
     j->hold_owner = m->owner;
-    if (j->held == (m->on != 0))
+    if (m->on == HOLD_FROM_BEFORE && j->released_here) {
+        tell_released(c, j);
+        return;
+    }
+    if ((j->state != LONG_JOURNALLING && j->state != LONG_ACTIVE) ||
+        (j->held == (m->on != 0) && !j->released_here))
         return;
     hold_job(c, j, m->on);
     central_journal_waits(c, j, 0);
@@ -46,6 +58,7 @@ static void hold_for_client(struct central *c, struct long_job *j, bool on, uint
     if (j->held != on)
         hold_job(c, j, on);
     j->held_here = on;
+    j->released_here = !on;
     central_journal_waits(c, j, client);
 }
 
@@ -77,6 +90,14 @@ void central_hold_moved(struct central *c, struct long_job *j, uint16_t owner)
     central_journal_waits(c, j, 0);
 }
 
+void central_hold_watched(struct central *c, struct long_job *j, uint16_t owner)
+{
+    if (!j->released_here || owner < j->owner || owner <= j->hold_owner || j->state > LONG_ACTIVE)
+        return;
+    j->released_here = false;
+    central_journal_waits(c, j, 0);
+}
+
 void central_on_journal_waits(struct central *c, const struct msg *in)
 {
     const struct msg_journal_waits *m = &in->journal_waits;
@@ -86,4 +107,5 @@ void central_on_journal_waits(struct central *c, const struct msg *in)
         return;
     j->held = m->held;
     j->held_here = m->held && m->by_client;
+    j->released_here = !m->held && m->by_client;
 }

@@ -13,6 +13,9 @@ struct msg;
 /* A dist has the job under that epoch. The one before may have held it, and is gone. What a client holds at central
  * stays so until it or a dist releases it: no dist knows of that. */
 void central_hold_moved(struct central *c, struct long_job *j, uint16_t owner);
+/* A dist that has the job under that epoch has said whether it holds it. If it said nothing, it has no hold from before
+ * a client's release at central. */
+void central_hold_watched(struct central *c, struct long_job *j, uint16_t owner);
 void central_on_long_hold(struct central *c, const struct msg *in);
 void central_on_hold(struct central *c, const struct msg *in);
 /* client 0: nobody asked. */

@@ -131,6 +131,7 @@ void central_on_long_watch(struct central *c, const struct msg *in)
         j = NULL;
     if (j) {
         watch_job(c, j, dist, m->owner);
+        central_hold_watched(c, j, m->owner);
         tell_tasks(c, j, dist);
     }
     reply = central_send(c, dist, MSG_LONG_WATCHED);

@@ -131,7 +131,7 @@ void central_journal_waits(struct central *c, const struct long_job *j, uint32_t
     m->journal_waits.token = c->token;
     m->journal_waits.epoch = (uint16_t)j->key.epoch;
     m->journal_waits.held = j->held;
-    m->journal_waits.by_client = j->held_here;
+    m->journal_waits.by_client = j->held_here || j->released_here;
 }
 
 static void write_job_end(struct central *c, const struct long_key *key, enum job_state state)

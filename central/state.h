@@ -251,7 +251,9 @@ struct long_job {
     bool cancel, held; /* held: none of its tasks is placed */
     bool unheard;      /* read from the journal, and no dist has named it since: none is placed either */
     bool held_here;    /* then: a client held it at central */
-    bool abandoned;    /* cancelled as an orphan */
+    /* A client released it at central, and its owner may not know: an earlier hold counts no more. */
+    bool released_here;
+    bool abandoned;                 /* cancelled as an orphan */
     struct owner_messages messages; /* messages of its tasks, by their places in `tasks` */
     struct owner_pauses pauses;     /* pauses of its tasks, by these places as well */
     struct owner_starts starts;

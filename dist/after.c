@@ -352,7 +352,8 @@ void dist_on_hold(struct dist *d, const struct msg *m)
         dist_hold_answer(d, m->hold.job, m->hold.client, err);
         return;
     }
-    if (job->held == (m->hold.on != 0)) {
+    job->hold_asked = m->hold.on;
+    if (job->held == job->hold_asked) {
         /* Central may know it otherwise, from a client that did not reach this dist. */
         if (!job->held || job->hold_known)
             dist_hold_durable(d, job);
@@ -366,6 +367,20 @@ void dist_on_hold(struct dist *d, const struct msg *m)
         dist_jobs_settle(d); /* its record comes before the answer */
     }
     dist_journal_hold_set(d, job, m->hold.client);
+}
+
+/* A client released the job at central, after the hold that this dist read back or took over with the job.
+ * Central needs no answer: that could end a hold that a client has there since. */
+void dist_on_long_hold(struct dist *d, const struct msg *m)
+{
+    struct dist_job *job = dist_job_find(d, m->long_hold.job);
+
+    if (!job || job->epoch != m->long_hold.epoch || !job->submitted || job_state_final(job->state) ||
+        !job->held || job->hold_asked || m->long_hold.on)
+        return;
+    job->held = job->hold_known = false;
+    job->waits_news = true;
+    dist_job_touch(d, job);
 }
 
 /* Read back, after the job and its tasks. */

@@ -354,6 +354,7 @@ static const struct {
     [MSG_POLICY] = {dist_on_policy, CENTRAL},
     [MSG_ESTIMATE] = {dist_on_estimate, CENTRAL},
     [MSG_LONG_ACCEPTED] = {dist_on_long_accepted, CENTRAL},
+    [MSG_LONG_HOLD] = {dist_on_long_hold, CENTRAL},
     [MSG_LONG_REFUSED] = {dist_on_long_refused, CENTRAL},
     [MSG_LONG_MESSAGE] = {dist_on_long_message, CENTRAL},
     [MSG_LONG_RESULT] = {dist_on_long_result, CENTRAL},

@@ -304,7 +304,7 @@ void dist_handover_tell_hold(struct dist *d, struct dist_job *job)
     m->job = job->id;
     m->epoch = job->epoch;
     m->owner = owner(job);
-    m->on = job->held;
+    m->on = !job->held ? 0 : job->hold_asked ? HOLD_ASKED : HOLD_FROM_BEFORE;
     m->user = blob_ref(job->desc->user);
 }
 

@@ -259,6 +259,7 @@ void dist_task_unblock(struct dist *d, struct dist_job *job, uint32_t i);
 void dist_tasks_unblock(struct dist *d, struct dist_job *job);
 /* Whether the job is held is on record, if it has one. */
 void dist_hold_durable(struct dist *d, struct dist_job *job);
+void dist_on_long_hold(struct dist *d, const struct msg *m);
 void dist_on_hold(struct dist *d, const struct msg *m);
 void dist_hold_answer(struct dist *d, job_id_t job, uint32_t client, int err);
 void dist_on_journal_waits(struct dist *d, const struct msg *in);

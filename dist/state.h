@@ -334,6 +334,7 @@ struct dist_job {
     /* Central may be told of `held`: the hold is on record, or the job has no records; or a client released the job in
      * this life. */
     bool hold_known : 1;
+    bool hold_asked : 1;    /* then: a client asked for that in this life */
     bool doomed : 1;        /* a predecessor ended otherwise than it asks: it is to be cancelled */
     bool unwanted_back : 1; /* nobody may run a task of `unwanted` any more */
     bool waits_news : 1;    /* its JOURNAL_WAITS is to be written */

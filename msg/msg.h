@@ -211,7 +211,7 @@ enum route {
     X(LOOT_USER, WORKER_WORKER)                                                                              \
     X(DENIED, CENTRAL_DIST | CENTRAL_WORKER)                                                                 \
     X(SERVES, WORKER_CENTRAL)                                                                                \
-    X(LONG_HOLD, DIST_CENTRAL)                                                                               \
+    X(LONG_HOLD, DIST_CENTRAL | CENTRAL_DIST)                                                                \
     X(ENDS, WORKER_CENTRAL | CENTRAL_DIST)                                                                   \
     X(CERTIFICATE, ANY_LINK)                                                                                 \
     X(LONG_CANCEL_TASKS, DIST_CENTRAL)
@@ -363,6 +363,11 @@ enum route {
 /* These tasks alone are to end. */
 #define FIELDS_long_cancel_tasks(F) F(job, job) F(u16, epoch) F(u16, owner) F(tasks, tasks) F(blob, user)
 /* on: no task of the job that has not started starts; 0: they may again. */
+/* on: 0, or enum hold_told. */
+enum hold_told {
+    HOLD_ASKED = 1,   /* a client asked this process of the dist */
+    HOLD_FROM_BEFORE, /* it was read back, or came with a job that moved: a client may have released it since */
+};
 #define FIELDS_long_hold(F) F(job, job) F(u16, epoch) F(u16, owner) F(u8, on) F(blob, user)
 #define FIELDS_long_watch(F) F(job, job) F(u16, epoch) F(u16, owner) F(blob, user)
 #define FIELDS_long_task(F)                                                                                  \

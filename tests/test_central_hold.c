@@ -162,6 +162,81 @@ static void a_dists_hold_after_a_clients_ends_with_its_owner(void **state)
     end(&c);
 }
 
+/* Job 1.1, whatever link its dist has now. */
+static bool is_held(const struct cluster *c)
+{
+    struct job_view v;
+
+    central_job_view(c->t.c, central_find_job(c->t.c, JOB(1, 1)), c->t.now_us, &v);
+    return v.held;
+}
+
+/* Its dist held it, died, and comes back to a central that has perhaps restarted as well. */
+static void released_while_its_dist_was_away(struct cluster *c)
+{
+    for (int i = 0; i < 2; i++) { /* its record of the release may not become durable the first time */
+        tell(&c->t, LONG_HOLD, long_hold, c->d, .job = JOB(1, 1), .epoch = 1, .owner = 3,
+             .on = HOLD_FROM_BEFORE);
+        assert_false(expect(&c->t, LONG_HOLD, long_hold, c->d)->on);
+        tell(&c->t, LONG_WATCH, long_watch, c->d, .job = JOB(1, 1), .epoch = 1, .owner = 3);
+        expect_none(&c->t, JOURNAL_WAITS, 0);
+        assert_false(is_held(c));
+    }
+}
+
+static void what_a_client_released_here_is_not_held_by_a_dist_that_restarts(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 0);
+    submit(&c.t, c.d, 1, 1, 9 * S);
+    long_hold(&c, 1, 1, true);
+    assert_true(held_on_record(&c));
+    tell(&c.t, PEER_LOST, peer_lost, c.d, .role = ROLE_DIST);
+    tell(&c.t, HOLD, hold, 0, .job = JOB(1, 1), .client = 6, .on = 0);
+    assert_true(expect(&c.t, JOURNAL_WAITS, journal_waits, 0)->by_client);
+    c.d = join(&c.t, (struct join){.name = "d1", .role = ROLE_DIST, .incarnation = 2, .node = 1});
+    released_while_its_dist_was_away(&c);
+    /* A client holds it at the dist. */
+    tell(&c.t, LONG_HOLD, long_hold, c.d, .job = JOB(1, 1), .epoch = 1, .owner = 3, .on = HOLD_ASKED);
+    assert_true(held_on_record(&c));
+    tell(&c.t, LONG_HOLD, long_hold, c.d, .job = JOB(1, 1), .epoch = 1, .owner = 5, .on = HOLD_FROM_BEFORE);
+    expect_none(&c.t, LONG_HOLD, c.d);
+    assert_true(is_held(&c));
+    end(&c);
+}
+
+/* The dist comes back without a hold; what it says of holds from then on is later than the release. */
+static void a_release_here_does_not_end_later_holds(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 0);
+    submit(&c.t, c.d, 1, 1, 9 * S);
+    tell(&c.t, HOLD, hold, 0, .job = JOB(1, 1), .client = 6, .on = 0);
+    assert_true(expect(&c.t, JOURNAL_WAITS, journal_waits, 0)->by_client);
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1, .owner = 3);
+    assert_false(expect(&c.t, JOURNAL_WAITS, journal_waits, 0)->by_client);
+    tell(&c.t, LONG_HOLD, long_hold, c.d, .job = JOB(1, 1), .epoch = 1, .owner = 5, .on = HOLD_FROM_BEFORE);
+    expect_none(&c.t, LONG_HOLD, c.d);
+    assert_true(held_on_record(&c));
+    end(&c);
+}
+
+/* The dist may have tasks of the job itself, which it holds. */
+static void a_dist_hears_of_a_release_after_its_part_has_ended(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    submit(&c.t, c.d, 1, 1, 9 * S);
+    tell(&c.t, HOLD, hold, 0, .job = JOB(1, 1), .client = 6, .on = 0);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, S);
+    released_while_its_dist_was_away(&c);
+    end(&c);
+}
+
 static void what_has_ended_is_not_held(void **state)
 {
     struct cluster c;
@@ -210,18 +285,23 @@ static void clients_hold_durably(void **state)
 }
 
 /* A central that has read such a hold hears of the job's new owner, and of a worker. */
-static void read_back(struct cluster *c, bool by_client)
+static void read_back_as(struct cluster *c, bool held, bool by_client)
 {
     struct job_desc *d = desc_of("", 1);
 
     talk_config(&c->t);
     talk_start(&c->t);
     tell(&c->t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 1), .desc = d, .epoch = 1, .estimate_us = 9 * S);
-    tell(&c->t, JOURNAL_WAITS, journal_waits, 0, .job = JOB(1, 1), .epoch = 1, .held = 1,
+    tell(&c->t, JOURNAL_WAITS, journal_waits, 0, .job = JOB(1, 1), .epoch = 1, .held = held,
          .by_client = by_client);
     job_desc_drop(d);
     tell(&c->t, RECOVERED, recovered, 0, 0);
     c->d = add_dist(&c->t, "d1");
+}
+
+static void read_back(struct cluster *c, bool by_client)
+{
+    read_back_as(c, true, by_client);
     tell(&c->t, LONG_WATCH, long_watch, c->d, .job = JOB(1, 1), .epoch = 1, .owner = 3);
     c->w[0] = add_worker(&c->t, "w0", 1);
     pass(&c->t, 100 * S);
@@ -238,6 +318,15 @@ static void a_hold_is_read_back(void **state)
     assert_int_equal(view_of(&c, 1).waiting, 1);
     tell(&c.t, HOLD, hold, 0, .job = JOB(1, 1), .client = 6, .on = 0);
     expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    end(&c);
+}
+
+static void a_release_is_read_back(void **state)
+{
+    struct cluster c = {0};
+
+    read_back_as(&c, false, true);
+    released_while_its_dist_was_away(&c);
     end(&c);
 }
 
@@ -278,9 +367,13 @@ int main(void)
         cmocka_unit_test(clients_hold_what_no_dist_owns),
         cmocka_unit_test(what_a_client_holds_here_outlives_its_dist),
         cmocka_unit_test(a_dists_hold_after_a_clients_ends_with_its_owner),
+        cmocka_unit_test(what_a_client_released_here_is_not_held_by_a_dist_that_restarts),
+        cmocka_unit_test(a_release_here_does_not_end_later_holds),
+        cmocka_unit_test(a_dist_hears_of_a_release_after_its_part_has_ended),
         cmocka_unit_test(what_has_ended_is_not_held),
         cmocka_unit_test(clients_hold_durably),
         cmocka_unit_test(a_hold_is_read_back),
+        cmocka_unit_test(a_release_is_read_back),
         cmocka_unit_test(a_hold_is_shown),
     };
 

@@ -341,6 +341,51 @@ static void test_central_hears_of_a_hold_when_it_is_on_record(void **state)
     talk_end(t);
 }
 
+static struct talk *talk_held_before(void)
+{
+    struct talk *t = talk_again();
+    struct job_desc *desc = desc_new(1, "big");
+
+    desc->tag = TAG_LONG;
+    journal_job(t, 7, desc, 1, 1, NULL);
+    HEAR(t, 0, JOURNAL_WAITS, journal_waits, .job = J(7), .epoch = 1, .held = 1);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    ignore(t);
+    central_joins(t);
+    says(t, "central LONG_HOLD job=3.7 epoch=1 owner=3 on=2");
+    says(t, "central LONG_WATCH job=3.7");
+    ignore(t);
+    return t;
+}
+
+static void test_released_at_central_meanwhile(void **state)
+{
+    struct talk *t = talk_held_before();
+
+    HEAR(t, CENTRAL, LONG_HOLD, long_hold, .job = J(7), .epoch = 1);
+    says(t, "- JOURNAL_WAITS job=3.7");
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(7), .epoch = 1);
+    ignore(t);
+    assert_int_not_equal(job_view_of(t, 7).state, JOB_HELD);
+    /* Central needs no answer. */
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 99);
+    silent(t);
+    talk_end(t);
+}
+
+static void test_held_again_before_it_hears_of_the_release(void **state)
+{
+    struct talk *t = talk_held_before();
+
+    hold(t, 7, true);
+    says(t, "central LONG_HOLD job=3.7 epoch=1 owner=3 on=1");
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_HOLD, long_hold, .job = J(7), .epoch = 1);
+    silent(t);
+    assert_int_equal(job_view_of(t, 7).state, JOB_HELD);
+    talk_end(t);
+}
+
 static void test_held_from_the_start(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
@@ -508,6 +553,8 @@ int main(void)
         cmocka_unit_test(test_released_it_is_probed_for_though_its_rest_was_promoted),
         cmocka_unit_test(test_what_comes_back_from_central_while_held_is_probed_for_as_long),
         cmocka_unit_test(test_what_is_read_back_as_released_ends_no_hold_at_central),
+        cmocka_unit_test(test_released_at_central_meanwhile),
+        cmocka_unit_test(test_held_again_before_it_hears_of_the_release),
         cmocka_unit_test(test_held_from_the_start),
         cmocka_unit_test(test_held_from_the_start_on_after_a_restart),
     };

@@ -650,7 +650,7 @@ static void test_central_gets_a_long_one_as_held(void **state)
     r->held = true;
     resubmit(t, desc, r);
     says(t, "central LONG_SUBMIT job=7.5 desc=\"\"x2 tasks=all estimate_us=10000000 epoch=1 why=1 owner=3");
-    says(t, "central LONG_HOLD job=7.5 epoch=1 owner=3 on=1");
+    says(t, "central LONG_HOLD job=7.5 epoch=1 owner=3 on=2");
     ignore(t);
     assert_int_equal(view_of(t).state, JOB_HELD);
     HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = moved_id(), .epoch = 1);
