@@ -71,6 +71,8 @@ bool dist_next_reservation(const struct dist *d, const struct dist_job *job, con
     X(USER, "workers", "no worker that is up runs its user's commands (worker.run_as)")                      \
     X(TIME, "time", "no worker has as much time left as its estimate needs (worker.end_time)")               \
     X(REFUSED, "workers", "workers refused its probes: probes are sent again soon")                          \
+    X(JOURNAL, "journal",                                                                                    \
+      "its dist cannot write its journal, which comes first: the disk may be full (see its log)")            \
     X(PROBES, "slots", "waits for slots: its probes are in the queues of workers")                           \
     X(PLACEMENT, "slots", "waits for slots for long work: central has not placed all of its tasks")          \
     X(PLACED, "slots", "waits for slots: central placed its tasks in the queues of workers")                 \

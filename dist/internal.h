@@ -345,6 +345,8 @@ static inline bool dist_task_may_retry(const struct dist_job *job, const struct 
 void dist_task_refused(struct dist *d, struct dist_job *job, uint32_t i);
 /* The job of this try. NULL: this dist schedules no such task, or never launched that attempt. */
 struct dist_job *dist_task_own_job(const struct dist *d, const struct try_id *id);
+/* Whether launches are recorded before they are sent: an older version, which had no lives, recorded none. */
+bool dist_task_launches_kept(const struct dist_job *job);
 /* The launch of task i is on record, or (err) cannot be recorded: sends the task, or gives the launch up.
  * Ignores stale calls. */
 void dist_task_launch_journalled(struct dist *d, const struct try_id *id, int err);

@@ -461,6 +461,7 @@ void dist_on_journal_done(struct dist *d, const struct msg *m)
 {
     uint64_t token = m->journal_done.token;
 
+    d->unwritable = m->journal_done.err != 0;
     if (m->journal_done.err == HAWK_EIO) {
         not_written(d, token);
         return;

@@ -502,6 +502,7 @@ struct dist {
     struct dist_records pending; /* by token */
     struct dist_records failed;  /* must be put out again */
     int64_t rewrite_at;          /* when; TIME_NEVER: none failed */
+    bool unwritable;             /* the journal's last answer was an error */
 
     struct dist_job *by_id;            /* uthash */
     struct dist_job *by_key;           /* jobs that have a key */

@@ -247,8 +247,7 @@ void dist_tasks_restore(struct dist *d, struct dist_job *job, const struct resub
     }
 }
 
-/* Whether launches are recorded before they are sent: an older version, which had no lives, recorded none. */
-static bool launches_kept(const struct dist_job *job)
+bool dist_task_launches_kept(const struct dist_job *job)
 {
     return job->journalled && job->life > 0 && (job->desc->flags & JOB_AT_MOST_ONCE);
 }
@@ -260,7 +259,7 @@ void dist_tasks_doubt(struct dist *d, struct dist_job *job)
     for (uint32_t i = 0; i < job->desc->tasks; i++) {
         const struct dist_task *t = &job->tasks[i];
 
-        if (t->state != TASK_WAITING || t->central || (launches_kept(job) && !t->doubtful))
+        if (t->state != TASK_WAITING || t->central || (dist_task_launches_kept(job) && !t->doubtful))
             continue;
         dist_task_reach(job, i);
         dist_task_end_unrun(d, job, i, OUTCOME_LOST, 0);
@@ -428,7 +427,7 @@ static void launch_next(struct dist *d, struct dist_job *job, struct dist_node *
     dist_count(d, COUNTER_tasks_launched, 1);
     if (t->attempt > 1 + t->free)
         dist_count(d, COUNTER_tasks_retried, 1);
-    t->unsent = launches_kept(job);
+    t->unsent = dist_task_launches_kept(job);
     if (t->unsent)
         dist_journal_launch(d, job, i);
     else
@@ -437,7 +436,7 @@ static void launch_next(struct dist *d, struct dist_job *job, struct dist_node *
 
 void dist_tasks_unlaunch(struct dist *d, struct dist_job *job)
 {
-    for (uint32_t i = 0; launches_kept(job) && i < job->cursor; i++)
+    for (uint32_t i = 0; dist_task_launches_kept(job) && i < job->cursor; i++)
         if (job->tasks[i].unsent)
             unlaunch(d, job, i);
 }
@@ -502,7 +501,8 @@ void dist_on_task_request(struct dist *d, const struct msg *m)
         /* After the launch: the place exists, and stays. */
         if (!p || dist_place_take_live(d, p, 1) == 0)
             job->crossed = true;
-        if (!launches_kept(job)) /* a full disk takes no launch, and the worker would ask without end */
+        /* A full disk takes no launch, and the worker would ask without end. */
+        if (!dist_task_launches_kept(job))
             dist_probe_refill(d, job, n);
     } else {
         dist_count(d, COUNTER_probes_unused, 1);

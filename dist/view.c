@@ -231,6 +231,8 @@ static enum dist_block blocked_probes(const struct dist *d, const struct dist_jo
         return DIST_BLOCK_SETTLING;
     if (dist_job_starved(job) && job->live == 0)
         return blocked_pool(d, job, dist_probe_pool(d, job));
+    if (d->unwritable && dist_task_launches_kept(job))
+        return DIST_BLOCK_JOURNAL;
     if (job->live == 0 && dist_job_awaits(job, TIMER_PROBE))
         return DIST_BLOCK_REFUSED;
     *n = 0;

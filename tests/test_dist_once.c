@@ -143,8 +143,10 @@ static void test_a_launch_that_cannot_be_written_is_given_up(void **state)
     ignore(t);
     HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2, .err = HAWK_EIO);
     says(t, "101 NO_TASK job=3.1 request=1"); /* its slot is free for others */
+    assert_string_equal(dist_block_word(block_of(t, 1)), "journal");
     assert_int_equal(job_view_of(t, 1).waiting, 2);
     HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2); /* written after all: too late */
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_REFUSED);
     wait_timer(t, US_PER_S);
     says(t, "101 PROBE job=3.1");
     request(t, 101, 1, 2);
