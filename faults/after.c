@@ -91,10 +91,10 @@ static void send_hold(struct cluster *c, struct cluster_job *j, bool on)
     j->wants_hold = on;
     j->was_held |= on;
     j->holds_unanswered++;
-    if (!c->dists[j->dist]->alive || j->away)
+    if (j->away)
         return;
     cluster_post(
-        c, c->dists[j->dist]->ep,
+        c, c->dists[j->dist]->alive ? c->dists[j->dist]->ep : c->central_ep, /* as `hawk hold` does */
         (struct msg){.type = MSG_HOLD, .hold = {.job = j->id, .client = (uint32_t)j->desc->shell, .on = on}});
 }
 
