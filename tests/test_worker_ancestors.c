@@ -67,7 +67,7 @@ static void begin_with_two_freezes(struct talk *t, uint32_t *older, uint32_t *yo
     child->ancestors = (struct ancestors){1, {JOB(11)}};
     for (uint64_t job = 2; job <= 3; job++)
         short_comes(t, job);
-    pass(t, S / 40);
+    pass(t, S / 16);
     expect(t, TASK_REQUEST, task_request, DIST, m->request == 1);
     expect(t, TASK_REQUEST, task_request, DIST, m->request == 2);
     tell(t, TASK_LAUNCH, task_launch, DIST, .id = TRY(2, 0), .request = 1, .desc = child);

@@ -1,5 +1,6 @@
 """hawk run --joblog, --resume, --resume-failed: what was done is not done again."""
 import collections
+import contextlib
 import fcntl
 import json
 import os
@@ -135,14 +136,21 @@ def test_resume_after_kill_9():
         assert set(times) == set(seqs) and sum(times.values()) <= tasks + 2 * 4, times
 
 
+def has_open(pid, path):
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            if os.readlink(f"/proc/{pid}/fd/{fd}") == path:
+                return True
+    return False
+
+
 def test_a_lock_that_a_killed_run_leaves_for_a_moment():
     """As what it had just forked holds it. Who keeps it is another run."""
     with tempfile.TemporaryDirectory() as d, open(f"{d}/log", "w", encoding="utf-8") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
         command = [HAWK, "run", "-q", "--joblog", log.name, "-a", "1-3", "--", "echo", "{}"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as p:
-            wait_for("it to open the log", lambda: any(
-                os.path.realpath(f"/proc/{p.pid}/fd/{fd}") == log.name for fd in os.listdir(f"/proc/{p.pid}/fd")))
+            wait_for("it to open the log", lambda: has_open(p.pid, log.name))
             fcntl.flock(log, fcntl.LOCK_UN)
             assert sorted(p.communicate(timeout=BOUND)[0].split()) == ["1", "2", "3"] and p.returncode == 0
         fcntl.flock(log, fcntl.LOCK_EX)
