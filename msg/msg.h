@@ -362,8 +362,7 @@ enum route {
 #define FIELDS_long_cancel(F) F(job, job) F(u16, epoch) F(u16, owner) F(u8, abandoned) F(blob, user)
 /* These tasks alone are to end. */
 #define FIELDS_long_cancel_tasks(F) F(job, job) F(u16, epoch) F(u16, owner) F(tasks, tasks) F(blob, user)
-/* on: no task of the job that has not started starts; 0: they may again. */
-/* on: 0, or enum hold_told. */
+/* on: an enum hold_told: no task of the job that has not started starts. 0: they may again. */
 enum hold_told {
     HOLD_ASKED = 1,   /* a client asked this process of the dist */
     HOLD_FROM_BEFORE, /* it was read back, or came with a job that moved: a client may have released it since */

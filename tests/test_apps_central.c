@@ -110,27 +110,16 @@ static void who_does_not_serve_it_could_not_start_it(void **state)
 {
     struct cluster c;
 
-    talk_config(&c.t);
-    c.t.config.policy.flags |= POLICY_LATE_LONG;
-    talk_start(&c.t);
-    tell(&c.t, RECOVERED, recovered, 0, 0);
-    c.d = add_dist(&c.t, "d1");
+    begin_late_bare(&c);
     c.w[0] = add_worker(&c.t, "w0", 1);
     add_worker(&c.t, "w1", 1);
     serves(&c.t, c.w[0], "a", true);
     submit_app(&c, 1, 1, "a");
     tell(&c.t, LONG_REQUEST, long_request, c.w[0], .slots = 1);
     expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
-    tell(&c.t, TASK_FINISHED, task_finished, c.w[0], .id = try_of(c.d, 1, 0, 1), .outcome = OUTCOME_LOST,
-         .code = HAWK_ECANNOT_START);
+    cannot_start(&c, c.w[0], 1);
     expect_task(&c, 0, TASK_FAILED);
     end(&c);
-}
-
-static void cannot_start(struct cluster *c, uint32_t worker, uint16_t attempt)
-{
-    tell(&c->t, TASK_FINISHED, task_finished, worker, .id = try_of(c->d, 1, 0, attempt),
-         .outcome = OUTCOME_LOST, .code = HAWK_ECANNOT_START);
 }
 
 static void who_could_not_start_it_is_avoided(void **state)
@@ -154,11 +143,7 @@ static void who_could_not_start_it_asks_in_vain(void **state)
 {
     struct cluster c;
 
-    talk_config(&c.t);
-    c.t.config.policy.flags |= POLICY_LATE_LONG;
-    talk_start(&c.t);
-    tell(&c.t, RECOVERED, recovered, 0, 0);
-    c.d = add_dist(&c.t, "d1");
+    begin_late_bare(&c);
     for (int i = 0; i < 2; i++) {
         c.w[i] = add_worker(&c.t, i ? "w1" : "w0", 1);
         serves(&c.t, c.w[i], "a", true);

@@ -326,7 +326,24 @@ static inline void begin(struct cluster *c, uint32_t workers)
     pass(&c->t, 1 * S); /* member lists are out */
 }
 
+/* Without workers; long tasks are bound late. */
+static inline void begin_late_bare(struct cluster *c)
+{
+    talk_config(&c->t);
+    c->t.config.policy.flags |= POLICY_LATE_LONG;
+    talk_start(&c->t);
+    tell(&c->t, RECOVERED, recovered, 0, 0);
+    c->d = add_dist(&c->t, "d1");
+}
+
 static inline void end(struct cluster *c) { talk_end(&c->t); }
+
+/* Of the dist's first job, task 0. */
+static inline void cannot_start(struct cluster *c, uint32_t worker, uint16_t attempt)
+{
+    tell(&c->t, TASK_FINISHED, task_finished, worker, .id = try_of(c->d, 1, 0, attempt),
+         .outcome = OUTCOME_LOST, .code = HAWK_ECANNOT_START);
+}
 
 /* The next report of a task to the dist: this task, in this state. */
 static inline const struct msg_long_task *expect_task(struct cluster *c, uint32_t task, enum task_state state)

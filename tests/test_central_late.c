@@ -8,11 +8,7 @@ static void begin_late(struct cluster *c, uint32_t workers, uint32_t slots)
 {
     char name[16];
 
-    talk_config(&c->t);
-    c->t.config.policy.flags |= POLICY_LATE_LONG;
-    talk_start(&c->t);
-    tell(&c->t, RECOVERED, recovered, 0, 0);
-    c->d = add_dist(&c->t, "d1");
+    begin_late_bare(c);
     for (uint32_t i = 0; i < workers; i++) {
         snprintf(name, sizeof name, "w%u", i);
         c->w[i] = add_worker(&c->t, name, slots);

@@ -223,10 +223,8 @@ static void test_released_before_the_dist_has_settled_it_is_centrals(void **stat
 static void test_a_hold_is_on_record_before_it_is_confirmed(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
-    struct job_desc *desc = desc_new(1, "");
 
-    desc->flags = JOB_DETACHED;
-    submit(t, desc);
+    submit_detached(t);
     journalled(t, 1);
     hold(t, 1, true);
     says(t, "101 PROBE_CANCEL");
@@ -240,10 +238,8 @@ static void test_a_hold_is_on_record_before_it_is_confirmed(void **state)
 static void test_a_hold_that_cannot_be_written_is_told(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
-    struct job_desc *desc = desc_new(1, "");
 
-    desc->flags = JOB_DETACHED;
-    submit(t, desc);
+    submit_detached(t);
     journalled(t, 1);
     hold(t, 1, true);
     says(t, "101 PROBE_CANCEL");

@@ -16,14 +16,6 @@ static struct talk *talk_with_an_end(void)
     return t;
 }
 
-static void submit_detached(struct talk *t)
-{
-    struct job_desc *desc = desc_new(1, "");
-
-    desc->flags = JOB_DETACHED;
-    submit(t, desc);
-}
-
 /* It relies on none before it. */
 static void test_a_new_job_behind_what_was_not_taken_is_accepted(void **state)
 {

@@ -32,6 +32,14 @@ static inline struct talk *talk_again(void)
     return t;
 }
 
+static inline void submit_detached(struct talk *t)
+{
+    struct job_desc *desc = desc_new(1, "");
+
+    desc->flags = JOB_DETACHED;
+    submit(t, desc);
+}
+
 /* Submits a detached job, the first record; it is on record and accepted. */
 static inline void submit_durable(struct talk *t, struct job_desc *desc)
 {

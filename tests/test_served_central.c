@@ -121,18 +121,13 @@ static void who_serves_another_user_is_none_that_could_start_it(void **state)
 {
     struct cluster c;
 
-    talk_config(&c.t);
-    c.t.config.policy.flags |= POLICY_LATE_LONG;
-    talk_start(&c.t);
-    tell(&c.t, RECOVERED, recovered, 0, 0);
-    c.d = add_dist(&c.t, "d1");
+    begin_late_bare(&c);
     c.w[0] = add_worker(&c.t, "w0", 1);
     serves(&c.t, add_worker(&c.t, "w1", 1), "ann");
     submit_of(&c, 1, 1, "bob");
     tell(&c.t, LONG_REQUEST, long_request, c.w[0], .slots = 1);
     expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
-    tell(&c.t, TASK_FINISHED, task_finished, c.w[0], .id = try_of(c.d, 1, 0, 1), .outcome = OUTCOME_LOST,
-         .code = HAWK_ECANNOT_START);
+    cannot_start(&c, c.w[0], 1);
     expect_task(&c, 0, TASK_FAILED);
     end(&c);
 }
@@ -142,11 +137,7 @@ static void a_task_avoids_its_users_worker_that_could_not_start_it(void **state)
 {
     struct cluster c;
 
-    talk_config(&c.t);
-    c.t.config.policy.flags |= POLICY_LATE_LONG;
-    talk_start(&c.t);
-    tell(&c.t, RECOVERED, recovered, 0, 0);
-    c.d = add_dist(&c.t, "d1");
+    begin_late_bare(&c);
     for (uint32_t i = 0; i < 2; i++) {
         c.w[i] = add_worker(&c.t, (char[]){'w', (char)('0' + i), 0}, 1);
         serves(&c.t, c.w[i], "ann");
@@ -154,8 +145,7 @@ static void a_task_avoids_its_users_worker_that_could_not_start_it(void **state)
     submit_of(&c, 1, 1, "ann");
     tell(&c.t, LONG_REQUEST, long_request, c.w[0], .slots = 1);
     expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
-    tell(&c.t, TASK_FINISHED, task_finished, c.w[0], .id = try_of(c.d, 1, 0, 1), .outcome = OUTCOME_LOST,
-         .code = HAWK_ECANNOT_START);
+    cannot_start(&c, c.w[0], 1);
     tell(&c.t, LONG_REQUEST, long_request, c.w[0], .slots = 1, .got = 1);
     expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
     tell(&c.t, LONG_REQUEST, long_request, c.w[1], .slots = 1);
@@ -169,11 +159,7 @@ static clock_t steps_beside(uint32_t workers)
     clock_t least = 0;
     struct cluster c;
 
-    talk_config(&c.t);
-    c.t.config.policy.flags |= POLICY_LATE_LONG;
-    talk_start(&c.t);
-    tell(&c.t, RECOVERED, recovered, 0, 0);
-    c.d = add_dist(&c.t, "d1");
+    begin_late_bare(&c);
     for (uint32_t i = 0; i < workers; i++) {
         char name[16];
 
