@@ -117,7 +117,7 @@ static void who_does_not_serve_it_could_not_start_it(void **state)
     submit_app(&c, 1, 1, "a");
     tell(&c.t, LONG_REQUEST, long_request, c.w[0], .slots = 1);
     expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
-    cannot_start(&c, c.w[0], 1);
+    cannot_start(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
     expect_task(&c, 0, TASK_FAILED);
     end(&c);
 }
@@ -131,9 +131,9 @@ static void who_could_not_start_it_is_avoided(void **state)
     serves(&c.t, c.w[1], "a", true);
     submit_app(&c, 1, 1, "a");
     expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
-    cannot_start(&c, c.w[0], 1);
+    cannot_start(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
     expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1]);
-    cannot_start(&c, c.w[1], 2); /* nobody is left who serves it */
+    cannot_start(&c.t, c.w[1], try_of(c.d, 1, 0, 2)); /* nobody is left who serves it */
     expect_task(&c, 0, TASK_FAILED);
     end(&c);
 }
@@ -151,7 +151,7 @@ static void who_could_not_start_it_asks_in_vain(void **state)
     submit_app(&c, 1, 1, "a");
     tell(&c.t, LONG_REQUEST, long_request, c.w[0], .slots = 1);
     expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
-    cannot_start(&c, c.w[0], 1);
+    cannot_start(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
     submit_app(&c, 2, 1, "a");
     tell(&c.t, LONG_REQUEST, long_request, c.w[0], .slots = 1, .got = 1);
     assert_true(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.job.v == JOB(1, 2).v);

@@ -338,11 +338,14 @@ static inline void begin_late_bare(struct cluster *c)
 
 static inline void end(struct cluster *c) { talk_end(&c->t); }
 
-/* Of the dist's first job, task 0. */
-static inline void cannot_start(struct cluster *c, uint32_t worker, uint16_t attempt)
+/* A worker reports that it could not start this task. */
+static inline void cannot_start(struct talk *t, uint32_t worker, struct try_id id)
 {
-    tell(&c->t, TASK_FINISHED, task_finished, worker, .id = try_of(c->d, 1, 0, attempt),
-         .outcome = OUTCOME_LOST, .code = HAWK_ECANNOT_START);
+    struct blob *why = blob_str("no such directory");
+
+    tell(t, TASK_FINISHED, task_finished, worker, .id = id, .outcome = OUTCOME_LOST,
+         .code = HAWK_ECANNOT_START, .result = why);
+    blob_drop(why);
 }
 
 /* The next report of a task to the dist: this task, in this state. */

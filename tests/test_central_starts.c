@@ -1,15 +1,6 @@
 /* Long tasks that their workers could not start: they go elsewhere, cost nothing, and who is to blame hears of it. */
 #include "tests/test_central.h"
 
-static void cannot_start(struct talk *t, uint32_t worker, struct try_id id)
-{
-    struct blob *why = blob_str("no such directory");
-
-    tell(t, TASK_FINISHED, task_finished, worker, .id = id, .outcome = OUTCOME_LOST,
-         .code = HAWK_ECANNOT_START, .result = why);
-    blob_drop(why);
-}
-
 /* The only one that was given a task in the last step. */
 static uint32_t placed_at(const struct talk *t)
 {

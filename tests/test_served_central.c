@@ -127,7 +127,7 @@ static void who_serves_another_user_is_none_that_could_start_it(void **state)
     submit_of(&c, 1, 1, "bob");
     tell(&c.t, LONG_REQUEST, long_request, c.w[0], .slots = 1);
     expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
-    cannot_start(&c, c.w[0], 1);
+    cannot_start(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
     expect_task(&c, 0, TASK_FAILED);
     end(&c);
 }
@@ -145,7 +145,7 @@ static void a_task_avoids_its_users_worker_that_could_not_start_it(void **state)
     submit_of(&c, 1, 1, "ann");
     tell(&c.t, LONG_REQUEST, long_request, c.w[0], .slots = 1);
     expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
-    cannot_start(&c, c.w[0], 1);
+    cannot_start(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
     tell(&c.t, LONG_REQUEST, long_request, c.w[0], .slots = 1, .got = 1);
     expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
     tell(&c.t, LONG_REQUEST, long_request, c.w[1], .slots = 1);
