@@ -284,10 +284,13 @@ static void note_autos(const struct central *c, struct auto_notes *n)
     if (hc->share_fixed || !policy_has(central_policy(c), POLICY_PARTITION) ||
         central_policy_number_origin(c, POLICY_NUMBER_SHARE) == POLICY_FROM_SET)
         return;
-    if (policy_has(central_policy(c), POLICY_LATE_LONG))
+    if (history_share_known(h))
         snprintf(n->share, sizeof n->share,
-                 "auto: what the last %u short jobs kept busy and a margin, less what pauses give",
-                 h->demand.jobs.n);
+                 "auto: what short jobs kept busy lately and a margin, less what pauses give");
+    else if (policy_has(central_policy(c), POLICY_LATE_LONG))
+        snprintf(n->share, sizeof n->share, "auto: %s until %u short jobs have ended; %llu have",
+                 share_format(value, sizeof value, history_share_ppm(h)), hc->min_jobs,
+                 (unsigned long long)h->demand.jobs);
     else if (!h->share_computed)
         snprintf(n->share, sizeof n->share, "auto: %s until the history has %u jobs; it has %u",
                  share_format(value, sizeof value, hc->share_ppm), hc->min_jobs, history_jobs(h));

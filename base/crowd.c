@@ -87,10 +87,8 @@ struct crowd_entry *crowd_make_room(struct crowd *c)
 {
     struct crowd_entry *e = crowd_excess(c);
 
-    if (e) {
-        e->of->gave_up = true;
+    if (e)
         crowd_remove(c, e);
-    }
     return e;
 }
 

@@ -14,7 +14,6 @@
 struct crowd_user {
     uint32_t user; /* user_number(); 0: nobody */
     uint32_t n;
-    bool gave_up;          /* an entry, since he is in the table */
     unsigned __int128 sum; /* the caller's: 0 when the user comes into the table */
     struct list entries;   /* struct crowd_entry.link, the oldest first */
     struct heap_node most;
@@ -45,7 +44,7 @@ void crowd_remove(struct crowd *c, struct crowd_entry *e);
 void crowd_use(struct crowd_entry *e);
 /* The entry that has to go before another one comes, still in the table; NULL: there is room. */
 struct crowd_entry *crowd_excess(const struct crowd *c);
-/* Takes that entry out, and notes that its user gave one up. NULL: there is room. */
+/* Takes that entry out. NULL: there is room. */
 struct crowd_entry *crowd_make_room(struct crowd *c);
 /* The entry after prev (NULL: the first), user by user, the oldest first; NULL at the end. The table must not change
  * in between. */

@@ -86,11 +86,16 @@ struct history_job {
     uint64_t task_us; /* the sum over its tasks */
 };
 
-/* What short jobs used lately. */
-#define DEMAND_JOBS 1000u /* the last short jobs that count */
+/* What short jobs used lately: sums over the jobs that ended, of which earlier ones count less and less. The last
+ * DEMAND_JOBS of them count for most of it, or those of the last DEMAND_US if those are more. */
+#define DEMAND_JOBS 300u
+#define DEMAND_US (30 * US_PER_S)
 struct demand {
-    struct crowd jobs; /* struct history_job.entry */
-    int64_t since_us;  /* all that ended later, of users who gave up none, is here */
+    uint64_t jobs; /* all that ended */
+    unsigned __int128 task_us;
+    unsigned __int128 weighed; /* task_us times its job's number of tasks */
+    int64_t time_us;           /* in which they ended, to last_us */
+    int64_t last_us;           /* the last one's end; 0: none ended */
 };
 
 struct history {
@@ -128,9 +133,9 @@ struct estimate *history_add(struct history *h, uint32_t user, struct blob *name
 /* How many jobs the window has. */
 static inline uint32_t history_jobs(const struct history *h) { return h->jobs.n; }
 /* Chooses the rule for the share from the next computation on. slots 0: the proportion of task-seconds in the
- * window (Hawk 3.4). Else the demand, once cfg.min_jobs short jobs have ended: the part of so many slots that the
- * last DEMAND_JOBS of them kept busy, and more, since jobs do not come evenly: a standard deviation of that, or a
- * quarter of it if that is more; at most a quarter of what is left. given_ppm: the part of the other slots that short
+ * window (Hawk 3.4). Else the demand, once cfg.min_jobs short jobs have ended: the part of so many slots that they
+ * kept busy lately, and more, since jobs do not come evenly: a standard deviation of that, or a quarter of it if that
+ * is more; at most a quarter of what is left. given_ppm: the part of the other slots that short
  * jobs get in any case. If that is enough, the share is 0, whatever its lower bound; else it is at most what the jobs
  * kept busy. */
 void history_follow_demand(struct history *h, uint64_t slots, uint32_t given_ppm);

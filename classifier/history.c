@@ -61,7 +61,6 @@ void history_init(struct history *h, const struct history_config *config)
     c->share_min_ppm = u32_within(c->share_min_ppm, 0, c->share_max_ppm);
     estimates_init(&h->names, c->names_max);
     crowd_init(&h->jobs, c->window);
-    crowd_init(&h->demand.jobs, DEMAND_JOBS);
     h->cutoff_us = c->cutoff_us;
     h->share_ppm = c->share_ppm;
 }
@@ -73,22 +72,15 @@ static struct history_job *job_of(struct crowd_entry *e)
     return e ? container_of(e, struct history_job, entry) : NULL;
 }
 
-static struct history_job *job_first(const struct crowd_user *u)
-{
-    return job_of(container_of(u->entries.next, struct crowd_entry, link));
-}
-
 static struct history_job *job_next(const struct crowd *c, const struct history_job *prev)
 {
     return job_of(crowd_next(c, prev ? &prev->entry : NULL));
 }
 
-/* Where the crowd is full, the job that makes room is added anew. Returns the end of that one, if it was the only one
- * of its user; else 0. */
-static int64_t job_add(struct crowd *c, uint32_t user, const struct history_job *with)
+/* Where the crowd is full, the job that makes room is added anew. */
+static void job_add(struct crowd *c, uint32_t user, const struct history_job *with)
 {
     struct history_job *j = job_of(crowd_excess(c));
-    int64_t left_us = j && j->entry.of->n == 1 ? j->end_us : 0;
 
     if (j) {
         j->entry.of->sum -= j->task_us;
@@ -99,7 +91,6 @@ static int64_t job_add(struct crowd *c, uint32_t user, const struct history_job 
     *j = *with;
     crowd_add(c, user, &j->entry);
     j->entry.of->sum += j->task_us;
-    return left_us;
 }
 
 static void jobs_free(struct crowd *c)
@@ -117,7 +108,6 @@ void history_free(struct history *h)
 {
     estimates_free(&h->names);
     jobs_free(&h->jobs);
-    jobs_free(&h->demand.jobs);
 }
 
 /* ---- Estimates by name ---- */
@@ -259,32 +249,36 @@ void history_shares(const struct history *h, int64_t cutoff_us, struct history_s
 
 /* ---- Demand ---- */
 
-static void demand_add(struct demand *d, uint32_t user, const struct history_job *job)
+static void demand_add(struct demand *d, const struct history_job *job)
 {
-    int64_t left_us = job_add(&d->jobs, user, job);
+    uint64_t tasks = job->task_us / (uint64_t)job->mean_us;
+    int64_t most_us = d->time_us > DEMAND_US ? d->time_us : DEMAND_US;
+    /* After a pause in short work, the time before it counts as much as the pause, or what comes now would not show. */
+    int64_t passed_us = d->jobs ? time_within(job->end_us - d->last_us, 0, most_us) : 0;
+    unsigned __int128 part = DEMAND_US, whole = (unsigned __int128)(DEMAND_US + passed_us);
 
-    if (d->since_us == 0)
-        d->since_us = job->end_us;
-    else if (left_us)
-        d->since_us = left_us;
+    if (part * DEMAND_JOBS < whole * (DEMAND_JOBS - 1)) {
+        part = DEMAND_JOBS - 1;
+        whole = DEMAND_JOBS;
+    }
+    d->jobs++;
+    d->task_us = d->task_us * part / whole + job->task_us;
+    d->weighed = d->weighed * part / whole + (unsigned __int128)job->task_us * (tasks ? tasks : 1);
+    d->time_us = (int64_t)((unsigned __int128)d->time_us * part / whole) + passed_us;
+    d->last_us = job->end_us;
 }
 
-/* The time in which u's jobs ended that are remembered. It goes on to now, so that a pause in short work counts as
- * well. */
-static int64_t demand_time(const struct history *h, const struct crowd_user *u)
+/* It goes on to now, so that a pause in short work counts as well. */
+static int64_t demand_time(const struct history *h)
 {
-    int64_t since_us = u->gave_up ? job_first(u)->end_us : h->demand.since_us;
-
-    return time_within(h->now_us - since_us, 1, INT64_MAX);
+    return time_within(h->demand.time_us + h->now_us - h->demand.last_us, 1, INT64_MAX);
 }
 
 /* The part of the slots that short jobs kept busy. */
 static uint32_t used_ppm(const struct history *h)
 {
-    unsigned __int128 ppm = 0;
+    unsigned __int128 ppm = h->demand.task_us * PPM / ((unsigned __int128)demand_time(h) * h->demand_slots);
 
-    for (const struct crowd_user *u = h->demand.jobs.users; u; u = u->hh.next)
-        ppm += u->sum * PPM / ((unsigned __int128)demand_time(h, u) * h->demand_slots);
     return ppm < PPM ? (uint32_t)ppm : PPM;
 }
 
@@ -299,18 +293,7 @@ static uint32_t square_root(unsigned __int128 v)
 }
 
 /* How many tasks come at once: the jobs' numbers of tasks, each by its job's part of the task-seconds. */
-static unsigned __int128 batch(const struct history *h)
-{
-    unsigned __int128 task_us = 0, weighed = 0;
-
-    for (const struct history_job *j = NULL; (j = job_next(&h->demand.jobs, j));) {
-        uint64_t tasks = j->task_us / (uint64_t)j->mean_us;
-
-        task_us += j->task_us;
-        weighed += (unsigned __int128)j->task_us * (tasks ? tasks : 1);
-    }
-    return task_us ? weighed / task_us : 1;
-}
+static unsigned __int128 batch(const struct demand *d) { return d->task_us ? d->weighed / d->task_us : 1; }
 
 /* Short jobs do not come evenly. Where jobs of b tasks come at random and keep R slots busy, the number of busy slots
  * has a standard deviation of about the square root of R b. They need one more than they used, or a quarter more if
@@ -318,7 +301,7 @@ static unsigned __int128 batch(const struct history *h)
 static uint32_t needed_ppm(const struct history *h, uint32_t used)
 {
     uint32_t most = (PPM - used) / 4;
-    uint32_t more = square_root((unsigned __int128)used * PPM * batch(h) / h->demand_slots);
+    uint32_t more = square_root((unsigned __int128)used * PPM * batch(&h->demand) / h->demand_slots);
 
     if (more < used / 4)
         more = used / 4;
@@ -345,7 +328,7 @@ void history_follow_demand(struct history *h, uint64_t slots, uint32_t given_ppm
 
 static bool follows_demand(const struct history *h)
 {
-    return !h->cfg.share_fixed && h->demand_slots && h->demand.jobs.n >= h->cfg.min_jobs;
+    return !h->cfg.share_fixed && h->demand_slots && h->demand.jobs >= h->cfg.min_jobs;
 }
 
 bool history_share_known(const struct history *h) { return h->cfg.share_fixed || follows_demand(h); }
@@ -402,15 +385,11 @@ void history_compute(struct history *h)
 
 int64_t history_look(struct history *h, int64_t now_us)
 {
-    int64_t time_us = INT64_MAX;
-
     if (!follows_demand(h))
         return TIME_NEVER;
     h->now_us = now_us;
     move_share(h);
-    for (const struct crowd_user *u = h->demand.jobs.users; u; u = u->hh.next)
-        time_us = time_within(demand_time(h, u), 1, time_us);
-    return now_us + time_within(time_us / LOOK_PARTS, LOOK_MIN_US, LIMIT_TIME_US);
+    return now_us + time_within(demand_time(h) / LOOK_PARTS, LOOK_MIN_US, LIMIT_TIME_US);
 }
 
 struct estimate *history_add(struct history *h, uint32_t user, struct blob *name, int64_t mean_us,
@@ -424,7 +403,7 @@ struct estimate *history_add(struct history *h, uint32_t user, struct blob *name
     if (end_us) {
         h->now_us = end_us;
         if (job.mean_us < h->cutoff_us)
-            demand_add(&h->demand, user, &job);
+            demand_add(&h->demand, &job);
     }
     if (h->since >= h->jobs.n / REFRESH)
         history_compute(h);

@@ -387,110 +387,6 @@ static void the_share_stays_where_it_hardly_moves(void **state)
     history_free(&h);
 }
 
-/* n short jobs of 20 task-seconds, one a second, and one after each that is long, since it reaches the cutoff. */
-static void demand_of_20(struct history *h, int n, int64_t *now_us)
-{
-    for (int i = 0; i < n; i++) {
-        *now_us += S;
-        history_add(h, 0, NULL, 2 * S, 20 * S, *now_us);
-        history_add(h, 0, NULL, h->cutoff_us, 90 * S, *now_us);
-    }
-}
-
-static void the_share_follows_the_demand(void **state)
-{
-    struct history_config c;
-    struct history h;
-    int64_t now_us = S;
-
-    history_config_init(&c);
-    c.cutoff_fixed = true;
-    c.cutoff_us = 10 * S;
-    history_init(&h, &c);
-    history_follow_demand(&h, 400, 0);
-    demand_of_20(&h, 99, &now_us);
-    history_compute(&h);
-    assert_in_range(history_share_ppm(&h), 18 * PERCENT, 19 * PERCENT); /* too few: by task-seconds */
-    demand_of_20(&h, 901, &now_us);
-    history_compute(&h);
-    /* 20 of 400 slots are busy, 5 %. Jobs have ten tasks: the standard deviation is 14.2 slots, 3.55 %. */
-    assert_in_range(history_share_ppm(&h), 85000, 86500);
-    history_follow_demand(&h, 200, 0);
-    history_compute(&h);
-    assert_in_range(history_share_ppm(&h), 170000, 173000);
-    /* A tenth of the other slots is given: 8 % and a tenth of the rest are 17.2 %. */
-    history_follow_demand(&h, 200, 10 * PERCENT);
-    history_compute(&h);
-    assert_in_range(history_share_ppm(&h), 78000, 81000);
-    history_follow_demand(&h, 200, 12 * PERCENT);
-    history_compute(&h);
-    assert_in_range(history_share_ppm(&h), 55000, 62000);
-    /* That is enough: none is reserved, although the least is 2 %. */
-    h.cfg.share_min_ppm = 2 * PERCENT;
-    history_follow_demand(&h, 200, 18 * PERCENT);
-    history_compute(&h);
-    assert_int_equal(history_share_ppm(&h), 0);
-    /* Where short jobs use most slots, they need a quarter of what is left in addition; */
-    h.cfg.share_min_ppm = 0;
-    history_follow_demand(&h, 30, 0);
-    history_compute(&h);
-    assert_in_range(history_share_ppm(&h), 745000, 752000); /* 20 of 30 slots, and a quarter of ten */
-    /* where they are given a part of the others, what they use. */
-    history_follow_demand(&h, 30, 20 * PERCENT);
-    history_compute(&h);
-    assert_in_range(history_share_ppm(&h), 660000, 670000);
-    history_follow_demand(&h, 10, 0);
-    history_compute(&h);
-    assert_int_equal(history_share_ppm(&h), 80 * PERCENT);
-    h.cfg.share_min_ppm = 2 * PERCENT;
-    history_follow_demand(&h, 200, 0);
-    /* Nothing uses the reserve, and it shrinks. */
-    assert_in_range(history_look(&h, now_us), now_us + 124 * S, now_us + 126 * S);
-    now_us += 3000 * S;
-    assert_in_range(history_look(&h, now_us), now_us + 490 * S, now_us + 510 * S);
-    assert_in_range(history_share_ppm(&h), 60000, 62000);
-    /* Ten times as fast: a thousand jobs later all that was is forgotten. */
-    for (int i = 0; i < 1001; i++) {
-        now_us += S / 10;
-        history_add(&h, 0, NULL, 2 * S, 3 * S, now_us);
-    }
-    history_compute(&h);
-    assert_in_range(history_share_ppm(&h), 187000, 189000);
-    /* The paper's rule again. */
-    history_follow_demand(&h, 0, 0);
-    assert_int_equal(history_look(&h, now_us), TIME_NEVER);
-    history_compute(&h);
-    assert_in_range(history_share_ppm(&h), 20 * PERCENT, 21 * PERCENT);
-    history_free(&h);
-}
-
-/* 20 slots busy by user 1; then user 2's tiny jobs, twice as many as there is room for, within two seconds. */
-static void the_demand_of_others_stays_known(void **state)
-{
-    struct history_config c;
-    struct history h;
-    int64_t now_us = S;
-
-    history_config_init(&c);
-    c.cutoff_fixed = true;
-    c.cutoff_us = 10 * S;
-    history_init(&h, &c);
-    history_follow_demand(&h, 400, 0);
-    for (int i = 0; i < 300; i++)
-        history_add(&h, 1, NULL, 2 * S, 20 * S, now_us += S);
-    for (int i = 0; i < 2000; i++)
-        history_add(&h, 2, NULL, S / 1000, S / 1000, now_us += S / 1000);
-    history_compute(&h);
-    /* 20 of 400 slots, and one of user 2's; and a standard deviation, as above. */
-    assert_in_range(history_share_ppm(&h), 85000, 89000);
-    /* Users whose one job leaves with them: 30 task-seconds a second. */
-    for (uint32_t i = 0; i < 5000; i++)
-        history_add(&h, 10 + i, NULL, 2 * S, 3 * S, now_us += S / 10);
-    history_compute(&h);
-    assert_in_range(history_share_ppm(&h), 90000, 100000);
-    history_free(&h);
-}
-
 static void the_share_follows_task_seconds(void **state)
 {
     struct history_config c;
@@ -676,12 +572,10 @@ int main(void)
         cmocka_unit_test(a_name_has_a_history_for_each_user),
         cmocka_unit_test(tiny_jobs_move_the_cutoff_by_their_task_seconds),
         cmocka_unit_test(whoever_has_most_jobs_makes_room),
-        cmocka_unit_test(the_demand_of_others_stays_known),
         cmocka_unit_test(nothing_is_computed_from_few_jobs),
         cmocka_unit_test(equal_jobs_are_all_short),
         cmocka_unit_test(the_cutoff_moves_only_for_a_reason),
         cmocka_unit_test(the_share_stays_where_it_hardly_moves),
-        cmocka_unit_test(the_share_follows_the_demand),
         cmocka_unit_test(the_share_follows_task_seconds),
         cmocka_unit_test(the_percentile_is_that_of_sorting),
         cmocka_unit_test(absurd_reports_are_survived),
