@@ -141,7 +141,7 @@ void user_runner_free(struct user_runner *u)
 /* What kept it from starting, as hawk-run-as or the system says it. */
 static void read_why(const struct user_runner *u, char *why, size_t size)
 {
-    ssize_t n = u->why_fd >= 0 ? read(u->why_fd, why, size - 1) : 0;
+    ssize_t n = read(u->why_fd, why, size - 1);
 
     why[n > 0 ? n : 0] = '\0';
     why[strcspn(why, "\n")] = '\0';
@@ -189,15 +189,14 @@ void user_runner_gone(struct user_runner *u, exec_event_fn fn, void *arg)
 {
     char why[EXEC_WHY_MAX] = "";
     struct user_command *c, *next;
-    bool never = u->why_fd >= 0 && !u->cleared;
 
     if (u->why_fd >= 0)
         read_why(u, why, sizeof why);
-    if (u->why_fd >= 0 && u->cleared)
+    if (u->cleared && *why) { /* of the runner that was to clear */
         log_warn("what the runner of user %s left could not be ended: %s", u->user, why);
-    if (u->cleared)
         *why = '\0';
-    if (never)
+    }
+    if (*why)
         log_warn("the runner of user %s cannot be started: %s", u->user, why);
     else if (u->commands)
         log_warn("the runner of user %s has ended: what it ran is lost", u->user);
