@@ -276,22 +276,29 @@ class Cluster:
         key, error, end = new_key(), None, time.monotonic() + TIMEOUT
         for address in [at] if at else list(self.contacts):
             self.sign([spec])  # anew for each: a signature is for one job
-            doubt = False
-            while True:
-                try:
-                    return self.call_at(address, "Submit", pb.SubmitRequest(job=spec, key=key), pb.SubmitReply).job
-                except grpc.RpcError as e:
-                    error = HawkError(self.failure(address, e))
-                    doubt = doubt or not is_untouched(e)
-                    if doubt and e.code() not in ELSEWHERE:
-                        raise error from None
-                if not doubt:
-                    break
-                if time.monotonic() >= end or self.up_has_stopped():
-                    raise unsure(error)
-                time.sleep(AGAIN_SECONDS)
+            job, error = self._submit_at(address, pb.SubmitRequest(job=spec, key=key), end)
+            if not error:
+                return job
             self.prefer_another(address)
         raise error
+
+    def _submit_at(self, address, request, end):
+        """Submits a job at one dist: returns (its id, None). (None, error): the dist certainly has not taken it.
+        HawkError: it refused, or may have taken it. end: by time.monotonic(), when it stops asking again."""
+        doubt = False
+        while True:
+            try:
+                return self.call_at(address, "Submit", request, pb.SubmitReply).job, None
+            except grpc.RpcError as e:
+                error = HawkError(self.failure(address, e))
+                doubt = doubt or not is_untouched(e)
+                if not doubt:
+                    return None, error
+                if e.code() not in ELSEWHERE:
+                    raise error from None
+            if time.monotonic() >= end or self.up_has_stopped():
+                raise unsure(error)
+            time.sleep(AGAIN_SECONDS)
 
     def rerun(self, request):
         """Makes a job again. Returns its id. Where the answer is missing it asks again: under the same key the dist
