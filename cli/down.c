@@ -178,7 +178,25 @@ static int drain_names(struct down *d, const char **names, uint32_t n)
 
 static bool ends_all(int err) { return err == HAWK_EUNAVAILABLE || err == HAWK_EDENIED; }
 
-/* Drains the nodes of one role together or, if central refuses one, one by one. A node that cannot be
+/* HAWK_EIO: the nodes are drained, though not in central's journal. */
+static void say_undrained(struct down *d, int err)
+{
+    say_warning("down", "%s: %s", err == HAWK_EIO ? "drained" : "not waited for", client_error(d->s.client));
+}
+
+static int drain_one_by_one(struct down *d, const char **names, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        int err = drain_names(d, names + i, 1);
+        if (ends_all(err))
+            return err;
+        if (err)
+            say_undrained(d, err);
+    }
+    return 0;
+}
+
+/* Drains the nodes of one role together or, if central refuses one of several, one by one. A node that cannot be
  * drained is stopped all the same; whoever may drain none may stop none. */
 static int drain_nodes(struct down *d, enum leaving_who who)
 {
@@ -188,13 +206,14 @@ static int drain_nodes(struct down *d, enum leaving_who who)
         if (leaving_node_is(&d->nodes.v[i], who))
             names[n++] = d->nodes.v[i].name;
     int err = drain_names(d, names, n);
-    for (uint32_t i = 0; err && !ends_all(err) && i < n; i++)
-        if ((err = drain_names(d, names + i, 1)) && !ends_all(err)) {
-            say_warning("down", "not waited for: %s", client_error(d->s.client));
-            err = HAWK_EBUSY; /* the others may succeed */
-        }
+    if (err && !ends_all(err) && n > 1 && err != HAWK_EIO) {
+        err = drain_one_by_one(d, names, n);
+    } else if (err && !ends_all(err)) {
+        say_undrained(d, err);
+        err = 0;
+    }
     free(names);
-    return ends_all(err) ? err : 0;
+    return err;
 }
 
 /* Drains dists first, since their jobs need the workers. Then the workers give central's tasks back to its

@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -241,6 +242,21 @@ def test_one_that_cannot_be_reached():
         w1.p.kill()
         wait_for("its stream to end", lambda: node(c, "w1")["state"] == "suspect")
         assert "w1: it cannot be reached" in c.hawk("down", "w1", "--grace", "0", check=1).stderr
+
+
+def test_a_drain_that_the_journal_does_not_take_is_asked_for_once():
+    with Cluster(workers=3, central=FAST, piped=True) as c:
+        resource.prlimit(c.central.p.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))  # as a full disk
+        for names in (["w1"], ["w2", "w3"]):
+            said = c.hawk("down", *names)
+            assert said.stderr.count("it is in force, but central's journal cannot be written") == 1, said.stderr
+            assert said.stdout.count("stopped") == len(names), said.stdout
+        audited = re.findall(r"audit: .*: (drain until restart [w0-9 ]+):", c.central.text())
+        assert audited == ["drain until restart w1", "drain until restart w2 w3"], c.central.text()
+        resource.prlimit(c.central.p.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        wait_for("the journal back", lambda: "the journal can be written again" in c.central.text())
+        assert all(w.wait() == 0 for w in c.workers)
+        c.workers.clear()
 
 
 def test_all_goes_down_and_comes_back():
