@@ -125,8 +125,8 @@ bool api_node_fill(const struct api *a, node_id_t id, struct api_node *out)
     return v.member.state != MEMBER_GONE;
 }
 
-/* Lists the nodes of central. *reply borrows the addresses of standbys. */
-static void nodes_of_central(const struct api *a, struct leader_standbys *standbys,
+/* Lists the nodes of central. lost: as ListNodesRequest has it. *reply borrows the addresses of standbys. */
+static void nodes_of_central(const struct api *a, struct leader_standbys *standbys, bool lost,
                              struct api_list_nodes_reply *reply)
 {
     uint32_t cap = 0;
@@ -143,7 +143,8 @@ static void nodes_of_central(const struct api *a, struct leader_standbys *standb
     node_id_t id = NODE_NONE;
     while ((id = central_next_node(a->roles.central, id)).v) {
         struct api_node node = {0};
-        if (api_node_fill(a, id, &node))
+        /* A process that says good-bye ends such a drain. */
+        if (api_node_fill(a, id, &node) || (lost && node.until_restart))
             add_node(reply, &cap, node);
         else
             node_free(&node);
@@ -186,12 +187,13 @@ static void nodes_of_dist(const struct api *a, struct api_list_nodes_reply *repl
 
 void api_list_nodes(struct api *a, struct rpc_call *c, void *request)
 {
+    const struct api_list_nodes_request *r = request;
     struct leader_standbys standbys = {0};
     struct api_list_nodes_reply reply = {.embedded = a->roles.dist && a->roles.central};
     if (a->roles.dist)
         reply.self = dist_node(a->roles.dist).v;
     if (a->roles.central)
-        nodes_of_central(a, &standbys, &reply);
+        nodes_of_central(a, &standbys, r->lost, &reply);
     else if (a->roles.dist)
         nodes_of_dist(a, &reply);
     api_reply(c, API_LIST_NODES, &reply);

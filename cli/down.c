@@ -251,6 +251,21 @@ static void take_problem(struct down *d, const char *text)
     }
 }
 
+/* Central forgets a node that it has not heard for long_lease. */
+static void note_lost(struct down *d, enum leaving_who who)
+{
+    char why[400];
+    for (uint32_t i = 0; i < d->nodes.n; i++) {
+        struct leaving_node *v = &d->nodes.v[i];
+        if (!leaving_node_is(v, who) || !v->lost || v->problem)
+            continue;
+        snprintf(why, sizeof why,
+                 "%.255s: it does not answer and did not say that it ended: it may still run",
+                 CLEAN(v->name));
+        note_problem(d, v, why);
+    }
+}
+
 static int stop_nodes(struct down *d, enum leaving_who who)
 {
     const char **names = xcalloc(d->nodes.n + 1, sizeof *names);
@@ -258,7 +273,7 @@ static int stop_nodes(struct down *d, enum leaving_who who)
     struct api_stop_reply reply;
     char left[300];
     for (uint32_t i = 0; i < d->nodes.n; i++)
-        if (leaving_node_is(&d->nodes.v[i], who) && !d->nodes.v[i].gone)
+        if (leaving_node_is(&d->nodes.v[i], who) && !d->nodes.v[i].gone && !d->nodes.v[i].lost)
             names[r.nodes_n++] = d->nodes.v[i].name;
     int err = r.nodes_n ? client_stop(d->s.client, &r, &reply) : 0;
     if (!err && r.nodes_n) {
@@ -268,6 +283,7 @@ static int stop_nodes(struct down *d, enum leaving_who who)
         err = leaving_nodes_wait(&d->s, &d->nodes, who, LEAVING_GONE, STOP_US);
     }
     free(names);
+    note_lost(d, who);
     if (err != HAWK_ETIMEOUT)
         return err;
     say_error("down", "told to stop, and still there: %s",

@@ -53,8 +53,10 @@ static int by_node(const void *a, const void *b)
 
 static void compare_with_list(struct leaving_nodes *r, const struct api_list_nodes_reply *reply)
 {
-    for (uint32_t i = 0; i < r->n; i++)
+    for (uint32_t i = 0; i < r->n; i++) {
         r->v[i].gone = true;
+        r->v[i].lost = false;
+    }
     qsort(r->v, r->n, sizeof *r->v, by_node);
     for (uint32_t i = 0; i < reply->nodes_n; i++) {
         const struct api_node *n = &reply->nodes[i];
@@ -63,6 +65,7 @@ static void compare_with_list(struct leaving_nodes *r, const struct api_list_nod
         if (!v)
             continue;
         v->gone = false;
+        v->lost = strcmp(n->state, member_state_text(MEMBER_GONE)) == 0;
         v->drained = n->drained;
         v->left = v->dist ? n->jobs_unfinished : n->queued + n->running_short + n->running_long + n->paused;
     }
@@ -70,7 +73,7 @@ static void compare_with_list(struct leaving_nodes *r, const struct api_list_nod
 
 static bool has_reached(const struct leaving_node *v, enum leaving_until until)
 {
-    return v->problem || v->gone || (until == LEAVING_DRAINED && v->drained);
+    return v->problem || v->gone || v->lost || (until == LEAVING_DRAINED && v->drained);
 }
 
 static void print_progress(const struct leaving_nodes *r, enum leaving_who who, enum leaving_until until,
@@ -101,7 +104,7 @@ static int wait_for(struct session *s, struct leaving_nodes *r, enum leaving_who
     for (;;) {
         struct api_list_nodes_reply reply;
         bool waiting = false;
-        int err = client_list_nodes(s->client, &reply);
+        int err = client_list_all_nodes(s->client, &reply);
         if (err)
             return err;
         compare_with_list(r, &reply);

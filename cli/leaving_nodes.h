@@ -11,6 +11,7 @@ struct leaving_node {
     bool dist;     /* else a worker */
     bool drained;  /* nothing is left there, as far as central knows */
     bool gone;     /* central does not list it any more */
+    bool lost;     /* central gave it up, and has not heard that it ended */
     uint32_t left; /* jobs of a dist, tasks and reservations of a worker, by its last heartbeat */
     char *problem; /* why central could not tell it; NULL: it could */
 };
@@ -29,7 +30,7 @@ static inline bool leaving_node_is(const struct leaving_node *v, enum leaving_wh
 {
     return (who & (v->dist ? LEAVING_DISTS : LEAVING_WORKERS)) != 0;
 }
-/* Asks central until all nodes that could be told are drained or gone, with a line of progress on a
+/* Asks central until all nodes that could be told are drained, gone or lost, with a line of progress on a
  * terminal. 0; HAWK_ETIMEOUT after for_us (negative: never); HAWK_ECANCELLED on Ctrl-C, whose default is
  * then restored; or the error of a call, which client_error() explains. */
 int leaving_nodes_wait(struct session *s, struct leaving_nodes *r, enum leaving_who who,

@@ -593,6 +593,13 @@ int client_get_job(struct client *client, const struct api_get_job_request *r,
     return client_call_job(client, r->job, API_GET_JOB, r, reply);
 }
 
+int client_list_all_nodes(struct client *client, struct api_list_nodes_reply *reply)
+{
+    const struct api_list_nodes_request all = {.lost = true};
+    memset(reply, 0, sizeof *reply);
+    return call_central(client, API_LIST_NODES, &all, reply);
+}
+
 int client_list_nodes(struct client *client, struct api_list_nodes_reply *reply)
 {
     const struct api_list_nodes_request none = {0};

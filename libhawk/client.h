@@ -59,6 +59,8 @@ HAWK_MUST_USE int client_rerun(struct client *client, job_id_t job, bool failed,
 HAWK_MUST_USE int client_get_job(struct client *client, const struct api_get_job_request *r,
                                  struct api_get_job_reply *reply);
 HAWK_MUST_USE int client_list_nodes(struct client *client, struct api_list_nodes_reply *reply);
+/* The same from central alone, and with lost ones (ListNodesRequest.lost). */
+HAWK_MUST_USE int client_list_all_nodes(struct client *client, struct api_list_nodes_reply *reply);
 HAWK_MUST_USE int client_stats(struct client *client, struct api_get_stats_reply *reply);
 HAWK_MUST_USE int client_policy(struct client *client, struct api_policy *reply);
 HAWK_MUST_USE int client_set_policy(struct client *client, const struct api_set_policy_request *r,

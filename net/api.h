@@ -275,7 +275,7 @@ struct api_get_job_reply {
 };
 
 struct api_list_nodes_request {
-    char unused;
+    bool lost;
 };
 struct api_node {
     uint32_t node;

@@ -244,6 +244,20 @@ def test_one_that_cannot_be_reached():
         assert "w1: it cannot be reached" in c.hawk("down", "w1", "--grace", "0", check=1).stderr
 
 
+def test_one_that_does_not_end_is_not_called_stopped():
+    """Central gives it up before `hawk down` does."""
+    with Cluster(workers=2, central=("--heartbeat", "100ms", "--suspect", "500ms", "--long-lease", "1s")) as c:
+        stands, ends = c.workers
+        stands.p.send_signal(signal.SIGSTOP)
+        r = c.hawk("down", "w1", "w2", "--grace", "0", "--output", "json", check=1)
+        document = json.loads(r.stdout)
+        assert {n["name"]: n["stopped"] for n in document["nodes"]} == {"w1": False, "w2": True}, document
+        assert len(document["errors"]) == 1 and "w1: it " in document["errors"][0]["message"], document
+        assert ends.wait() == 0 and not node(c, "w1")
+        c.workers.clear()
+        stands.p.kill()
+
+
 def test_a_drain_that_the_journal_does_not_take_is_asked_for_once():
     with Cluster(workers=3, central=FAST, piped=True) as c:
         resource.prlimit(c.central.p.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))  # as a full disk
