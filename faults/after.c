@@ -87,14 +87,19 @@ void cluster_after_check(struct cluster *c, const struct cluster_job *j, uint32_
 
 static void send_hold(struct cluster *c, struct cluster_job *j, bool on)
 {
+    bool at_central = !c->dists[j->dist]->alive; /* as `hawk hold` does */
+
     j->held_life = 0;
+    j->released = false;
     j->wants_hold = on;
     j->was_held |= on;
     j->holds_unanswered++;
     if (j->away)
         return;
+    j->last_at_central = at_central;
+    j->holds_at_central += at_central;
     cluster_post(
-        c, c->dists[j->dist]->alive ? c->dists[j->dist]->ep : c->central_ep, /* as `hawk hold` does */
+        c, at_central ? c->central_ep : c->dists[j->dist]->ep,
         (struct msg){.type = MSG_HOLD, .hold = {.job = j->id, .client = (uint32_t)j->desc->shell, .on = on}});
 }
 
@@ -138,11 +143,13 @@ void cluster_release_nobodys(struct cluster *c, const struct cluster_dist *d)
     }
 }
 
-void cluster_release_all(struct cluster *c)
+void cluster_release_all(struct cluster *c, bool again)
 {
     c->released = true;
     for (uint32_t i = 0; c->config.after && i < c->jobs_n; i++)
-        if (c->jobs[i]->submitted && !c->jobs[i]->err)
+        if (c->jobs[i]->released && !again)
+            continue;
+        else if (c->jobs[i]->submitted && !c->jobs[i]->err)
             send_hold(c, c->jobs[i], false);
         else
             c->jobs[i]->wants_hold = false;
@@ -151,11 +158,19 @@ void cluster_release_all(struct cluster *c)
             cluster_release_nobodys(c, c->dists[i]);
     /* A dist that goes on with an old copy of its journal knows nothing of a job that it held at central. */
     for (uint32_t i = 0; c->config.after && i < c->jobs_n; i++)
-        if (c->jobs[i]->id.v)
+        if (c->jobs[i]->id.v && (again || !c->jobs[i]->released))
             cluster_post(
                 c, c->central_ep,
                 (struct msg){.type = MSG_HOLD,
                              .hold = {.job = c->jobs[i]->id, .client = (uint32_t)c->jobs[i]->desc->shell}});
+}
+
+static void answer_of_central(struct cluster_job *j)
+{
+    if (j->holds_at_central == 0 || --j->holds_at_central > 0 || !j->last_at_central || j->wants_hold)
+        return;
+    j->released = true;
+    j->holds_unanswered = 0; /* what its dist has from before does not count */
 }
 
 void cluster_on_hold_set(struct cluster *c, uint32_t ep, const struct msg_hold_set *m)
@@ -167,11 +182,16 @@ void cluster_on_hold_set(struct cluster *c, uint32_t ep, const struct msg_hold_s
     if (!j || !job_eq(j->id, m->job))
         cluster_fail(c, INVARIANT_EFFECTS, "an answer to a hold that nobody asked for: client %u", m->client);
     /* Of several requests the last one counts: its answer is the last, unless the dist died. */
+    if (!m->err && ep == c->central_ep)
+        answer_of_central(j);
     if (m->err || c->dists[j->dist]->ep != ep)
         return;
     if (j->holds_unanswered > 0)
         j->holds_unanswered--;
-    if (j->wants_hold && j->holds_unanswered == 0)
+    if (j->holds_unanswered > 0)
+        return;
+    j->released = !j->wants_hold;
+    if (j->wants_hold)
         j->held_life = cluster_dist_of(c, ep)->life;
 }
 

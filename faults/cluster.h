@@ -158,7 +158,10 @@ struct cluster_job {
     int64_t submit_us, end_us;
     bool wants_hold, was_held; /* what its client last asked for; it asked to hold it once */
     uint32_t holds_unanswered; /* since its dist began; more than none: it may not know of the last one */
+    uint32_t holds_at_central; /* unanswered there, at most */
+    bool last_at_central;      /* its client asked central last */
     uint16_t held_life;        /* the life of the dist that confirmed that it is held; 0: none did */
+    bool released;             /* its dist or central confirmed its client's last wish, a release */
     bool nowhere;              /* no worker can start its tasks: its directory is on no machine */
 };
 
@@ -353,9 +356,10 @@ void cluster_name_job(struct cluster_job *j, const char *name);
 void cluster_submit(struct cluster *c, struct cluster_job *j, uint32_t dist);
 void cluster_cancel(struct cluster *c, struct cluster_job *j);
 bool cluster_ended(const struct cluster_job *j);
-/* Perhaps holds or releases a job, or cancels some of its tasks. cluster_release_all() releases all jobs. */
+/* Perhaps holds or releases a job, or cancels some of its tasks. cluster_release_all() releases all jobs; again: also
+ * those whose release was confirmed, for journals that were lost. Without it these end by themselves. */
 void cluster_ask_some(struct cluster *c);
-void cluster_release_all(struct cluster *c);
+void cluster_release_all(struct cluster *c, bool again);
 
 uint32_t cluster_add_worker(struct cluster *c, uint32_t slots);
 /* Kills a worker with its tasks. */

@@ -688,7 +688,7 @@ void faults_run(const struct faults_options *o, struct faults_result *r)
         random_fault(&run);
     }
     heal(&run);
-    cluster_release_all(run.c);
+    cluster_release_all(run.c, has(&run, FAULT_EMPTY) || has(&run, FAULT_COPY));
     if (has(&run, FAULT_CLIENT))
         cluster_expect_no_orphans(run.c, ORPHANS_US);
     cluster_run_jobs(run.c, (o->heal_us ? o->heal_us : FAULTS_HEAL_US) + work_us(run.c));
