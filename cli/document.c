@@ -144,6 +144,8 @@ void document_finish(void)
     document.printed = true;
 }
 
+void document_drop(void) { document.wanted = false; }
+
 void document_end(bool failed)
 {
     if (!document.wanted || document.printed || !failed)

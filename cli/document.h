@@ -31,6 +31,8 @@ void document_print_line(json_t *object);
  * end, which adds the messages. Between them come one or more members. */
 void document_begin(void);
 void document_finish(void);
+/* None is printed from now on: standard output has something else, or nothing. */
+void document_drop(void);
 /* At the end of the command: prints the document of one that failed before it printed any. */
 void document_end(bool failed);
 

@@ -202,6 +202,12 @@ static int on_exec_tick(void *ctx)
     return 0;
 }
 
+static bool has_run(const struct api_task *t)
+{
+    return t->outcome == OUTCOME_EXITED || t->outcome == OUTCOME_SIGNALED ||
+           t->outcome == OUTCOME_TIME_LIMIT || t->outcome == OUTCOME_OUT_OF_MEMORY;
+}
+
 static int exit_code_of(const struct running *r, bool printed)
 {
     char ending[TASK_ENDING_MAX];
@@ -247,6 +253,8 @@ static int exec_job(struct running *r, const struct exec_options *o, struct job_
         session_failed(&r->s);
         return EXEC_OURS;
     }
+    if (has_run(&r->task))
+        document_drop(); /* standard output has what it printed */
     return exit_code_of(r, printed);
 }
 

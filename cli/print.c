@@ -285,7 +285,7 @@ const char *known_size_text(char buf[SIZE_TEXT], int64_t bytes)
     return bytes > 0 ? size_format(buf, SIZE_TEXT, (uint64_t)bytes) : "-";
 }
 
-const char *speed_text(char buf[SPEED_TEXT], uint64_t ended, int64_t took_us, uint64_t left)
+const char *speed_text(char buf[SPEED_TEXT], uint64_t ended, int64_t took_us, uint64_t left, int64_t least_us)
 {
     char time[DURATION_TEXT];
     double rate = took_us > 0 ? (double)ended / ((double)took_us / 1e6) : 0;
@@ -293,9 +293,10 @@ const char *speed_text(char buf[SPEED_TEXT], uint64_t ended, int64_t took_us, ui
     if (ended == 0 || rate <= 0)
         return buf;
     int n = snprintf(buf, SPEED_TEXT, ", %.*f/s", rate < 10, rate);
+    int64_t left_us = (int64_t)((double)left / rate) * US_PER_S;
     if (left > 0 && n > 0 && n < SPEED_TEXT)
         snprintf(buf + n, SPEED_TEXT - (size_t)n, ", %s left",
-                 duration_format(time, sizeof time, (int64_t)((double)left / rate) * US_PER_S));
+                 duration_format(time, sizeof time, left_us > least_us ? left_us : least_us));
     return buf;
 }
 

@@ -77,10 +77,11 @@ const char *clean_text(char *buf, size_t size, const char *text);
 #define INPUT_TEXT (4 * INPUT_SHOWN + 1)
 const char *input_text(char buf[INPUT_TEXT], const void *input, size_t len);
 
-/* ", 4.2/s, 1m 3s left", of tasks that ended within took_us. left 0: none is left, or nobody knows how many. ""
- * as long as none has ended. */
+/* ", 4.2/s, 1m 3s left", of tasks that ended within took_us. left 0: none is left, or nobody knows how many; they
+ * take least_us in any case. "" as long as none has ended. */
 #define SPEED_TEXT 64
-const char *speed_text(char buf[SPEED_TEXT], uint64_t ended, int64_t took_us, uint64_t left);
+const char *speed_text(char buf[SPEED_TEXT], uint64_t ended, int64_t took_us, uint64_t left,
+                       int64_t least_us);
 
 #define PLURAL(n) ((n) == 1 ? "" : "s")
 /* Around a line on a terminal that is drawn over and over: one wider than the terminal is cut, not

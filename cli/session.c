@@ -47,10 +47,12 @@ int session_open(struct session *s, const char *command, const struct common_opt
 {
     const struct client_options options = session_client(o);
     *s = (struct session){.command = command};
-    if (o->quiet || (o->output && strcmp(o->output, "quiet") == 0))
+    if (o->quiet || (o->output && strcmp(o->output, "quiet") == 0)) {
         s->mode = OUTPUT_QUIET;
-    else if (o->output && strcmp(o->output, "json") == 0)
+        document_drop();
+    } else if (o->output && strcmp(o->output, "json") == 0) {
         s->mode = OUTPUT_JSON;
+    }
     int err = client_open(&s->client, &options);
     if (!err)
         return HAWK_EXIT_OK;

@@ -94,7 +94,7 @@ static void print_progress(struct progress *p, bool last)
     if (cancelled)
         fprintf(stderr, ", %llu cancelled", (unsigned long long)cancelled);
     uint64_t since = done + bad > p->ended_before ? done + bad - p->ended_before : 0;
-    fputs(speed_text(speed, since, now - p->heard_us, tasks - done - bad - cancelled), stderr);
+    fputs(speed_text(speed, since, now - p->heard_us, tasks - done - bad - cancelled, 0), stderr);
     if (p->n > 1)
         fprintf(stderr, "; %u of %u jobs ended", ended, p->n);
     fprintf(stderr, "; %s%s", DURATION(now - p->start_us), p->terminal ? PROGRESS_END : "\n");

@@ -230,7 +230,7 @@ static int open_file(struct joblog *l, const char *path, joblog_entry_fn *entrie
         return HAWK_EIO;
     }
     end = lseek(l->fd, 0, SEEK_END);
-    if (end == 0)
+    if (end <= 0) /* a pipe has no end */
         text_add(&l->waiting, head, sizeof head - 1);
     (void)sync_parent(path); /* the name as durable as the lines */
     return 0;

@@ -99,7 +99,8 @@ static const char *speed(const struct run *r, int64_t took_us, char buf[SPEED_TE
 {
     uint32_t ended = r->ended_well + r->ended_badly;
     uint32_t left = r->total - r->done_before - r->failed_before - ended - r->cancelled;
-    return speed_text(buf, ended, took_us, r->lines ? 0 : left);
+    int64_t unstarted = (int64_t)left - embedded_running(r->cluster);
+    return speed_text(buf, ended, took_us, r->lines ? 0 : left, unstarted * r->options.delay_us);
 }
 
 void run_show_progress(struct run *r)

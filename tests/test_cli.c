@@ -588,10 +588,11 @@ static void test_inputs_keep_both_ends(void **state)
 static void test_speed(void **state)
 {
     char buf[SPEED_TEXT];
-    assert_string_equal(speed_text(buf, 0, 5 * US_PER_S, 9), "");
-    assert_string_equal(speed_text(buf, 5, 0, 9), "");
-    assert_string_equal(speed_text(buf, 5, 2 * US_PER_S, 0), ", 2.5/s");
-    assert_string_equal(speed_text(buf, 100, 10 * US_PER_S, 37230), ", 10/s, 1h 2m left");
+    assert_string_equal(speed_text(buf, 0, 5 * US_PER_S, 9, 0), "");
+    assert_string_equal(speed_text(buf, 5, 0, 9, 0), "");
+    assert_string_equal(speed_text(buf, 5, 2 * US_PER_S, 0, 0), ", 2.5/s");
+    assert_string_equal(speed_text(buf, 100, 10 * US_PER_S, 37230, 0), ", 10/s, 1h 2m left");
+    assert_string_equal(speed_text(buf, 1, US_PER_S / 10, 2, 10 * US_PER_S), ", 10/s, 10s left");
 }
 
 int main(void)

@@ -83,6 +83,19 @@ def test_with_a_cluster():
         told = document(env, "explain", "-o", "json", job, check=0)["jobs"][0]
         assert told["schedules"] == "its dist, by probes and late binding" and len(told["waited"]) == 3, told
         assert {t["index"] for t in told["waited"]} == {1, 2, 3}, told
+        # What else stands on standard output is no document, and none is added to it.
+        for code, script in ((3, "echo '{\"a\":1}'; exit 3"), (137, "echo '{\"a\":1}'; kill -9 $$")):
+            r = subprocess.run([HAWK, "exec", "-o", "json", "--", "sh", "-c", script], capture_output=True, text=True,
+                               timeout=BOUND, env=env)
+            assert (r.returncode, r.stdout) == (code, '{"a":1}\n'), r
+        assert document(env, "exec", "-o", "json", "--cwd", "/nowhere", "--", "true", check=126)["errors"]
+        for flags in (["-o", "json", "-q"], ["-q", "-o", "json"]):
+            r = subprocess.run([HAWK, "submit", "--wait", *flags, "--", "false"], capture_output=True, text=True,
+                               timeout=BOUND, env=env)
+            assert r.returncode == 1 and re.fullmatch(r"\d+\.\d+\n", r.stdout), r
+            r = subprocess.run([HAWK, "wait", *flags, r.stdout.strip()], capture_output=True, text=True, timeout=BOUND,
+                               env=env)
+            assert (r.returncode, r.stdout) == (1, ""), r
         with open("/dev/full", "w") as full:
             for args in (["jobs"], ["job", job], ["cat", job], ["explain", job], ["nodes"], ["stats"], ["policy"],
                          ["policy", "-o", "json"], ["submit", "--", "true"], ["cancel", job], ["help"],

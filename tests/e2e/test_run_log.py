@@ -44,6 +44,17 @@ def test_an_empty_list_is_checked_as_any_other():
                 assert said in r.stderr and r.stdout == "", (wrong, r)
 
 
+def test_a_pipe_has_the_header_too():
+    with tempfile.TemporaryDirectory() as d:
+        os.mkfifo(f"{d}/pipe")
+        with subprocess.Popen(["cat", f"{d}/pipe"], stdout=subprocess.PIPE, text=True) as reader:
+            run("--joblog", f"{d}/pipe", "-a", "1-2", "--", "true")
+            piped = reader.communicate(timeout=BOUND)[0].splitlines()
+        run("--joblog", f"{d}/file", "-a", "1-2", "--", "true")
+        with open(f"{d}/file", encoding="utf-8") as f:
+            assert piped[0] == f.readline().rstrip("\n") and len(piped) == 3, piped
+
+
 def test_a_line_per_task():
     with tempfile.TemporaryDirectory() as d:
         log = f"{d}/log"
