@@ -66,7 +66,7 @@ static void read_part(struct file_read *r)
         r->fd = open_output(r->path);
     if (r->fd >= 0) {
         r->data = xmalloc(READ_BYTES);
-        r->n = pread(r->fd, r->data, READ_BYTES, (off_t)r->offset);
+        r->n = r->offset > INT64_MAX - READ_BYTES ? 0 : pread(r->fd, r->data, READ_BYTES, (off_t)r->offset);
     }
     r->err = r->n < 0 ? errno : 0;
     if (r->fd < 0 && r->err == ENOENT && exec_output_was_empty(r->path))

@@ -98,6 +98,9 @@ static void api_feed(void *arg, enum role to, const struct msg *m) { worker_daem
 
 static void worker_daemon_stop(void *arg, bool now)
 {
+    const struct worker_daemon *d = arg;
+    if (d->leave) /* `systemctl restart` soon after SIGUSR2: they are the next agent's */
+        return;
     /* Running tasks are ended and run again elsewhere: a long one may go on for hours. */
     worker_daemon_feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = true});
 }

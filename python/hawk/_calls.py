@@ -37,8 +37,12 @@ def part(key, kind, body, directory, most=PACKET_MAX):
     if len(body) <= most:
         return kind + body
     fd, path = tempfile.mkstemp(prefix="value-", dir=directory())
-    with os.fdopen(fd, "wb") as f:
-        f.write(body)
+    try:
+        with os.fdopen(fd, "wb") as f:
+            f.write(body)
+    except OSError as e:
+        os.unlink(path)
+        raise OSError(e.errno, os.strerror(e.errno), path) from None
     return IN_FILE[kind] + sign(key, body) + os.fsencode(path)
 
 

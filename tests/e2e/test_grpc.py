@@ -32,9 +32,10 @@ def test_submit_watch_read():
         reply = dist("GetJob", pb.GetJobRequest(job=job, max_tasks=10, spec=True), pb.GetJobReply)
         assert len(reply.tasks) == 3 and reply.spec.name == "greet"
         nodes = {n.node: n for n in dist("ListNodes", pb.ListNodesRequest(), pb.ListNodesReply).nodes}
-        out = Caller(nodes[reply.tasks[1].worker].address).stream(
-            "ReadOutput", pb.ReadOutputRequest(job=job, task=1), pb.OutputChunk)
-        assert b"".join(x.data for x in out) == b"hello 0\n"
+        for offset, data in ((0, b"hello 0\n"), (6, b"0\n"), (8, b""), (2**63 - 1, b""), (2**63, b""), (2**64 - 1, b"")):
+            out = Caller(nodes[reply.tasks[1].worker].address).stream(
+                "ReadOutput", pb.ReadOutputRequest(job=job, task=1, offset=offset), pb.OutputChunk)
+            assert b"".join(x.data for x in out) == data, offset
         assert [j.job for j in dist("ListJobs", pb.ListJobsRequest(), pb.ListJobsReply).jobs] == [job]
         held = dist("Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=1, argv=[b"true"], submit_held=True)), pb.SubmitReply).job
         reply = dist("ListJobs", pb.ListJobsRequest(unfinished_only=True, limit=1), pb.ListJobsReply)

@@ -9,7 +9,7 @@ import tempfile
 import tracemalloc
 
 import pythontest as p
-from hawktest import BOUND, run_tests, wait_for
+from hawktest import BOUND, run_tests, small_disk, wait_for
 
 import hawk
 
@@ -128,6 +128,20 @@ def test_a_program_that_is_a_module_of_a_package():
         for name, module in (("tools/program.py", "tools.program"), ("tools/__main__.py", "tools")):
             out, err = p.program(d, NEIGHBOURS, name, module).communicate(timeout=BOUND)
             assert out == "[4, 8]\n", (module, out, err)
+
+
+def test_what_does_not_fit_on_the_disk_leaves_nothing_there():
+    with small_disk("size=2m") as full:
+        if not full:
+            return
+        with p.up(slots=1), hawk.Executor(max_workers=1, directory=full) as ex:
+            assert ex.submit(len, b"").result(BOUND) == 0
+            before = os.statvfs(full).f_bavail
+            for call in ((len, bytes(3 << 20)), (bytes, 3 << 20)):
+                error = ex.submit(*call).exception(BOUND)
+                assert "No space left on device" in str(error) and full in str(error), error
+                assert os.statvfs(full).f_bavail >= before, files_in(full)
+            assert len(ex.submit(bytes, 1 << 20).result(BOUND)) == 1 << 20
 
 
 run_tests(sys.modules[__name__])

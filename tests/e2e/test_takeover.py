@@ -172,6 +172,21 @@ def test_an_upgrade_in_place_loses_nothing():
         assert "slots, not" not in restart(c, slots=1).text()
 
 
+def test_a_stop_after_the_upgrades_signal_ends_nothing():
+    """`systemctl restart` follows SIGUSR2 and does not wait: the agent may find both signals at once."""
+    with Cluster(workers=1, slots=4, central=CENTRAL, worker=("--agent-grace", "30s")) as c:
+        job = submit(c, "once", "--class", "long", "--at-most-once")
+        running(c, job)
+        for s in (signal.SIGSTOP, signal.SIGUSR2, signal.SIGTERM, signal.SIGCONT):
+            c.workers[0].p.send_signal(s)
+        assert c.workers[0].wait() == 0, c.workers[0].text()
+        restart(c)
+        running(c, job)
+        go(c)
+        c.hawk("wait", job)
+        assert len(lines(c, "once")) == 1
+
+
 def test_without_an_agent_nothing_is_left():
     with Cluster(workers=1, slots=4, central=CENTRAL, worker=("--agent-grace", "500ms", "--kill-grace", "500ms")) as c:
         long_job = submit(c, "long", "--class", "long")
