@@ -3,6 +3,7 @@
 
 #include "base/units.h"
 #include "cli/quote.h"
+#include "cli/spec.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,6 +165,27 @@ void show_waits(const struct api_job *j, const struct job_desc *spec)
 
 #define COMMAND_SHOWN 4096 /* bytes; JSON has all of it */
 
+static void show_limits(const struct job_desc *spec)
+{
+    const char *between = "  per task  at most ";
+    if (spec->time_limit_us > 0) {
+        printf("%s%s", between, DURATION(spec->time_limit_us));
+        between = ", ";
+    }
+    if (spec->mem_bytes > 0) {
+        printf("%s%s of memory", between, KNOWN_SIZE(spec->mem_bytes));
+        between = ", ";
+    }
+    if (spec->pids > 0)
+        printf("%s%u process%s", between, spec->pids, spec->pids == 1 ? "" : "es");
+    if (spec->time_limit_us > 0 || spec->mem_bytes > 0 || spec->pids > 0)
+        putchar('\n');
+    bool lost_said = spec->retries != SPEC_RETRIES_DEFAULT && !(spec->flags & JOB_AT_MOST_ONCE);
+    if (spec->failure_retries > 0 || lost_said)
+        printf("  retries   up to %u when a task fails, %u when its worker is lost\n", spec->failure_retries,
+               spec->retries);
+}
+
 void show_command(const struct job_desc *spec)
 {
     char shown[COMMAND_SHOWN];
@@ -172,6 +194,11 @@ void show_command(const struct job_desc *spec)
     free(text);
     if (spec->cwd)
         printf("  directory %s\n", clean_text(shown, sizeof shown, spec->cwd->data));
+    if (spec->stdout_pattern)
+        printf("  stdout    %s\n", clean_text(shown, sizeof shown, spec->stdout_pattern->data));
+    if (spec->stderr_pattern)
+        printf("  stderr    %s\n", clean_text(shown, sizeof shown, spec->stderr_pattern->data));
+    show_limits(spec);
 }
 
 json_t *words_json(const struct strings *argv)
@@ -183,6 +210,14 @@ json_t *words_json(const struct strings *argv)
     return list;
 }
 
+static json_t *path_json(const struct blob *path)
+{
+    return path ? json_data(path->data, strlen(path->data)) : json_null();
+}
+
+/* 0: there is none. */
+static json_t *limit_json(int64_t limit) { return limit > 0 ? json_integer(limit) : json_null(); }
+
 void command_json(json_t *o, const struct job_desc *spec)
 {
     json_t *list = json_array();
@@ -190,12 +225,18 @@ void command_json(json_t *o, const struct job_desc *spec)
     for (uint32_t i = 0; i < spec->after.n; i++)
         json_array_append_new(list, json_text(after_format((char[AFTER_TEXT]){0}, &spec->after.v[i])));
     json_object_set_new(o, "after", list);
-    json_object_set_new(o, "max_running", spec->max_running ? json_integer(spec->max_running) : json_null());
+    json_object_set_new(o, "max_running", limit_json(spec->max_running));
     json_object_set_new(o, "again_of",
                         job_eq(spec->again_of, JOB_NONE) ? json_null()
                                                          : json_string(JOB_TEXT(spec->again_of)));
-    json_object_set_new(o, "directory",
-                        spec->cwd ? json_data(spec->cwd->data, strlen(spec->cwd->data)) : json_null());
+    json_object_set_new(o, "directory", path_json(spec->cwd));
+    json_object_set_new(o, "stdout", path_json(spec->stdout_pattern));
+    json_object_set_new(o, "stderr", path_json(spec->stderr_pattern));
+    json_object_set_new(o, "time_limit_us", limit_json(spec->time_limit_us));
+    json_object_set_new(o, "mem_limit_bytes", limit_json(spec->mem_bytes));
+    json_object_set_new(o, "pids_limit", limit_json(spec->pids));
+    json_object_set_new(o, "retries", json_integer(spec->failure_retries));
+    json_object_set_new(o, "lost_retries", json_integer(spec->retries));
 }
 
 static uint32_t ancestors_shown(const struct ancestors *a)

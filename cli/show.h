@@ -39,8 +39,8 @@ void show_waits(const struct api_job *j, const struct job_desc *spec);
 /* Why it was cancelled, or tasks of it, for a message; NULL: nothing is known. spec may be NULL. */
 #define CAUSE_TEXT 96
 const char *show_cause(char buf[CAUSE_TEXT], const struct api_job *j, const struct job_desc *spec);
-/* What its tasks run, and in which directory: as lines, and, with the jobs that it comes after, as members of the job's
- * object. */
+/* What its tasks run, in which directory, with which limits and output files: as lines, and, with the jobs that it
+ * comes after, as members of the job's object. */
 void show_command(const struct job_desc *spec);
 json_t *words_json(const struct strings *argv);
 void command_json(json_t *o, const struct job_desc *spec);

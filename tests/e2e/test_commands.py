@@ -223,6 +223,27 @@ def test_what_a_job_ran_can_be_pasted_back():
             assert f"\n  directory {d}\n" in shown, shown
 
 
+def test_pages_of_a_job_show_how_it_was_submitted():
+    with local_cluster() as (d, _, hawk):
+        limits = ("--time-limit", "90s", "--pids", "50", "--retries", "3", "--lost-retries", "1", "--stdout", "%J out", "--stderr", "none")
+        job = hawk("submit", "--hold", "--cwd", d, *limits, "--", "true").stdout.strip()
+        plain = hawk("submit", "--hold", "--", "true").stdout.strip()
+        for page in ("job", "explain"):
+            shown, bare = hawk(page, job).stdout, hawk(page, plain).stdout
+            assert "\n  per task  at most 1m 30s, 50 processes\n" in shown and "per task" not in bare, (shown, bare)
+            assert "\n  retries   up to 3 when a task fails, 1 when its worker is lost\n" in shown and "retries" not in bare, shown
+            assert "\n  stdout    %J out\n  stderr    none\n" in shown and "stdout" not in bare, shown
+
+            def of(job):
+                told = json.loads(hawk(page, "-o", "json", job).stdout)["jobs"][0]
+                told = told.get("details", told)
+                return [told[x] for x in ("time_limit_us", "mem_limit_bytes", "pids_limit", "retries", "lost_retries",
+                                          "stdout", "stderr")]
+            assert of(job) == [90_000_000, None, 50, 3, 1, "%J out", "none"], of(job)
+            assert of(plain) == [None, None, None, 0, 2, None, None], of(plain)
+        hawk("cancel", job, plain)
+
+
 def test_job_tells_how_many_more_there_are():
     with local_cluster() as (_, env, hawk):
         job = hawk("submit", "--wait", "--array", "1-40", "--", "sh", "-c", "test {} -gt 5", check=1).stdout.strip()
