@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define TRACE_LINE "SUBMIT_S TASKS MEAN_S DURATION_S..., sorted by SUBMIT_S, no comments" /* for help texts */
+
 #define TRACE_TASKS_MAX 1000000u                         /* of one job */
 #define TRACE_TIME_US_MAX (INT64_C(864000000) * 1000000) /* 10,000 days: any time in a trace */
 

@@ -1,4 +1,5 @@
 /* `hawk sim`: flags to a simulation's settings, and its report to the terminal, to scripts, to files. */
+#include "base/trace.h"
 #include "base/units.h"
 #include "cli/document.h"
 #include "daemon/commands.h"
@@ -32,7 +33,8 @@ struct options {
 #define CUTOFF_DEFAULT_US (90 * US_PER_S)
 
 const struct flag sim_flags[] = {
-    FLAG(TEXT, struct options, trace, "trace", 0, "FILE", "workload, one job per line; - is standard input"),
+    FLAG(TEXT, struct options, trace, "trace", 0, "FILE",
+         "workload, a line per job: " TRACE_LINE "; - is standard input"),
     FLAG(TEXT, struct options, workload, "workload", 0, "NAME",
          "jobs drawn from a table instead: its name or file"),
     FLAG_NUMBER(struct options, jobs, "jobs", 0, "N", "number of these jobs (as its table says)", 1,

@@ -1,6 +1,7 @@
 /* `hawk replay`: reads the command line, prepares the cluster, runs the plan and reports. */
 #include "replay/replay.h"
 
+#include "base/trace.h"
 #include "base/units.h"
 #include "cli/print.h"
 #include "cli/session.h"
@@ -68,9 +69,9 @@ const struct flag replay_flags[] = {
 };
 
 const char replay_details[] =
-    "A trace has one job per line: submit time, number of tasks, mean task duration, and the "
-    "duration of every\n"
-    "task, in seconds, separated by blanks, sorted by submit time. \"-\" reads standard input.\n"
+    "A trace has a line per job: " TRACE_LINE
+    ": when it is submitted, its number of tasks, their mean duration, "
+    "and the duration of each, in seconds. \"-\" reads standard input.\n"
     "\n"
     "The command submits jobs at their times, round robin over all dists, whether or not "
     "earlier jobs have ended.\n"

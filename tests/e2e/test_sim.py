@@ -31,6 +31,12 @@ def refused(trace, *args):
     return r.stderr
 
 
+def test_help_tells_how_a_trace_is_written():
+    for command in ("sim", "replay"):
+        said = subprocess.run([HAWK, command, "--help"], capture_output=True, text=True, timeout=BOUND, check=True).stdout
+        assert "SUBMIT_S TASKS MEAN_S DURATION_S..., sorted by SUBMIT_S, no comments" in " ".join(said.split()), said
+
+
 def test_a_sweep_wants_a_trace_that_each_run_can_read():
     with tempfile.TemporaryDirectory() as d:
         trace = own_trace(d)
