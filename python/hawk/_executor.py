@@ -9,6 +9,7 @@ import atexit
 import collections
 import concurrent.futures
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+import types
 import weakref
 
 from hawk import _calls, _cluster, hawk_pb2 as pb
@@ -28,6 +30,7 @@ BATCH_MAX = 100           # calls in a job
 BATCH_BYTES = 16 << 20    # of their packets; a dist takes jobs of up to 64 MiB
 AHEAD_SECONDS = 0.05      # of work per slot that the cluster has beyond what runs
 AHEAD_MAX = 64            # calls per slot
+KINDS_MAX = 100           # kinds of calls whose duration is remembered
 LOOK_MIN, LOOK_MAX = 0.05, 1.0  # seconds between two looks at who serves
 LEAVE_SECONDS = 10.0
 LEFT_SECONDS = 0.05
@@ -74,10 +77,10 @@ class Function:
 
 
 class Call:
-    __slots__ = ("future", "name", "function", "arguments", "lost", "over")
+    __slots__ = ("future", "name", "kind", "function", "arguments", "lost", "over")
 
-    def __init__(self, future, name):
-        self.future, self.name = future, name
+    def __init__(self, future, name, kind):
+        self.future, self.name, self.kind = future, name, kind  # kind: see kind_of()
         self.function = self.arguments = None  # the arguments' part
         self.lost, self.over = 0, False
 
@@ -103,6 +106,14 @@ def main_module():
 
 def name_of(function):
     return (getattr(function, "__qualname__", "") or type(function).__name__)[:200]
+
+
+def kind_of(function):
+    """Calls of one kind are taken to last alike: those of one function, also where it is made anew for each call."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(function, "__code__", None)
+    return hash(code) if isinstance(code, types.CodeType) else name_of(function)
 
 
 class Core:
@@ -134,7 +145,7 @@ class Core:
         self._starting = set()         # jobs that start residents
         self._slots = self._served = 0
         self._look, self._look_at = LOOK_MIN, 0.0  # when to look next who serves
-        self._call_seconds = None      # of a call, as they took lately
+        self._seconds = {}             # of a call of each kind, as they took lately; what ended last stands last
         self._shut = self._kill = False
         self._broken = None
         executors.add(self)
@@ -181,9 +192,9 @@ class Core:
                 f"{name_of(function)} cannot be sent to another process ({e}): {hint}"))
             return None
 
-    def _call(self, future, function, prepared, args, kwargs, name=None):
+    def _call(self, future, function, prepared, args, kwargs, name=None, kind=None):
         """A call that may be added; its future has ended when it cannot be sent."""
-        call = Call(future, name or name_of(function))
+        call = Call(future, name or name_of(function), kind or kind_of(function))
         if future.done():
             return call
         prepared = prepared or self._prepare(function, future)
@@ -230,12 +241,14 @@ class Core:
 
     def _calls_of(self, fn, function, items):
         """Calls of function, one for each item, which run fn."""
-        prepared = None
+        prepared, kind = None, kind_of(fn)
+        if function is not fn:
+            kind = ("chunk", kind)  # it lasts longer than one call
         for item in items:
             future = concurrent.futures.Future()
             if prepared is None:
                 prepared = self._prepare(function, future)
-            yield self._call(future, function, prepared, item, {}, name_of(fn))
+            yield self._call(future, function, prepared, item, {}, name_of(fn), kind)
 
     def _add_to(self, futures, calls, most):
         """Adds the next of these calls, at most so many (None: all), and their futures."""
@@ -314,9 +327,9 @@ class Core:
         return True
 
     def _room(self):
-        """How many more calls the cluster is to have: what runs, and a little ahead; and it is filled up by halves."""
+        """How many more calls the cluster is to have: what runs, and some like the next; it is filled up by halves."""
         slots = min(self._slots, self._max_workers or self._slots)
-        seconds = self._call_seconds
+        seconds = self._seconds.get(self._waiting[0].kind) if self._waiting else None
         ahead = 1 if not seconds else min(AHEAD_MAX, int(AHEAD_SECONDS / seconds))  # at least as many as run
         most = slots if self._max_workers else slots * (1 + max(1, ahead))
         room = most - len(self._running)
@@ -330,7 +343,7 @@ class Core:
                 while self._waiting and len(calls) < room:
                     call = self._waiting[0]
                     size += call.size()
-                    if calls and (call.name != calls[0].name or size > BATCH_BYTES):
+                    if calls and ((call.name, call.kind) != (calls[0].name, calls[0].kind) or size > BATCH_BYTES):
                         break
                     self._waiting.popleft()
                     (calls if call.future.set_running_or_notify_cancel() else gone).append(call)
@@ -381,8 +394,7 @@ class Core:
                                          "what it returned"))
         elif task.state == pb.TASK_DONE:
             if task.run_us >= 0:
-                seconds = task.run_us / 1e6
-                self._call_seconds = seconds if self._call_seconds is None else 0.9 * self._call_seconds + 0.1 * seconds
+                self._learn(call.kind, task.run_us / 1e6)
             self._settle(call, task.result)
         elif task.state == pb.TASK_LOST:
             self._fail(call, WorkerError(f"{call.name}: the process or machine that ran this call died, "
@@ -395,6 +407,12 @@ class Core:
             self._running.discard(call)
             if not self._running or self._room() > 0:
                 self._lock.notify_all()
+
+    def _learn(self, kind, seconds):
+        with self._lock:
+            self._seconds[kind] = 0.9 * self._seconds.pop(kind, seconds) + 0.1 * seconds
+            if len(self._seconds) > KINDS_MAX:
+                del self._seconds[next(iter(self._seconds))]
 
     def _forget(self, call):
         """Removes the files of a call that has ended; the function's with the last call of it."""

@@ -221,10 +221,10 @@ def test_interrupted_calls_do_not_count_as_done():
 
 def test_a_call_whose_result_a_dist_lost_runs_again():
     """A few times: something is wrong where that goes on."""
-    again, call = [], _executor.Call(concurrent.futures.Future(), "mark")
+    again, call = [], _executor.Call(concurrent.futures.Future(), "mark", "mark")
     executor = object.__new__(_executor.Core)
     executor._key, executor._lock, executor._functions_lock = bytes(32), threading.Condition(), threading.Lock()
-    executor._running, executor._submit, executor._call_seconds = {call}, again.extend, 1.0
+    executor._running, executor._submit = {call}, again.extend
     for times in range(1, _executor.LOST_RESULTS_MAX + 1):
         executor._ended(call, pb.Task(state=pb.TASK_DONE, result_lost=True, run_us=5))
         assert again == [call] * times and not call.future.done() and call in executor._running

@@ -6,12 +6,14 @@ import functools
 import os
 import sys
 import tempfile
+import threading
 import tracemalloc
 
 import pythontest as p
 from hawktest import BOUND, run_tests, small_disk, wait_for
 
 import hawk
+from hawk import _executor
 
 
 def files_in(directory):
@@ -45,11 +47,44 @@ def test_calls_that_wait_share_their_function():
         assert files_in(d) == [], "the last call of a function takes its file along"
 
 
+def warm_up(ex, function, arguments):
+    """Until the executor sends 25 calls of the function ahead for each slot. It knows no other."""
+    ahead = _executor.AHEAD_SECONDS / 25
+    wait_for("short calls", lambda: list(ex.map(function, arguments)) and max(ex._core._seconds.values()) < ahead)
+
+
+def test_few_calls_of_a_new_function_are_sent_ahead():
+    """However short those of others were: shutdown cancels the rest."""
+    with p.up(slots=1), tempfile.TemporaryDirectory() as d, hawk.Executor() as ex:
+        warm_up(ex, p.square, range(50))
+        futures = [ex.submit(p.mark_and_wait, f"{d}/started{i}", f"{d}/go") for i in range(20)]
+        p.wait_for_file(f"{d}/started0")
+        ex.shutdown(wait=False, cancel_futures=True)
+        cancelled = sum(future.cancelled() for future in futures)
+        p.mark(f"{d}/go")
+        assert cancelled >= 18, cancelled
+
+
+def test_which_calls_are_taken_to_last_alike():
+    """What is made anew for each call is known; few functions are remembered."""
+    made, other = [lambda x=x: x for x in range(2)], lambda: None
+    kinds = [_executor.kind_of(f) for f in (*made, functools.partial(made[0], 3), other, len, functools.partial(len, []))]
+    assert kinds[0] == kinds[1] == kinds[2] != kinds[3] and kinds[4] == kinds[5] == "len", kinds
+    executor = object.__new__(_executor.Core)
+    executor._lock, executor._seconds = threading.Condition(), {}
+    for i in range(_executor.KINDS_MAX):
+        executor._learn(i, 1.0)
+    executor._learn(0, 2.0)
+    executor._learn("new", 1.0)
+    assert len(executor._seconds) == _executor.KINDS_MAX and 1 not in executor._seconds, executor._seconds
+    assert 1.0 < executor._seconds[0] < 2.0, executor._seconds[0]
+
+
 def test_calls_with_much_inside_are_several_jobs():
     """Together they are more than a dist takes as one."""
     data = bytes(1_000_000)
     with p.up(slots=4), hawk.Executor() as ex:
-        wait_for("so much room", lambda: list(ex.map(p.square, range(50))) and ex._core._room() >= 95)
+        warm_up(ex, len, [b""] * 50)
         assert list(ex.map(len, [data] * 95)) == [len(data)] * 95
 
 
