@@ -3,6 +3,7 @@
 #include "daemon/joblog.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -207,17 +209,35 @@ static void commands_are_written_as_a_shell_reads_them(void **state)
     free(argv.data);
 }
 
+static void a_pipe_gets_the_head_as_well(void **state)
+{
+    struct joblog *l;
+    char text[512];
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(open_it(&l, NULL, NULL), 0);
+    joblog_start(l, nothing, NULL);
+    add(l, 1, OUTCOME_EXITED, 0, "a");
+    joblog_close(l);
+    ssize_t n = read(fd, text, sizeof text - 1);
+    assert_true(n > 0);
+    text[n] = '\0';
+    assert_string_equal(
+        text, "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\tInput\tEnding\n"
+              "1\t:\t1.500\t0.250\t0\t7\t0\t0\tgzip {}\ta\tended\n");
+    close(fd);
+}
+
 int main(void)
 {
 #define FILE_TEST(name) cmocka_unit_test_setup_teardown(name, new_file, remove_file)
     const struct CMUnitTest tests[] = {
-        FILE_TEST(lines_are_read_back),
-        FILE_TEST(a_line_that_was_not_written_whole_is_cut_off),
-        FILE_TEST(other_files_stay_as_they_are),
-        FILE_TEST(only_one_writes_it),
-        FILE_TEST(a_reader_may_end_the_reading),
-        FILE_TEST(lines_that_do_not_fit_leave_nothing),
-        cmocka_unit_test(commands_are_written_as_a_shell_reads_them),
+        FILE_TEST(lines_are_read_back),          FILE_TEST(a_line_that_was_not_written_whole_is_cut_off),
+        FILE_TEST(other_files_stay_as_they_are), FILE_TEST(only_one_writes_it),
+        FILE_TEST(a_reader_may_end_the_reading), FILE_TEST(lines_that_do_not_fit_leave_nothing),
+        FILE_TEST(a_pipe_gets_the_head_as_well), cmocka_unit_test(commands_are_written_as_a_shell_reads_them),
     };
     return cmocka_run_group_tests_name("joblog", tests, NULL, NULL);
 }

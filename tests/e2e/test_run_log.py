@@ -225,7 +225,7 @@ def test_what_has_a_line_is_printed_when_ctrl_c_comes_twice():
             ended()
             os.close(log)
             logged = [x.split("\t")[9] for x in got[filler:].decode().splitlines()]
-            assert logged == ["1", "2"] == p.stdout.read().split() and p.returncode == -signal.SIGINT, (logged, p.returncode)
+            assert logged[0] == "Input" and logged[1:] == ["1", "2"] == p.stdout.read().split() and p.returncode == -signal.SIGINT, (logged, p.returncode)
 
 
 def test_a_log_that_cannot_be_written_ends_the_run():
