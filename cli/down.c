@@ -216,6 +216,26 @@ static int drain_nodes(struct down *d, enum leaving_who who)
     return err;
 }
 
+/* Waits for dists or for workers until end_us. Says so after a second, which nodes without work do not need. */
+static int wait_drained(struct down *d, enum leaving_who who, int64_t end_us)
+{
+    int64_t left_us = end_us - monotonic_us();
+    char names[300], grace[32];
+    int err = leaving_nodes_wait(&d->s, &d->nodes, who, LEAVING_DRAINED,
+                                 left_us < 0          ? 0
+                                 : left_us < US_PER_S ? left_us
+                                                      : US_PER_S);
+    left_us = end_us - monotonic_us();
+    if (err != HAWK_ETIMEOUT || left_us <= 0)
+        return err;
+    if (d->s.mode == OUTPUT_TABLE)
+        fprintf(stderr, "waiting for the %s of %s to end, until --grace (%s) is over\n",
+                who == LEAVING_DISTS ? "jobs" : "tasks",
+                leaving_nodes_names(names, sizeof names, &d->nodes, who, LEAVING_DRAINED),
+                duration_format(grace, sizeof grace, d->o->grace_us));
+    return leaving_nodes_wait(&d->s, &d->nodes, who, LEAVING_DRAINED, left_us);
+}
+
 /* Drains dists first, since their jobs need the workers. Then the workers give central's tasks back to its
  * journal. */
 static int drain_all(struct down *d)
@@ -225,10 +245,9 @@ static int drain_all(struct down *d)
     char names[300], grace[32];
     int err = 0;
     for (int i = 0; i < 2 && !err; i++) {
-        int64_t left_us = end_us - monotonic_us();
         err = drain_nodes(d, order[i]);
         if (!err)
-            err = leaving_nodes_wait(&d->s, &d->nodes, order[i], LEAVING_DRAINED, left_us > 0 ? left_us : 0);
+            err = wait_drained(d, order[i], end_us);
         if (err != HAWK_ETIMEOUT)
             continue;
         err = 0;

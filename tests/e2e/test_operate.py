@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -298,6 +299,19 @@ def test_all_goes_down_and_comes_back():
         wait_for("the long job to end", lambda: c.json("stats")["long_jobs_unfinished"] == 0)
         c.hawk("submit", "--wait", "--", "true")
         assert jobs
+
+
+def test_down_says_what_it_waits_for():
+    for whom, said in (("--yes", "waiting for the jobs of d1 to end"), ("w1", "waiting for the tasks of w1 to end")):
+        with Cluster(workers=1, central=FAST) as c:
+            job = c.submit("--", "sh", "-c", f"until test -e {c.dir}/go; do sleep 0.1; done")
+            wait_for("the task to run", lambda: running(c, job))
+            with subprocess.Popen([HAWK, "down", whom, "--grace", "1h"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True, env={**os.environ, "HAWK_DIST": c.dist_addrs[0]}) as down:
+                readable = select.select([down.stderr], [], [], BOUND)[0]
+                open(f"{c.dir}/go", "w").close()
+                out, err = down.communicate(timeout=BOUND)
+            assert readable and err == f"{said}, until --grace (1h) is over\n" and down.returncode == 0, (whom, out, err)
 
 
 def test_nodes_that_are_not_back_yet_go_down_too():
