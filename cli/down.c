@@ -219,12 +219,9 @@ static int drain_nodes(struct down *d, enum leaving_who who)
 /* Waits for dists or for workers until end_us. Says so after a second, which nodes without work do not need. */
 static int wait_drained(struct down *d, enum leaving_who who, int64_t end_us)
 {
-    int64_t left_us = end_us - monotonic_us();
+    int64_t left_us = end_us - monotonic_us(), first_us = left_us < US_PER_S ? left_us : US_PER_S;
     char names[300], grace[32];
-    int err = leaving_nodes_wait(&d->s, &d->nodes, who, LEAVING_DRAINED,
-                                 left_us < 0          ? 0
-                                 : left_us < US_PER_S ? left_us
-                                                      : US_PER_S);
+    int err = leaving_nodes_wait(&d->s, &d->nodes, who, LEAVING_DRAINED, first_us > 0 ? first_us : 0);
     left_us = end_us - monotonic_us();
     if (err != HAWK_ETIMEOUT || left_us <= 0)
         return err;

@@ -235,7 +235,7 @@ def test_stats_say_what_auto_came_to():
             c.hawk("submit", "--wait", "--", "true")
         after = wait_for("a computed cutoff", lambda: (s := c.json("stats"))["cutoff_computed"] and s)
         assert after["cutoff_note"].startswith("auto: the 90% percentile of the mean task run times of "), after
-        assert "auto: what the last" in after["share_note"], after
+        assert "auto: what short jobs kept busy lately" in after["share_note"], after
         shown = c.hawk("stats").stdout
         # The figures of the share follow the load: only its words are the same in the next answer.
         assert "auto: what the last" in shown and "percentile" in shown, shown
