@@ -238,7 +238,7 @@ def test_stats_say_what_auto_came_to():
         assert "auto: what short jobs kept busy lately" in after["share_note"], after
         shown = c.hawk("stats").stdout
         # The figures of the share follow the load: only its words are the same in the next answer.
-        assert "auto: what the last" in shown and "percentile" in shown, shown
+        assert "auto: what short jobs kept" in shown and "percentile" in shown, shown
         line = c.hawk("policy", "set", "--cutoff", "30s", "--short-partition", "50%").stdout
         assert line.count("\n") == 1 and "cutoff 30s" in line, line
         after = c.json("stats")
