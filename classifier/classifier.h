@@ -82,7 +82,6 @@ void history_config_init(struct history_config *c);
 struct history_job {
     struct crowd_entry entry;
     int64_t mean_us;
-    int64_t end_us;   /* 0: not known */
     uint64_t task_us; /* the sum over its tasks */
 };
 
@@ -135,9 +134,8 @@ static inline uint32_t history_jobs(const struct history *h) { return h->jobs.n;
 /* Chooses the rule for the share from the next computation on. slots 0: the proportion of task-seconds in the
  * window (Hawk 3.4). Else the demand, once cfg.min_jobs short jobs have ended: the part of so many slots that they
  * kept busy lately, and more, since jobs do not come evenly: a standard deviation of that, or a quarter of it if that
- * is more; at most a quarter of what is left. given_ppm: the part of the other slots that short
- * jobs get in any case. If that is enough, the share is 0, whatever its lower bound; else it is at most what the jobs
- * kept busy. */
+ * is more; at most a quarter of what is left. given_ppm: the part of the other slots that short jobs get in any case.
+ * If that is enough, the share is 0, whatever its lower bound; else it is at most what the jobs kept busy. */
 void history_follow_demand(struct history *h, uint64_t slots, uint32_t given_ppm);
 /* Whether the share is fixed, or follows the demand. */
 bool history_share_known(const struct history *h);

@@ -249,12 +249,12 @@ void history_shares(const struct history *h, int64_t cutoff_us, struct history_s
 
 /* ---- Demand ---- */
 
-static void demand_add(struct demand *d, const struct history_job *job)
+static void demand_add(struct demand *d, const struct history_job *job, int64_t end_us)
 {
     uint64_t tasks = job->task_us / (uint64_t)job->mean_us;
     int64_t most_us = d->time_us > DEMAND_US ? d->time_us : DEMAND_US;
     /* After a pause in short work, the time before it counts as much as the pause, or what comes now would not show. */
-    int64_t passed_us = d->jobs ? time_within(job->end_us - d->last_us, 0, most_us) : 0;
+    int64_t passed_us = d->jobs ? time_within(end_us - d->last_us, 0, most_us) : 0;
     unsigned __int128 part = DEMAND_US, whole = (unsigned __int128)(DEMAND_US + passed_us);
 
     if (part * DEMAND_JOBS < whole * (DEMAND_JOBS - 1)) {
@@ -265,7 +265,7 @@ static void demand_add(struct demand *d, const struct history_job *job)
     d->task_us = d->task_us * part / whole + job->task_us;
     d->weighed = d->weighed * part / whole + (unsigned __int128)job->task_us * (tasks ? tasks : 1);
     d->time_us = (int64_t)((unsigned __int128)d->time_us * part / whole) + passed_us;
-    d->last_us = job->end_us;
+    d->last_us = end_us;
 }
 
 /* It goes on to now, so that a pause in short work counts as well. */
@@ -395,15 +395,14 @@ int64_t history_look(struct history *h, int64_t now_us)
 struct estimate *history_add(struct history *h, uint32_t user, struct blob *name, int64_t mean_us,
                              uint64_t task_us, int64_t end_us)
 {
-    struct history_job job = {
-        .mean_us = time_within(mean_us, 1, LIMIT_TIME_US), .task_us = task_us, .end_us = end_us};
+    struct history_job job = {.mean_us = time_within(mean_us, 1, LIMIT_TIME_US), .task_us = task_us};
 
     job_add(&h->jobs, user, &job);
     h->since++;
     if (end_us) {
         h->now_us = end_us;
         if (job.mean_us < h->cutoff_us)
-            demand_add(&h->demand, &job);
+            demand_add(&h->demand, &job, end_us);
     }
     if (h->since >= h->jobs.n / REFRESH)
         history_compute(h);
