@@ -587,6 +587,7 @@ void central_on_journal_task(struct central *c, const struct msg *in)
         return;
     if (m->id.attempt > t->attempt)
         t->attempt = m->id.attempt;
+    t->worker = m->worker;
     if (!task_state_final(m->state)) {
         t->failures = m->failures;
         t->losses = m->losses;

@@ -163,6 +163,7 @@ static void write_task(struct central *c, const struct long_task *t)
     m->journal_task.id = central_task_try(t);
     m->journal_task.token = c->token;
     m->journal_task.run_us = t->run_us;
+    m->journal_task.worker = t->worker;
     m->journal_task.code = task_state_final(t->state) ? t->code : 0;
     m->journal_task.losses = (uint8_t)(t->losses < UINT8_MAX ? t->losses : UINT8_MAX);
     m->journal_task.state = t->state;

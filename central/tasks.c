@@ -373,16 +373,25 @@ void central_task_place(struct central *c, struct long_task *t, struct node *n)
 
 /* ---- Reports from workers ---- */
 
+/* Whether another worker than n has, or had, the try: n can know nothing of it. Every launch of a task at most
+ * once is on record, so that this is also known after a restart. An older version's record names no worker. */
+static bool is_elsewhere(const struct long_task *t, const struct node *n, uint16_t attempt)
+{
+    bool known = at_most_once(t) ? t->worker.v != 0 : t->place == PLACE_WORKER && attempt == t->attempt;
+
+    return known && !node_eq(t->worker, n->id);
+}
+
 /* The task of this try, if n has it. Also if no worker has it now and n reports it: then n has it again.
  * NULL: the report is stale. */
 static struct long_task *held_by(struct central *c, struct node *n, const struct try_id *id)
 {
     struct long_task *t = central_jobs_find_task(c, id);
 
-    if (!t || task_state_final(t->state) || id->attempt == 0)
+    if (!t || task_state_final(t->state) || id->attempt == 0 || is_elsewhere(t, n, id->attempt))
         return NULL;
     if (t->place == PLACE_WORKER)
-        return node_of(t) == n && id->attempt == t->attempt ? t : NULL;
+        return id->attempt == t->attempt ? t : NULL;
     if (t->place == PLACE_NONE || (id->attempt != t->attempt && !(t->unsure && id->attempt > t->attempt)))
         return NULL;
     if (id->attempt == t->attempt && t->outcome != OUTCOME_NONE)
@@ -540,9 +549,8 @@ void central_on_task_finished(struct central *c, const struct msg *in)
         }
         return;
     }
-    /* The try was given to another worker: this one can have no end of it. */
-    bool anothers = t->place == PLACE_WORKER && m->id.attempt == t->attempt && node_of(t) != n;
-    if (m->id.attempt == 0 || anothers || (m->id.attempt > t->attempt && !t->unsure) || retry(c, t, m))
+    if (m->id.attempt == 0 || is_elsewhere(t, n, m->id.attempt) ||
+        (m->id.attempt > t->attempt && !t->unsure) || retry(c, t, m))
         send_finish_ack(c, n, &m->id);
     else
         record_completion(c, n, t, m);

@@ -324,11 +324,6 @@ static inline struct usage dist_task_used(const struct dist_task *t)
 {
     return task_state_final(t->state) ? t->used : (struct usage){0};
 }
-/* How long the job's tasks take, as those show that ran here: the mean of the run times of tasks that exited
- * 0 and of the ages of running tasks. 0: none has run. */
-int64_t dist_job_shown_us(const struct dist *d, const struct dist_job *job);
-/* Whether that is at least us, which is above 0. Cheaper: most jobs show far less. */
-bool dist_job_shows(const struct dist *d, const struct dist_job *job, int64_t us);
 /* Task i's worker was lost: the task waits again, or ends if it has no retry left. */
 void dist_task_return(struct dist *d, struct dist_job *job, uint32_t i);
 struct try_id dist_task_try(const struct dist_job *job, uint32_t i);
@@ -343,7 +338,8 @@ static inline bool dist_task_may_retry(const struct dist_job *job, const struct 
 }
 /* The try never ran: task i waits again, whatever the job's retries. */
 void dist_task_refused(struct dist *d, struct dist_job *job, uint32_t i);
-/* The job of this try. NULL: this dist schedules no such task, or never launched that attempt. */
+/* The job of this try, of which d->from reports. NULL: this dist schedules no such task, or never launched that
+ * attempt, or not there. */
 struct dist_job *dist_task_own_job(const struct dist *d, const struct try_id *id);
 /* Whether launches are recorded before they are sent: an older version, which had no lives, recorded none. */
 bool dist_task_launches_kept(const struct dist_job *job);
@@ -535,6 +531,9 @@ void dist_on_long_result(struct dist *d, const struct msg *m);
 void dist_on_long_watched(struct dist *d, const struct msg *in);
 
 /* ---- promote.c: jobs whose tasks outlive the cutoff ---- */
+/* How long the job's tasks take, as those show that ran here: the mean of the run times of tasks that exited
+ * 0 and of the ages of running tasks. 0: none has run. */
+int64_t dist_job_shown_us(const struct dist *d, const struct dist_job *job);
 /* If the job's tasks show at least the cutoff: promotes it, so that it is long, and central gets the tasks that were
  * not launched. At most once in an ownership; without central only if nothing is left to launch. A job that is tagged
  * short, or has max_running, loses the reserve instead. */

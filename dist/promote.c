@@ -2,6 +2,51 @@
  * central; a job that is tagged short, or has a limit of running tasks, stays, and loses the reserve. */
 #include "dist/internal.h"
 
+/* ---- What the tasks of a job show ---- */
+
+/* Total pause time of our running tasks. O(tasks that were paused). */
+static int64_t stood_us(const struct dist *d, const struct dist_job *job)
+{
+    int64_t us = 0;
+
+    for (uint32_t i = 0; i < job->pauses.n; i++) {
+        const struct dist_task *t = &job->tasks[job->pauses.v[i].task];
+
+        if (!t->central && t->state == TASK_RUNNING)
+            us += owner_pause_us(&job->pauses.v[i], t->attempt, d->now_us);
+    }
+    return us;
+}
+
+/* As if no task of ours had stood still. */
+static struct owner_shown shown_at_most(const struct dist *d, const struct dist_job *job)
+{
+    __int128 ages_us = (__int128)job->ages_n * (d->now_us - job->submit_us) - job->ages_us;
+
+    return owner_shown(job->ok_us, job->ok_n, ages_us, job->ages_n);
+}
+
+int64_t dist_job_shown_us(const struct dist *d, const struct dist_job *job)
+{
+    struct owner_shown s = shown_at_most(d, job);
+
+    s.us -= stood_us(d, job);
+    return (int64_t)owner_shown_mean(s);
+}
+
+/* Whether that is at least us, which is above 0. Cheaper: most jobs show far less. */
+static bool job_shows(const struct dist *d, const struct dist_job *job, int64_t us)
+{
+    struct owner_shown s = shown_at_most(d, job);
+
+    if (!owner_shown_reaches(s, us))
+        return false; /* most requests end here, and need not look at pauses */
+    s.us -= stood_us(d, job);
+    return owner_shown_reaches(s, us);
+}
+
+/* ---- What becomes of it ---- */
+
 void dist_job_mark_promoted(struct dist *d, struct dist_job *job)
 {
     dist_count(d, COUNTER_jobs_promoted, 1);
@@ -32,7 +77,7 @@ static bool may_promote(const struct dist_job *job)
 static void overstay(struct dist *d, struct dist_job *job)
 {
     if (!may_move(job) || job->unlaunched == 0 || d->policy.cutoff_us <= 0 ||
-        !dist_job_shows(d, job, d->policy.cutoff_us))
+        !job_shows(d, job, d->policy.cutoff_us))
         return;
     job->probe_long = job->overstays = true;
     dist_probe_forget(d, job);
@@ -46,7 +91,7 @@ void dist_handover_promote(struct dist *d, struct dist_job *job)
         overstay(d, job);
         return;
     }
-    if (!may_promote(job) || d->policy.cutoff_us <= 0 || !dist_job_shows(d, job, d->policy.cutoff_us))
+    if (!may_promote(job) || d->policy.cutoff_us <= 0 || !job_shows(d, job, d->policy.cutoff_us))
         return;
     if (job->unlaunched == 0) {
         dist_job_mark_promoted(d, job);

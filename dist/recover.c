@@ -76,13 +76,13 @@ void dist_on_journal_task(struct dist *d, const struct msg *in)
         return;
     t = &job->tasks[m->id.task];
     t->doubtful = m->state == TASK_LAUNCHED;
+    t->worker = m->worker.v;
     dist_task_set_failures(job, m->id.task, m->failures);
     if (!task_state_final(m->state) || task_state_final(t->state))
         return;
     if (!t->central)
         dist_task_reach(job, m->id.task);
     t->attempt = m->id.attempt;
-    t->worker = m->worker.v;
     t->code = m->code;
     t->outcome = m->outcome & 7;
     t->run_us = m->run_us;

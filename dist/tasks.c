@@ -114,46 +114,6 @@ static void count_running(struct dist_job *job, const struct dist_task *t, int s
     job->ages_us += sign * t->wait_us;
 }
 
-/* Total pause time of our running tasks. O(tasks that were paused). */
-static int64_t stood_us(const struct dist *d, const struct dist_job *job)
-{
-    int64_t us = 0;
-
-    for (uint32_t i = 0; i < job->pauses.n; i++) {
-        const struct dist_task *t = &job->tasks[job->pauses.v[i].task];
-
-        if (!t->central && t->state == TASK_RUNNING)
-            us += owner_pause_us(&job->pauses.v[i], t->attempt, d->now_us);
-    }
-    return us;
-}
-
-/* As if no task of ours had stood still. */
-static struct owner_shown shown_at_most(const struct dist *d, const struct dist_job *job)
-{
-    __int128 ages_us = (__int128)job->ages_n * (d->now_us - job->submit_us) - job->ages_us;
-
-    return owner_shown(job->ok_us, job->ok_n, ages_us, job->ages_n);
-}
-
-int64_t dist_job_shown_us(const struct dist *d, const struct dist_job *job)
-{
-    struct owner_shown s = shown_at_most(d, job);
-
-    s.us -= stood_us(d, job);
-    return (int64_t)owner_shown_mean(s);
-}
-
-bool dist_job_shows(const struct dist *d, const struct dist_job *job, int64_t us)
-{
-    struct owner_shown s = shown_at_most(d, job);
-
-    if (!owner_shown_reaches(s, us))
-        return false; /* most requests end here, and need not look at pauses */
-    s.us -= stood_us(d, job);
-    return owner_shown_reaches(s, us);
-}
-
 void dist_task_set_state(struct dist *d, struct dist_job *job, uint32_t i, enum task_state to,
                          struct dist_place *place)
 {
@@ -536,12 +496,17 @@ static bool is_earlier(const struct dist_job *job, uint16_t epoch)
 struct dist_job *dist_task_own_job(const struct dist *d, const struct try_id *id)
 {
     struct dist_job *job = dist_job_find(d, id->job);
+    const struct dist_task *t = job && id->task < job->desc->tasks ? &job->tasks[id->task] : NULL;
+    bool known;
 
-    if (!job || id->task >= job->desc->tasks || job->tasks[id->task].central || id->attempt == 0)
+    if (!t || t->central || id->attempt == 0)
         return NULL;
-    if (is_earlier(job, id->epoch)) /* which tasks that life launched is not known */
-        return job;
-    return id->epoch == job->own_epoch && id->attempt <= job->tasks[id->task].attempt ? job : NULL;
+    if (!is_earlier(job, id->epoch))
+        known = id->epoch == job->own_epoch && id->attempt <= t->attempt;
+    else /* where launches are on record, so is the worker */
+        known =
+            !dist_task_launches_kept(job) || ((t->doubtful || t->adopted) && t->worker == d->from->m.node.v);
+    return known ? job : NULL;
 }
 
 /* A task that was not launched in this life takes over a try of an earlier life. Those before it are not known. */

@@ -280,6 +280,16 @@ static inline struct job_desc *desc_of(const char *name, uint32_t tasks)
     return d;
 }
 
+/* Tasks at most once, that would have retries otherwise. */
+static inline struct job_desc *once_desc(uint32_t tasks)
+{
+    struct job_desc *d = desc_of("", tasks);
+
+    d->flags |= JOB_AT_MOST_ONCE;
+    d->retries = 5;
+    return d;
+}
+
 static inline void submit(struct talk *t, uint32_t dist, uint64_t seq, uint32_t tasks, int64_t estimate_us)
 {
     struct job_desc *d = desc_of("", tasks);

@@ -20,15 +20,15 @@ static void test_what_is_in_doubt_is_not_launched_again(void **state)
 
     journal_job(t, 7, once_desc(4), 1, 0, NULL);
     journal_task(t, 7, 0, TASK_DONE);
-    journal_launch(t, 7, 1);
-    journal_launch(t, 7, 2);
+    journal_launch(t, 7, 1, 101);
+    journal_launch(t, 7, 2, 101);
     HEAR(t, 0, RECOVERED, recovered, 0);
     central_joins(t);
     worker_up(t, 101, 1, true);
     held(t, 101, try_of(7, 1, 1, 1), TASK_RUNNING);
     held_end(t, 101);
     wait_timer(t, 50000);
-    says(t, "- JOURNAL_TASK id=3.7/2@1.0 token=1 run_us=0 worker=0 code=0 state=7 outcome=6");
+    says(t, "- JOURNAL_TASK id=3.7/2@1.0 token=1 run_us=0 worker=101 code=0 state=7 outcome=6");
     says(t, "101 PROBE job=3.7 estimate_us=0 count=2"); /* task 3 was never launched */
     request(t, 101, 7, 1);
     says(t, "101 PROBE_CANCEL job=3.7");
@@ -53,7 +53,7 @@ static void test_what_may_run_at_workers_that_are_away_is_not_lost(void **state)
     struct members *list = members_new(0);
 
     journal_job(t, 7, once_desc(1), 1, 0, NULL);
-    journal_launch(t, 7, 0);
+    journal_launch(t, 7, 0, 102);
     HEAR(t, 0, RECOVERED, recovered, 0);
     central_joins(t);
     HEAR(t, CENTRAL, MEMBERS, members, .list = list, .workers_away = 1);
@@ -72,6 +72,41 @@ static void test_what_may_run_at_workers_that_are_away_is_not_lost(void **state)
     talk_end(t);
 }
 
+/* It can be no other's: whoever claims it or tells of its end is wrong, or lies. */
+static void test_what_is_in_doubt_is_the_workers_on_record(void **state)
+{
+    struct talk *t = talk_again();
+
+    journal_job(t, 7, once_desc(3), 1, 0, NULL);
+    for (uint32_t i = 0; i < 3; i++)
+        journal_launch(t, 7, i, 101);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    worker_up(t, 102, 1, true);
+    held(t, 102, try_of(7, 0, 1, 1), TASK_RUNNING);
+    says(t, "102 TASK_CANCEL id=3.7/0@1.1");
+    finished(t, 102, try_of(7, 1, 1, 1), 0, 50);
+    says(t, "102 FINISH_ACK id=3.7/1@1.1");
+    HEAR(t, 102, TASK_FINISHED, task_finished, .id = try_of(7, 2, 1, 1), .outcome = OUTCOME_NOT_STARTED,
+         .code = CODE_CANNOT_START);
+    says(t, "102 FINISH_ACK id=3.7/2@1.1");
+    HEAR(t, 102, TASK_OVERRUN, task_overrun, .id = try_of(7, 2, 1, 1), .run_us = US_PER_S);
+    held_end(t, 102);
+    assert_int_equal(job_view_of(t, 7).waiting, 3);
+    for (uint32_t i = 0; i < 3; i++)
+        held(t, 101, try_of(7, i, 1, 1), TASK_RUNNING);
+    held_end(t, 101);
+    finished(t, 102, try_of(7, 0, 1, 1), 0, 50);
+    says(t, "102 FINISH_ACK id=3.7/0@1.1");
+    wait_timer(t, 50000);
+    assert_int_equal(job_view_of(t, 7).running, 3);
+    finished(t, 101, try_of(7, 0, 1, 1), 0, 50);
+    assert_int_equal(job_view_of(t, 7).done, 1);
+    ignore(t);
+    talk_end(t);
+}
+
 /* Not by what its tasks show either: they outlive the cutoff, and a reservation of the earlier life asks at once. */
 static void test_what_is_in_doubt_stays_so_though_the_job_overstays(void **state)
 {
@@ -82,7 +117,7 @@ static void test_what_is_in_doubt_stays_so_though_the_job_overstays(void **state
     journal_job(t, 7, desc, 1, 0, NULL);
     HEAR(t, 0, JOURNAL_TASK, journal_task, .id = try_of(7, 0, 1, 1), .state = TASK_DONE,
          .run_us = 20 * US_PER_S, .worker = {101}, .outcome = OUTCOME_EXITED);
-    journal_launch(t, 7, 1);
+    journal_launch(t, 7, 1, 101);
     HEAR(t, 0, RECOVERED, recovered, 0);
     central_joins(t);
     worker_up(t, 101, 1, true);
@@ -90,7 +125,7 @@ static void test_what_is_in_doubt_stays_so_though_the_job_overstays(void **state
     says(t, "101 NO_TASK job=3.7 request=1");
     held_end(t, 101);
     wait_timer(t, 50000);
-    says(t, "- JOURNAL_TASK id=3.7/1@1.0 token=1 run_us=0 worker=0 code=0 state=7 outcome=6");
+    says(t, "- JOURNAL_TASK id=3.7/1@1.0 token=1 run_us=0 worker=101 code=0 state=7 outcome=6");
     ignore(t);
     talk_end(t);
 }
@@ -361,8 +396,8 @@ static void test_what_is_in_doubt_is_not_promoted(void **state)
     struct talk *t = talk_again();
 
     journal_job(t, 7, once_desc(2), 1, 0, NULL);
-    journal_launch(t, 7, 0);
-    journal_launch(t, 7, 1);
+    journal_launch(t, 7, 0, 101);
+    journal_launch(t, 7, 1, 101);
     HEAR(t, 0, RECOVERED, recovered, 0);
     central_joins(t);
     worker_up(t, 101, 1, true);
@@ -370,7 +405,7 @@ static void test_what_is_in_doubt_is_not_promoted(void **state)
     HEAR(t, 101, TASK_OVERRUN, task_overrun, .id = try_of(7, 0, 1, 1), .run_us = 20 * US_PER_S);
     held_end(t, 101);
     wait_timer(t, 50000);
-    says(t, "- JOURNAL_TASK id=3.7/1@1.0 token=1 run_us=0 worker=0 code=0 state=7 outcome=6");
+    says(t, "- JOURNAL_TASK id=3.7/1@1.0 token=1 run_us=0 worker=101 code=0 state=7 outcome=6");
     assert_int_equal(job_view_of(t, 7).lost, 1);
     talk_end(t);
 }
@@ -380,6 +415,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_in_doubt_is_not_launched_again),
         cmocka_unit_test(test_what_may_run_at_workers_that_are_away_is_not_lost),
+        cmocka_unit_test(test_what_is_in_doubt_is_the_workers_on_record),
         cmocka_unit_test(test_what_is_in_doubt_stays_so_though_the_job_overstays),
         cmocka_unit_test(test_of_an_older_journal_all_is_in_doubt),
         cmocka_unit_test(test_a_launch_is_on_record_before_it_is_sent),

@@ -505,10 +505,10 @@ static void test_at_most_once_that_was_not_offered_is_offered(void **state)
     whole->flags = begun->flags = JOB_AT_MOST_ONCE;
     journal_job(t, 1, whole, 1, 0, NULL);
     journal_job(t, 2, begun, 1, 0, NULL);
-    journal_launch(t, 2, 0);
+    journal_launch(t, 2, 0, 101);
     recover_with_nothing_held(t);
     says(t, "- JOURNAL_JOB job=3.1 token=1 desc=- tasks=all estimate_us=0 epoch=1 life=1 handed=1");
-    says(t, "- JOURNAL_TASK id=3.2/0@1.0 token=2 run_us=0 worker=0 code=0 state=7");
+    says(t, "- JOURNAL_TASK id=3.2/0@1.0 token=2 run_us=0 worker=101 code=0 state=7");
     says(t, "101 PROBE job=3.2 estimate_us=0 count=2 class=1");
     assert_int_equal(job_view_of(t, 1).state, JOB_PENDING);
     HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);

@@ -68,10 +68,10 @@ static inline void recover_with_nothing_held(struct talk *t)
 
 /* ---- At most once ---- */
 
-static inline void journal_launch(struct talk *t, uint64_t seq, uint32_t task)
+static inline void journal_launch(struct talk *t, uint64_t seq, uint32_t task, uint32_t worker)
 {
     HEAR(t, 0, JOURNAL_TASK, journal_task, .id = try_of(seq, task, 1, 1), .state = TASK_LAUNCHED,
-         .worker = {101});
+         .worker = {worker});
 }
 
 #endif
