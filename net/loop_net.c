@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/thread.h"
 
 #include <dlfcn.h>
 #include <grpc/support/log.h>
@@ -68,7 +69,10 @@ static void start_grpc(void)
 void loop_net_open(struct loop *l)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    sigset_t before;
 
+    /* A signal that one of gRPC's threads took could reach the loop after one that was sent later. */
+    thread_block_signals(&before);
     CHECK(pthread_once(&once, start_grpc) == 0);
     l->at_once_next = AT_ONCE_MIN;
     l->cq = grpc_completion_queue_create_for_next(NULL);
@@ -79,6 +83,7 @@ void loop_net_open(struct loop *l)
                                        grpc_slice_from_static_string("/wake"), NULL,
                                        gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     CHECK(l->poke);
+    thread_restore_signals(&before);
     cq_tag_init(&l->poke_tag, on_poke, l);
 }
 

@@ -172,11 +172,21 @@ def test_an_upgrade_in_place_loses_nothing():
         assert "slots, not" not in restart(c, slots=1).text()
 
 
+def heeds(pid, tid, signo):
+    """Whether a thread takes the signal."""
+    with open(f"/proc/{pid}/task/{tid}/status", encoding="ascii") as f:
+        blocked = next(int(line.split()[1], 16) for line in f if line.startswith("SigBlk:"))
+    return not blocked >> (signo - 1) & 1
+
+
 def test_a_stop_after_the_upgrades_signal_ends_nothing():
     """`systemctl restart` follows SIGUSR2 and does not wait: the agent may find both signals at once."""
     with Cluster(workers=1, slots=4, central=CENTRAL, worker=("--agent-grace", "30s")) as c:
         job = submit(c, "once", "--class", "long", "--at-most-once")
         running(c, job)
+        # Another thread that took the first of them could be slower than the loop with the second.
+        heeding = [tid for tid in os.listdir(f"/proc/{c.workers[0].p.pid}/task") if heeds(c.workers[0].p.pid, tid, signal.SIGUSR2)]
+        assert heeding == [str(c.workers[0].p.pid)], heeding
         for s in (signal.SIGSTOP, signal.SIGUSR2, signal.SIGTERM, signal.SIGCONT):
             c.workers[0].p.send_signal(s)
         assert c.workers[0].wait() == 0, c.workers[0].text()
