@@ -21,6 +21,7 @@ struct channel {
     struct tls *tls;      /* NULL: none */
     const char *expected; /* with TLS */
     uint32_t material;    /* what tls had read when the channel was made */
+    bool foreign;         /* to a server that is not ours, dialled once */
     struct list calls;    /* every struct rpc that may still call back */
 };
 
@@ -64,13 +65,25 @@ static void dial(struct channel *ch)
     ch->material = ch->tls ? tls_material(ch->tls) : 0;
 }
 
-/* A channel without calls uses a new certificate from its next call on: programs may outlive the old one. */
+/* gRPC answers a call at once by how it failed to connect a while ago, until it tries again by itself. */
+static bool has_failed(const struct channel *ch)
+{
+    return grpc_channel_check_connectivity_state(ch->channel, 0) == GRPC_CHANNEL_TRANSIENT_FAILURE;
+}
+
+static bool has_new_material(const struct channel *ch)
+{
+    if (!ch->tls)
+        return false;
+    tls_refresh(ch->tls, loop_now(ch->loop));
+    return tls_material(ch->tls) != ch->material;
+}
+
+/* A channel without calls uses a new certificate from its next call on: programs may outlive the old one. And it
+ * connects anew where it could not: the server may be back. */
 static void renew(struct channel *ch)
 {
-    if (!ch->tls || !list_empty(&ch->calls))
-        return;
-    tls_refresh(ch->tls, loop_now(ch->loop));
-    if (tls_material(ch->tls) == ch->material)
+    if (ch->foreign || !list_empty(&ch->calls) || !(has_new_material(ch) || has_failed(ch)))
         return;
     grpc_channel_destroy(ch->channel);
     dial(ch);
@@ -108,6 +121,7 @@ struct channel *channel_new_foreign(struct loop *l, const char *addr, const stru
         return NULL;
     }
     ch = channel_on(l, addr, net_channel(addr, &d));
+    ch->foreign = true;
     if (d.foreign)
         grpc_channel_credentials_release(d.foreign);
     return ch;
