@@ -40,11 +40,14 @@ enum {
     STAT_STATE = 3,
     STAT_PARENT,
     STAT_GROUP,
+    STAT_FLAGS = 9,
     STAT_START = 22,
     STAT_MEMORY,
     STAT_ENV_START = 50,
     STAT_ENV_END
 };
+
+#define FLAG_EXITING 0x4u /* PF_EXITING of the kernel's sched.h */
 
 bool procs_look(pid_t pid, struct proc *p)
 {
@@ -69,6 +72,7 @@ bool procs_look(pid_t pid, struct proc *p)
                        .parent = (pid_t)field[STAT_PARENT],
                        .group = (pid_t)field[STAT_GROUP],
                        .dead = state == 'Z' || state == 'X',
+                       .ending = (field[STAT_FLAGS] & FLAG_EXITING) != 0,
                        .stopped = state == 'T' || state == 't',
                        .waits = state == 'D',
                        .bare = field[STAT_MEMORY] == 0 ||

@@ -13,9 +13,10 @@ struct proc {
     pid_t pid, parent, group;
     int64_t start_us; /* it began at this time or earlier (CLOCK_BOOTTIME) */
     bool dead;        /* a zombie */
-    bool stopped;     /* by a signal */
-    bool waits;       /* in the kernel, where no signal reaches it */
-    bool bare;        /* without environment: it was started so, has ended, or is the kernel's */
+    bool ending; /* it runs nothing any more: a zombie, or soon one; others may have seen its sockets close */
+    bool stopped; /* by a signal */
+    bool waits;   /* in the kernel, where no signal reaches it */
+    bool bare;    /* without environment: it was started so, has ended, or is the kernel's */
 };
 
 struct pids {

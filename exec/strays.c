@@ -251,7 +251,7 @@ static bool spawner_lives(pid_t spawner, pid_t pid)
 
     if (!procs_look(spawner, &of))
         return kill(spawner, 0) == 0 || errno != ESRCH; /* /proc may hide other users' processes */
-    return !of.dead && (!procs_look(pid, &p) || of.start_us <= p.start_us);
+    return !of.ending && (!procs_look(pid, &p) || of.start_us <= p.start_us);
 }
 
 static bool is_left(pid_t pid, const struct left *l)

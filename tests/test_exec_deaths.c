@@ -31,6 +31,26 @@ static void kill_the_spawner(struct fixture *f)
     assert_int_equal(exec_on_ready(f->e, on_event, f), HAWK_EUNAVAILABLE);
 }
 
+/* Its socket closes before it is a zombie: until then what it ran is as much left as later. */
+static void test_a_process_that_ends_is_seen_to(void **state)
+{
+    struct proc p;
+    siginfo_t end;
+    pid_t pid = fork();
+
+    (void)state;
+    if (pid == 0)
+        for (;;)
+            pause();
+    assert_true(procs_look(pid, &p));
+    assert_false(p.ending);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT), 0);
+    assert_true(procs_look(pid, &p));
+    assert_true(p.ending && p.dead);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 /* It left its group, so the agent does not know of it; its environment names the spawner. */
 static void test_the_death_of_the_spawner_ends_strays(void **state)
 {
@@ -282,6 +302,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_the_death_of_the_spawner_ends_strays),
         cmocka_unit_test(test_orphans_are_ended_and_nothing_else),
+        cmocka_unit_test(test_a_process_that_ends_is_seen_to),
         TEST(test_a_process_that_starts_a_program_is_known),
         TEST(test_death_of_the_spawner_is_noticed),
         TEST(test_a_spawner_that_stands_still_is_killed_with_its_tasks),
