@@ -81,5 +81,11 @@ class RunAsCluster(UserCluster):
     def up(self, uid, *args):
         """Submits what says that it is up, and waits until it has."""
         job = self.submit_as(uid, *args)
-        wait_for(f"{job} to be up", lambda: "up\n" in self.as_user(uid, "cat", job, check=None).stdout)
+
+        def is_up():
+            task = self.task(uid, job)
+            assert task["state"] in ("waiting", "placed", "launched", "running"), task
+            return "up\n" in self.as_user(uid, "cat", job, check=None).stdout
+
+        wait_for(f"{job} to be up", is_up)
         return job

@@ -269,10 +269,12 @@ def test_a_dist_that_dies_before_it_answers_makes_one_job():
                 assert len(relay.keys) == 2 and relay.keys[0] == relay.keys[1] != 0, relay.keys
             c.hawk("wait", again, check=1)
             assert [j["job"] for j in c.json("jobs")["jobs"] if j["job"] != first] == [again]
-            assert lines(f"{c.dir}/ran") == ["1", "1"]
+            # A task that was on its way to the worker when its dist died is lost: it runs at most once.
+            ran = 2 - c.job(again)["lost"]
+            assert len(lines(f"{c.dir}/ran")) == ran
             c.hawk("resubmit", again)  # another key
             c.hawk("wait", "last", check=1)
-            assert len(lines(f"{c.dir}/ran")) == 3
+            assert len(lines(f"{c.dir}/ran")) == ran + 1
 
 
 def test_output_of_a_job_that_ran_again_twice():
