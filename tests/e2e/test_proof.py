@@ -130,9 +130,11 @@ def main():
           "| 50,000 | 50 | 500 | 5,000 | 5.0 days |" in page(), page())
     check("and nothing of this machine", os.getcwd() not in page() and os.uname().nodename not in page().split())
 
-    commit_all("the page")
+    with open("README.md", "w", encoding="utf-8") as f:
+        f.write("What it is.\n")
+    commit_all("the page, and another document")
     p = proof()
-    check("the page is no other version", p.returncode == 0 and ran() == 0 and f"commit {first} " in page(), p.stdout)
+    check("documents make no other version", p.returncode == 0 and ran() == 0 and f"commit {first} " in page(), p.stdout)
 
     with open("Makefile", "a", encoding="utf-8") as f:
         f.write("\n")
