@@ -234,10 +234,9 @@ static void print_list(FILE *f, const char *text)
         snprintf(item, sizeof item, "%.*s", (int)len, text);
         print_scalar(f, item);
         text += len;
-        if (*text == ',') {
+        text += *text == ',';
+        if (*text)
             fputs(", ", f);
-            text++;
-        }
     }
     fputc(']', f);
 }

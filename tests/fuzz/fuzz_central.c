@@ -97,7 +97,7 @@ static bool recoverable(const struct msg *m)
     case MSG_JOURNAL_JOB:
         return m->journal_job.desc && job_desc_check(m->journal_job.desc, NULL, 0) == 0;
     case MSG_JOURNAL_TASK:
-        return m->journal_task.id.task < LIMIT_TASKS_PER_JOB;
+        return m->journal_task.id.task < LIMIT_TASKS_PER_JOB && m->journal_task.worker.v <= NODE_ID_MAX;
     default:
         return good_name(m->history.name);
     }
