@@ -185,7 +185,8 @@ void central_task_send(struct central *c, const struct long_task *t, const struc
     if (!m)
         return;
     m->long_task.id = central_task_try(t);
-    m->long_task.wait_us = t->wait_us;
+    /* The estimates of a queue may come to more. */
+    m->long_task.wait_us = t->wait_us < LIMIT_TIME_US ? t->wait_us : LIMIT_TIME_US;
     m->long_task.worker = t->worker;
     /* The task's end is not on record yet, so dists must not hear of it. */
     if (final && !over) {

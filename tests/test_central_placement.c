@@ -29,6 +29,21 @@ static void tasks_go_to_the_worker_with_the_least_waiting_time(void **state)
     end(&c);
 }
 
+/* A dist takes no longer time: it would cut central's link. */
+static void a_forecast_is_no_longer_than_a_time_may_be(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    submit(&c.t, c.d, 1, 4, LIMIT_TIME_US);
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct msg_long_task *t = expect_task(&c, i, TASK_PLACED);
+
+        assert_int_equal(t->wait_us, i ? LIMIT_TIME_US : 0);
+    }
+    end(&c);
+}
+
 static void a_job_without_a_general_worker_waits(void **state)
 {
     struct cluster c;
@@ -132,6 +147,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tasks_go_to_the_worker_with_the_least_waiting_time),
+        cmocka_unit_test(a_forecast_is_no_longer_than_a_time_may_be),
         cmocka_unit_test(a_job_without_a_general_worker_waits),
         cmocka_unit_test(a_job_without_an_estimate_counts_as_long_as_the_cutoff),
         cmocka_unit_test(a_worker_that_becomes_reserved_gets_nothing_more_and_hands_back),
