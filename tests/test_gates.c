@@ -141,21 +141,30 @@ static void who_gets_no_answer_does_not_wait_for_ever(void **state)
     close(gate);
 }
 
+/* This process ends with its parent, also if that has just ended. */
+static void end_with(pid_t parent)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+        _exit(1);
+}
+
 /* A process of that user's that waits, and one that it has started; both end with this one. */
 static pid_t start_two(uid_t uid, pid_t *second)
 {
+    pid_t us = getpid();
     int ends[2];
 
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     pid_t first = fork();
     assert_true(first >= 0);
     if (first == 0) {
-        if (setresuid(uid, uid, uid) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+        if (setresuid(uid, uid, uid) < 0)
             _exit(1);
-        pid_t own = fork();
+        end_with(us);
+        pid_t self = getpid(), own = fork();
 
         if (own == 0)
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            end_with(self);
         else if (write(ends[1], &own, sizeof own) != sizeof own)
             _exit(1);
         for (;;)
@@ -286,15 +295,16 @@ static void nobody_keeps_the_agent_busy(void **state)
     }
     limits_unmake_freezer(&g.limits, 7);
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    pid_t parent = fork();
+    pid_t us = getpid(), parent = fork();
     assert_true(parent >= 0);
     if (parent == 0) {
-        if (setresuid(other->pw_uid, other->pw_uid, other->pw_uid) < 0 ||
-            prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+        if (setresuid(other->pw_uid, other->pw_uid, other->pw_uid) < 0)
             _exit(1);
+        end_with(us);
+        pid_t self = getpid();
         for (uint32_t i = 0; i < PAUSE_PROCESSES_MAX + 20; i++)
             if (fork() == 0) {
-                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                end_with(self);
                 for (;;)
                     pause();
             }
