@@ -428,6 +428,7 @@ def test_up_with_jobs_is_not_stopped_unasked():
             if jobs:
                 assert "2 unfinished jobs of `hawk up` would end with it: say --yes" in hawk("down", check=2).stderr
                 hawk("cancel", job)
+                hawk("wait", job, check=1)
                 assert "1 unfinished job of `hawk up` would end with it" in hawk("down", check=2).stderr
                 assert json_of(hawk, "down", check=2)["errors"]
             hawk("down", *(["--yes"] if jobs else []))
