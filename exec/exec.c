@@ -7,13 +7,12 @@
 #include "base/units.h"
 #include "exec/freezer.h"
 #include "exec/limits.h"
-#include "exec/note.h"
 #include "exec/procs.h"
 #include "exec/record.h"
 #include "exec/sent.h"
 #include "exec/spawner.h"
+#include "exec/spawner_end.h"
 #include "exec/spawner_socket.h"
-#include "exec/strays.h"
 #include "exec/takeover.h"
 #include "exec/timers.h"
 
@@ -35,7 +34,6 @@
 #define SPAWNER_LATE_US (5 * US_PER_S)     /* a spawner may be so late with an end, on a loaded machine */
 #define SPAWNER_AGAIN_US (500 * US_PER_MS) /* until the second look at one that seems to stand still */
 #define STOOD_STILL_US US_PER_S /* a look that is so late says nothing of the spawner: we were stopped */
-#define NOTE "spawner"
 
 struct command {
     UT_hash_handle hh;
@@ -141,37 +139,6 @@ static struct command *add_command(struct exec *e, uint32_t run)
     return c;
 }
 
-/* Ends whatever a spawner ran that is gone. A task that version 1 has frozen does not die before it is thawed. */
-static void end_runs_of(pid_t spawner)
-{
-    freezer_leftovers(spawner);
-    limits_leftovers(spawner);
-    strays_end_of(spawner);
-}
-
-/* The spawner of earlier agents was killed, and they were, too: nobody has watched its tasks since, nor their lease. If
- * a process has its number by now, the tasks with that number may be its own. */
-static void end_unwatched_runs(const char *state_dir)
-{
-    char text[NOTE_MAX];
-    pid_t pid = note_read(state_dir, NOTE, text) ? (pid_t)strtol(text, NULL, 10) : 0;
-    struct proc p;
-
-    if (pid > 1 && (!procs_look(pid, &p) || p.dead))
-        end_runs_of(pid);
-}
-
-static void note_spawner(const struct exec *e)
-{
-    char text[NOTE_MAX];
-
-    snprintf(text, sizeof text, "%d", (int)e->spawner);
-    if (note_write(e->config.state_dir, NOTE, text))
-        log_warn("%s/" NOTE
-                 ": %s: if this process and its spawner are killed, the next one does not end their tasks",
-                 e->config.state_dir, strerror(errno));
-}
-
 /* Takes over the spawner that an earlier agent left, if it holds anything. Otherwise a new one, of this
  * version and with this environment, replaces it and keeps its incarnation. */
 static int find_spawner(struct exec *e)
@@ -181,8 +148,10 @@ static int find_spawner(struct exec *e)
 
     if (err >= 0)
         err = takeover_begin(t, &e->config);
+    if (err == HAWK_ETIMEOUT && !(err = spawner_kill_noted(e->config.state_dir)))
+        err = takeover_begin(t, &e->config);
     if (!err && t->fd < 0)
-        end_unwatched_runs(e->config.state_dir);
+        spawner_end_noted_runs(e->config.state_dir);
     if (err || t->fd < 0)
         return err;
     e->config.incarnation = t->incarnation;
@@ -227,7 +196,7 @@ int exec_start(struct exec **out, const struct exec_config *c)
         return err;
     }
     if (c->state_dir)
-        note_spawner(e);
+        spawner_note(e->config.state_dir, e->spawner);
     *out = e;
     return 0;
 }
@@ -490,21 +459,6 @@ static bool is_silent(const struct exec *e, const struct command *c)
            (bytes_pending(&e->out) > 0 || (ioctl(e->fd, SIOCOUTQ, &unread) == 0 && unread > 0));
 }
 
-/* Its children, too: one that it was about to start does not name its run yet, and could not be found later. The socket
- * closes for exec_on_ready(), though the spawner may hang in the kernel. */
-static void kill_spawner(struct exec *e)
-{
-    struct pids children = {0};
-
-    log_error("the spawner (process %d) stands still, and ends no task: killing it", (int)e->spawner);
-    pids_add_children(&children, e->spawner);
-    kill(e->spawner, SIGKILL);
-    for (uint32_t i = 0; i < children.n; i++)
-        kill(children.v[i], SIGKILL);
-    pids_free(&children);
-    shutdown(e->fd, SHUT_RDWR);
-}
-
 static void look_for_ends(struct exec *e, int64_t now_us)
 {
     bool late = now_us - e->due_us > STOOD_STILL_US;
@@ -518,7 +472,8 @@ static void look_for_ends(struct exec *e, int64_t now_us)
             c->silent = true;
             c->due_us = now_us + SPAWNER_AGAIN_US;
         } else if (c->due_us <= now_us) {
-            kill_spawner(e);
+            spawner_kill(e->spawner);
+            shutdown(e->fd, SHUT_RDWR); /* for exec_on_ready(): it may hang in the kernel */
             return;
         }
         e->due_us = c->due_us < e->due_us ? c->due_us : e->due_us;
@@ -547,7 +502,7 @@ static void kill_runs(const struct exec *e)
     for (const struct command *c = e->commands; c; c = c->hh.next)
         if (c->pid > 0)
             kill(-c->pid, SIGKILL);
-    end_runs_of(e->spawner);
+    spawner_end_runs(e->spawner);
 }
 
 /* Reports all commands as lost: no process watches their groups or learns their results any more. */

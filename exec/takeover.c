@@ -147,27 +147,26 @@ void takeover_hello(struct bytes *b, const struct exec_config *c, bool of_user)
     record_end(b, begun);
 }
 
-/* Says hello. 0: t is complete. HAWK_EUNAVAILABLE: the spawner refuses us, and has closed the socket. */
+/* Says hello. 0: t is complete. HAWK_EUNAVAILABLE: the spawner refuses us, and has closed the socket. HAWK_ETIMEOUT: it
+ * says nothing. */
 static int greet(struct takeover *t, const struct exec_config *c)
 {
     int64_t deadline_us = monotonic_us() + ANSWER_US;
     struct bytes out = {0};
+    int more = 1;
 
     takeover_hello(&out, c, false);
     int got = bytes_send(&out, t->fd); /* a new socket's buffer takes all of it */
     bytes_free(&out);
-    while (got == 0) {
-        if (receive(t, deadline_us) <= 0)
-            break;
+    while (got == 0 && (more = receive(t, deadline_us)) > 0)
         got = takeover_records(t);
-    }
     if (got == 1)
         return 0;
     takeover_forget(t);
     bytes_free(&t->in);
     close(t->fd);
     t->fd = -1;
-    return HAWK_EUNAVAILABLE;
+    return more == HAWK_ETIMEOUT ? more : HAWK_EUNAVAILABLE;
 }
 
 int takeover_begin(struct takeover *t, const struct exec_config *c)
@@ -175,7 +174,7 @@ int takeover_begin(struct takeover *t, const struct exec_config *c)
     int64_t deadline_us = 0;
 
     *t = (struct takeover){.fd = -1, .lease_us = TIME_NEVER};
-    for (;;) {
+    for (int err = HAWK_EUNAVAILABLE;;) {
         t->fd = spawner_socket_connect(c->state_dir);
         if (t->fd < 0 && (errno == ENOENT || errno == ECONNREFUSED))
             return 0;
@@ -183,21 +182,18 @@ int takeover_begin(struct takeover *t, const struct exec_config *c)
             log_error("%s/" SPAWNER_SOCKET ": cannot be connected to: %s", c->state_dir, strerror(errno));
             return HAWK_EIO;
         }
-        if (t->fd >= 0 && greet(t, c) == 0)
-            return 0;
+        if (t->fd >= 0)
+            err = greet(t, c);
+        if (err == 0 || err == HAWK_ETIMEOUT)
+            return err;
         if (deadline_us == 0) {
             deadline_us = monotonic_us() + c->orphan_grace_us + c->kill_grace_us + ANSWER_US;
             log_warn(
                 "the spawner of an earlier agent cannot be taken over, it is of another version or about to "
                 "end: waiting until it has ended its tasks");
         }
-        if (monotonic_us() > deadline_us) {
-            log_error("%s/" SPAWNER_SOCKET
-                      ": the spawner that listens there neither lets itself be taken over nor "
-                      "ends: stop it by hand",
-                      c->state_dir);
-            return HAWK_EIO;
-        }
+        if (monotonic_us() > deadline_us)
+            return HAWK_ETIMEOUT;
         poll(NULL, 0, RETRY_MS);
     }
 }

@@ -37,7 +37,8 @@ struct takeover {
 
 /* Looks in c->state_dir, whose lock the caller holds. Returns 0 with t->fd < 0 if there is nothing to take
  * over: no spawner is there. It waits for a spawner of another version until that has given up. HAWK_EIO: the
- * spawner cannot be reached, or does not end; the log says which. */
+ * spawner cannot be reached; the log says why. HAWK_ETIMEOUT: one is there that has said nothing for 10 s, or neither
+ * lets itself be taken over nor ends. */
 HAWK_MUST_USE int takeover_begin(struct takeover *t, const struct exec_config *c);
 /* Tells a spawner that holds nothing to end, and waits for it. HAWK_EIO: it did not end. */
 HAWK_MUST_USE int takeover_end_idle(struct takeover *t);

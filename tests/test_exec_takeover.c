@@ -539,6 +539,26 @@ static void test_a_stranger_is_refused(void **state)
     assert_exited(&f->v[0], 3);
 }
 
+/* One that stands still while no agent is there: the next one kills it with what it ran. */
+static void test_a_silent_spawner_is_killed_with_its_tasks(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = shell_in(f, WAITS);
+    struct list_of_held l;
+    struct proc task, left;
+
+    start(f);
+    ask(f, 0, d, NULL);
+    pump_until(f, &f->v[0].started);
+    assert_true(procs_look(f->v[0].pid, &task));
+    kill(task.parent, SIGSTOP);
+    wait_until_stopped(task.parent);
+    leave(f);
+    come_back(f, &l);
+    assert_true(l.n == 0 && (!procs_look(task.pid, &left) || left.dead || left.start_us != task.start_us));
+    job_desc_drop(d);
+}
+
 /* Whoever listens, and takes nobody, holds up no agent: it is told so at once. */
 static void test_a_listener_that_takes_nobody_is_not_waited_for(void **state)
 {
@@ -670,6 +690,7 @@ int main(void)
         TEST(test_an_agent_that_is_killed_as_it_starts_keeps_nobody_out),
         TEST(test_only_this_user_may_connect),
         TEST(test_a_stranger_is_refused),
+        TEST(test_a_silent_spawner_is_killed_with_its_tasks),
         TEST(test_a_listener_that_takes_nobody_is_not_waited_for),
         TEST(test_an_older_spawner_is_not_asked),
         cmocka_unit_test(test_a_record_may_say_what_was_used),
