@@ -528,6 +528,10 @@ static void join(struct central *c, struct link *l, const struct msg *m)
 
     if (!join_is_valid(c, l, j))
         return;
+    if (l->left) {
+        refuse(c, l->id, HAWK_EINVALID, "the node of this stream has left: join on another one");
+        return;
+    }
     n = node_by_name(c, j->name);
     if (!cluster_fits(c, j)) {
         refuse(c, l->id, HAWK_ESTALE,

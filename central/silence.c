@@ -48,6 +48,7 @@ void central_on_leave(struct central *c, const struct msg *in)
 {
     struct node *n = c->from;
 
+    central_link(c, n->link)->left = true;
     central_node_unlink(c, n);
     if (n->drain == DRAIN_RESTART)
         n->drain = DRAIN_NOT;

@@ -25,6 +25,7 @@ struct link {
     uint8_t role;             /* enum role: its role when it was opened */
     struct early_join *early; /* in central.joins_waiting, or NULL */
     struct node *node;        /* NULL before it joined, and after another stream took its place */
+    bool left;                /* its node said LEAVE: it joins on another stream */
 };
 
 /* A hash table by number, with open addressing from the place of the number's low bits. Pointers into it are

@@ -306,6 +306,9 @@ static void who_leaves_is_gone_at_once(void **state)
     assert_int_equal(expect(&t, MEMBER, member, d)->state, MEMBER_GONE);
     tell(&t, HEARTBEAT, heartbeat, w, .seq = 3); /* what it still says is not heard */
     expect_nothing_else(&t);
+    join_on(&t, w, (struct join){.name = "w1", .slots = 1, .incarnation = 9, .role = ROLE_WORKER});
+    assert_int_equal(expect(&t, REFUSED, refused, w)->err, HAWK_EINVALID); /* one stream, one life */
+    expect_nothing_else(&t);
     tell(&t, PEER_LOST, peer_lost, w, 0);
     assert_int_equal(state_of(&t, 2), MEMBER_GONE);
     talk_end(&t);
