@@ -116,7 +116,8 @@ void dist_on_task_overrun(struct dist *d, const struct msg *m)
         return;
     latest = dist_task_try(job, id->task);
     state = job->tasks[id->task].state;
-    if (!try_eq(&latest, id) || (state != TASK_LAUNCHED && state != TASK_RUNNING))
+    if (!try_eq(&latest, id) || (state != TASK_LAUNCHED && state != TASK_RUNNING) ||
+        job->tasks[id->task].worker != d->from->m.node.v)
         return;
     dist_task_started(d, job, id->task, m->task_overrun.run_us);
     dist_handover_promote(d, job);

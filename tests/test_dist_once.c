@@ -130,6 +130,29 @@ static void test_what_is_in_doubt_stays_so_though_the_job_overstays(void **state
     talk_end(t);
 }
 
+/* Launched in this life, its worker lost: what another says of its age does not settle it. */
+static void test_anothers_overrun_does_not_settle_it(void **state)
+{
+    struct talk *t = talk_again();
+
+    journal_job(t, 7, once_desc(1), 1, 0, NULL);
+    recover_with_nothing_held(t);
+    ignore(t);
+    worker_up(t, 102, 1, true);
+    ignore(t);
+    request(t, 101, 7, 1);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = t->d.token);
+    ignore(t);
+    assert_int_equal(task_view_of(t, 7, 0).state, TASK_LAUNCHED);
+    HEAR(t, 101, PEER_LOST, peer_lost, 0);
+    ignore(t);
+    HEAR(t, 102, TASK_OVERRUN, task_overrun, .id = try_of(7, 0, 3, 1), .run_us = US_PER_S);
+    assert_int_equal(task_view_of(t, 7, 0).state, TASK_LAUNCHED);
+    ignore(t);
+    talk_end(t);
+}
+
 /* By a version that kept no launches. */
 static void test_of_an_older_journal_all_is_in_doubt(void **state)
 {
@@ -416,6 +439,7 @@ int main(void)
         cmocka_unit_test(test_what_is_in_doubt_is_not_launched_again),
         cmocka_unit_test(test_what_may_run_at_workers_that_are_away_is_not_lost),
         cmocka_unit_test(test_what_is_in_doubt_is_the_workers_on_record),
+        cmocka_unit_test(test_anothers_overrun_does_not_settle_it),
         cmocka_unit_test(test_what_is_in_doubt_stays_so_though_the_job_overstays),
         cmocka_unit_test(test_of_an_older_journal_all_is_in_doubt),
         cmocka_unit_test(test_a_launch_is_on_record_before_it_is_sent),
