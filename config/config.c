@@ -225,18 +225,26 @@ static void print_scalar(FILE *f, const char *text)
     fputc('"', f);
 }
 
+/* The first item of a list that is not empty, of *len bytes; NULL: there is none. */
+static const char *first_item(const char *list, size_t *len)
+{
+    list += strspn(list, ",");
+    *len = strcspn(list, ",");
+    return *len ? list : NULL;
+}
+
 static void print_list(FILE *f, const char *text)
 {
+    const char *between = "";
+    size_t len;
+
     fputc('[', f);
-    while (*text) {
-        size_t len = strcspn(text, ",");
+    for (; (text = first_item(text, &len)); text += len) {
         char item[1024];
         snprintf(item, sizeof item, "%.*s", (int)len, text);
+        fputs(between, f);
         print_scalar(f, item);
-        text += len;
-        text += *text == ',';
-        if (*text)
-            fputs(", ", f);
+        between = ", ";
     }
     fputc(']', f);
 }
@@ -280,11 +288,8 @@ static json_t *value_json(const struct config *c, const struct setting *s, const
         return json_integer(*(const uint32_t *)field);
     case KIND_LIST:
         list = json_array();
-        while (*text) {
-            size_t len = strcspn(text, ",");
+        for (size_t len; (text = first_item(text, &len)); text += len)
             json_array_append_new(list, json_bytes(text, len));
-            text += len + (text[len] == ',');
-        }
         return list;
     default: /* printed as written: "30s", "17%", "auto" */
         return json_text(text);

@@ -170,7 +170,7 @@ static void test_show_reads_back(void **state)
     int err;
     config_init(&c);
     assert_int_equal(config_set(&c, "dist.name", "a: \"strange\" #name", "test", why, sizeof why), 0);
-    assert_int_equal(config_set(&c, "central.listen", "127.0.0.1:1,[::1]:2,", "test", why, sizeof why), 0);
+    assert_int_equal(config_set(&c, "central.listen", ",127.0.0.1:1,,[::1]:2,,", "test", why, sizeof why), 0);
     FILE *f = open_memstream(&shown, &len);
     config_show(&c, NULL, f);
     fclose(f);
