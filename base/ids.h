@@ -35,6 +35,8 @@ static inline job_id_t job_id_make(node_id_t dist, uint64_t seq)
 }
 static inline node_id_t job_id_node(job_id_t j) { return (node_id_t){(uint32_t)(j.v >> 40)}; }
 static inline uint64_t job_id_seq(job_id_t j) { return j.v & JOB_SEQ_MAX; }
+/* It names a dist. */
+static inline bool job_id_ok(job_id_t j) { return job_id_node(j).v > 0 && job_id_node(j).v <= NODE_ID_MAX; }
 static inline bool job_eq(job_id_t a, job_id_t b) { return a.v == b.v; }
 
 #define JOB_ID_TEXT 32 /* bytes that hold any job id's text */

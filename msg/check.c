@@ -12,14 +12,10 @@
 
 /* ---- By kind: what holds of such a field in any message. Node ids, numbers and handles have no such rule. ---- */
 
-static bool job_ok(job_id_t j)
+static bool try_ok(struct try_id t)
 {
-    uint32_t node = job_id_node(j).v;
-
-    return node > 0 && node <= NODE_ID_MAX;
+    return job_id_ok(t.job) && t.task < LIMIT_TASKS_PER_JOB && t.epoch > 0;
 }
-
-static bool try_ok(struct try_id t) { return job_ok(t.job) && t.task < LIMIT_TASKS_PER_JOB && t.epoch > 0; }
 static bool node_ok(node_id_t n) { return n.v <= NODE_CENTRAL.v; }
 static bool time_ok(int64_t us) { return us >= 0 && us <= LIMIT_TIME_US; }
 static bool desc_ok(const struct job_desc *d) { return !d || job_desc_check(d, NULL, 0) == 0; }
@@ -66,7 +62,7 @@ static bool policy_ok(struct policy p)
 }
 
 #define OK_none(v) true
-#define OK_job(v) job_ok(v)
+#define OK_job(v) job_id_ok(v)
 #define OK_node(v) node_ok(v)
 #define OK_try(v) try_ok(v)
 #define OK_u8(v) true

@@ -627,7 +627,7 @@ int resubmit_check(const struct resubmit *r, const struct job_desc *d, char *why
         return bad_resubmit(why, size, "a job with predecessors stays with their dist");
     if (d->flags & JOB_DETACHED)
         return bad_resubmit(why, size, "a detached job stays with its dist, which has it in its journal");
-    if (job_id_node(r->job).v == 0 || job_id_node(r->job).v > NODE_ID_MAX)
+    if (!job_id_ok(r->job))
         return bad_resubmit(why, size, "the job id names no dist");
     if (r->epoch <= EPOCH_FIRST || r->epoch > EPOCH_LAST || !epoch_is_dists(r->epoch))
         return bad_resubmit(why, size, "the epoch must be odd, and 3 to 65533");

@@ -95,9 +95,11 @@ static bool recoverable(const struct msg *m)
         return good_name(m->journal_node.name) && m->journal_node.node.v <= NODES_MAX &&
                m->journal_node.next_seq <= JOB_SEQ_MAX + 1;
     case MSG_JOURNAL_JOB:
-        return m->journal_job.desc && job_desc_check(m->journal_job.desc, NULL, 0) == 0;
+        return job_id_ok(m->journal_job.job) && m->journal_job.desc &&
+               job_desc_check(m->journal_job.desc, NULL, 0) == 0;
     case MSG_JOURNAL_TASK:
-        return m->journal_task.id.task < LIMIT_TASKS_PER_JOB && m->journal_task.worker.v <= NODE_ID_MAX;
+        return job_id_ok(m->journal_task.id.job) && m->journal_task.id.task < LIMIT_TASKS_PER_JOB &&
+               m->journal_task.worker.v <= NODE_ID_MAX;
     default:
         return good_name(m->history.name);
     }
