@@ -35,8 +35,8 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
       "file with the nodes' token: every link must have it; unset: the clients' token, so that a "           \
       "client can act as a node")                                                                            \
     S(cluster, TEXT, metrics_token_file, "",                                                                 \
-      "file with the token that readers of /metrics show; required where clients need a token, or TLS, "     \
-      "and beyond loopback")                                                                                 \
+      "file with the token that readers of /metrics show; required where clients need a token or TLS, "      \
+      "with local_users, and beyond loopback unless insecure")                                               \
     S(cluster, BOOL, insecure, "no", "listen and dial beyond loopback without TLS, for tests")               \
     S(cluster, BOOL, local_users, "no",                                                                      \
       "let every user of this machine connect to unix sockets, as himself and with scopes read and "         \
@@ -98,8 +98,8 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(central, DURATION, cutoff_min, "1s", "lower bound of an auto cutoff")                                  \
     S(central, DURATION, cutoff_max, "1h", "upper bound of an auto cutoff")                                  \
     S(central, AUTO_SHARE, short_partition, "auto",                                                          \
-      "share of slots reserved for short tasks; auto: from history, or none if long tasks are "              \
-      "paused")                                                                                              \
+      "share of slots reserved for short tasks; auto: from history; where long tasks are paused, what "      \
+      "short jobs need beyond that")                                                                         \
     S(central, SHARE, short_partition_default, "10%", "the share until there is enough history")             \
     S(central, SHARE, short_partition_min, "2%", "lower bound of an auto short partition")                   \
     S(central, SHARE, short_partition_max, "80%", "upper bound of an auto short partition")                  \
@@ -309,7 +309,7 @@ const char *config_purpose(const char *section);
 void config_help(const char *section, FILE *f);
 
 /* Reads the daemon flags of `section`: --config FILE, --NAME VALUE for every setting of the section and of
- * cluster and log (dashes for underscores), --set SECTION.NAME=VALUE, --help. The file is the flag's, else
+ * cluster, tls and log (dashes for underscores), --set SECTION.NAME=VALUE, --help. The file is the flag's, else
  * $HAWK_CONFIG, else /etc/hawk/hawk.yaml unless it does not exist. Returns 0, 1 after printing help, or 2
  * after printing what is wrong on stderr, as an argument that is no flag. */
 HAWK_MUST_USE int config_from_args(struct config *c, const char *section, int argc, char **argv);

@@ -398,11 +398,12 @@ const char *config_purpose(const char *section)
     static const struct {
         const char *section, *text;
     } purposes[] = {
-        {"central", "The one central of a cluster: members, policy, history, and the placement of long jobs. "
-                    "It goes on\n"
-                    "with what is in its state directory. Prints \"ready NAME ADDRESS\" once it can be used, "
-                    "and logs to\n"
-                    "stderr. SIGTERM stops it in good order.\n\n"},
+        {"central",
+         "The central of a cluster (with etcd, one of several): members, policy, history, and the "
+         "placement of\n"
+         "long jobs. It goes on with what is in its state directory, or in etcd. Prints \"ready NAME "
+         "ADDRESS\"\n"
+         "once it can be used, and logs to stderr. SIGTERM stops it in good order.\n\n"},
         {"dist", "A distributed scheduler, to which clients submit; a cluster may have many. It tries until "
                  "it finds\n"
                  "central. Prints \"ready NAME ADDRESS\" once it can be used, and logs to stderr. SIGTERM "
@@ -414,9 +415,10 @@ const char *config_purpose(const char *section)
                    "its tasks, which run again elsewhere.\n\n"},
         {"up",
          "A cluster in this process, until it is stopped: for this user's clients, which find its socket by\n"
-         "themselves. It has a worker for every slot, called w1, w2, ... It keeps nothing but the tasks'\n"
-         "output: its jobs end with it. Where an earlier one's output lies, job numbers go on after it, so\n"
-         "that nothing is written over. A --socket of one's own must be in a directory that exists.\n"
+         "themselves. It has a worker for every slot, called w1, w2, ..., but at most 256, which share the\n"
+         "slots then. It keeps nothing but the tasks' output: its jobs end with it. Where an earlier one's\n"
+         "output lies, job numbers go on after it, so that nothing is written over. A --socket of one's\n"
+         "own must be in a directory that exists.\n"
          "With --join-dir DIR, on a home that machines share, it starts a central, a dist and a worker as\n"
          "daemons instead, and others join: `hawk worker --join-dir DIR`. Clients say --join-dir, or\n"
          "HAWK_LOGIN=DIR. All of them stop with it.\n\n"},
