@@ -590,7 +590,8 @@ class Executor(concurrent.futures.Executor):
     max_workers: at most so many calls at a time; None: as the cluster has room. python: the interpreter there; it has
     this one's minor version. directory: where values above 1 MiB go, on a file system that the workers share. env: more
     variables for the processes. estimate: seconds that a call takes; klass: "short" or "long". retries: how often a
-    call runs again whose process or machine died. idle: seconds after which processes without calls end.
+    call runs again whose process or machine died, as lost_retries of hawk.submit; one that raised does not. idle:
+    seconds after which processes without calls end.
     """
 
     def __init__(self, max_workers=None, *, dist=None, token_file=None, python=None, directory=None, env=None,
