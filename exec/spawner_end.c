@@ -1,3 +1,4 @@
+/* Ending a spawner and what it ran, from outside: see spawner_end.h. */
 #include "exec/spawner_end.h"
 
 #include "base/log.h"

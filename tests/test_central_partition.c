@@ -202,10 +202,13 @@ static void as_few_as_possible_move(void **state)
         char name[16];
 
         snprintf(name, sizeof name, "w%u", w);
-        if (here[w])
+        if (here[w]) {
             tell(&t, LEAVE, leave, w, 0);
-        else
+        } else { /* on a new stream of that number */
+            tell(&t, PEER_LOST, peer_lost, w, 0);
+            tell(&t, PEER_UP, peer_up, w, .role = ROLE_WORKER);
             join_on(&t, w, (struct join){.name = name, .slots = 2, .role = ROLE_WORKER});
+        }
         here[w] = !here[w];
         ack_all(&t);
         for (uint32_t i = 1; i <= N; i++)
