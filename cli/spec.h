@@ -106,8 +106,9 @@ struct spec_options {
     "quoted\n"                                                                                               \
     "for where it stands: bare, inside \"...\", inside '...'; what is of [A-Za-z0-9_./+-]+ stays as it is. " \
     "In\n"                                                                                                   \
-    "backquotes, here-documents and $((...)) any other value fails its task before it starts: write\n"       \
-    "\"$HAWK_INPUT\" there. No task starts before all inputs are read, since every task learns their "       \
+    "backquotes and here-documents any other value fails its task before it starts: write\n"                 \
+    "\"$HAWK_INPUT\" there. Where the shell computes, as in $((...)), only numbers pass. No task starts "    \
+    "before all inputs are read, since every task learns their "                                             \
     "number\n"                                                                                               \
     "(HAWK_TASK_COUNT). But `hawk run` of a single list from a pipe or terminal starts tasks as lines "      \
     "come,\n"                                                                                                \

@@ -125,8 +125,8 @@ static int add_filled(struct launcher *l, const struct template *t, const struct
     return err;
 }
 
-/* HAWK_INPUT, for shell commands: a shell does not parse a variable's content. HAWK_INPUT_1 and so on, where there are
- * several values. */
+/* HAWK_INPUT, for shell commands: a shell parses a variable's content where it computes, and under eval. HAWK_INPUT_1
+ * and so on, where there are several values. */
 static void add_inputs(struct launcher *l, const struct spec *s, const struct task *t,
                        const struct template_input *in)
 {

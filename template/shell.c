@@ -2,77 +2,9 @@
  *
  * This reads as much of the shell's language as that takes, and not more. Where it cannot be sure, it says WHERE_NEVER,
  * for all that follows: then a value that is not safe fails its task, and nothing is run by mistake. */
-#include "template/shell.h"
+#include "template/lexer.h"
 
 #include <string.h>
-
-#define FRAMES_MAX 32
-#define HEREDOCS_MAX 4
-#define DELIMITER_MAX 64
-#define WORD_MAX 32
-#define UNKNOWN (*WORD_UNKNOWN)
-
-/* What the lexer is inside of. */
-enum frame_kind {
-    FRAME_TOP,
-    FRAME_PAREN,   /* ( ) */
-    FRAME_COMMAND, /* $( ) */
-    FRAME_DOUBLE,
-    FRAME_ARITHMETIC, /* $(( )) or (( )) */
-    FRAME_PARAMETER,  /* ${ } */
-    FRAME_BACKQUOTE,
-};
-
-struct frame {
-    enum frame_kind kind;
-    /* TOP, PAREN, COMMAND: the simple command that is being read, and its last word, after its last slash. */
-    struct command_words words;
-    char word[WORD_MAX];
-    unsigned word_len;
-    bool in_word, redirect;    /* redirect: the word is the name of a file */
-    bool subscript;            /* after NAME[ */
-    unsigned depth;            /* ARITHMETIC: open parentheses */
-    unsigned singles, doubles; /* BACKQUOTE: quotes inside it */
-};
-
-struct heredoc {
-    char delimiter[DELIMITER_MAX];
-    unsigned len, frames;
-    bool strip, quoted;
-};
-
-struct lexer {
-    const char *s;
-    size_t at, glued; /* glued: a value here would become part of the name of a variable */
-    uint32_t columns;
-    struct frame frames[FRAMES_MAX];
-    unsigned n;
-    struct heredoc pending[HEREDOCS_MAX];
-    unsigned pending_n;
-    const char *lost; /* why no later place can be trusted; NULL: they can */
-    void (*fn)(void *arg, const struct found *f);
-    void *arg;
-};
-
-static struct frame *top(struct lexer *l) { return &l->frames[l->n - 1]; }
-
-static bool is_command(const struct frame *f) { return f->kind <= FRAME_COMMAND; }
-
-/* The frame whose word is being read: DOUBLE and the like are parts of a word. */
-static struct frame *command_frame(struct lexer *l)
-{
-    struct frame *f = top(l);
-
-    while (!is_command(f))
-        f--;
-    return f;
-}
-
-static void lose_track(struct lexer *l, const char *why)
-{
-    if (!l->lost)
-        l->lost = why;
-}
 
 static void push(struct lexer *l, enum frame_kind kind, unsigned depth)
 {
@@ -92,102 +24,25 @@ static void pop(struct lexer *l)
             lose_track(l, "what follows a here-document");
 }
 
-static bool inside(const struct lexer *l, enum frame_kind kind)
-{
-    for (unsigned i = 0; i < l->n; i++)
-        if (l->frames[i].kind == kind)
-            return true;
-    return false;
-}
-
-/* ---- Words ---- */
-
-static void word_add(struct lexer *l, char c)
-{
-    struct frame *f = command_frame(l);
-
-    f->in_word = true;
-    if (c == '/')
-        f->word_len = 0;
-    else if (f->word_len < WORD_MAX - 1)
-        f->word[f->word_len++] = c;
-}
-
-static void word_end(struct lexer *l)
-{
-    struct frame *f = top(l);
-
-    if (!f->in_word)
-        return;
-    f->word[f->word_len] = '\0';
-    /* In a case, or in [[ ]], a parenthesis may close that none has opened. */
-    if ((strcmp(f->word, "case") == 0 || strcmp(f->word, "[[") == 0) && inside(l, FRAME_COMMAND))
-        lose_track(l, "$(...) with a `case` or `[[` in it");
-    if (!f->redirect)
-        command_words_add(&f->words, f->word);
-    f->word_len = 0;
-    f->in_word = f->redirect = false;
-}
-
-static void command_end(struct lexer *l)
-{
-    word_end(l);
-    top(l)->words = (struct command_words){0};
-    top(l)->redirect = false;
-}
-
 /* ---- Places ---- */
-
-/* Why no value can be quoted where the lexer is; NULL: it can. */
-static const char *why_never(struct lexer *l)
-{
-    if (l->lost)
-        return l->lost;
-    for (unsigned i = 0; i < l->n; i++) {
-        const struct frame *f = &l->frames[i];
-
-        if (f->kind == FRAME_ARITHMETIC)
-            return "$((...))";
-        if (f->kind == FRAME_PARAMETER)
-            return "${...}";
-        if (f->kind == FRAME_BACKQUOTE)
-            return "backquotes";
-        if (f->subscript)
-            return "a subscript";
-        if (is_command(f) && f->words.shell && command_words_reader(&f->words, '\0'))
-            return "the text of another `sh -c`";
-    }
-    return l->pending_n ? "the line of a here-document" : NULL;
-}
-
-static const char *who_reads(const struct lexer *l)
-{
-    const char *reader = NULL;
-
-    for (unsigned i = 0; !reader && i < l->n; i++) {
-        const struct frame *f = &l->frames[i];
-
-        if (is_command(f))
-            reader = command_words_reader(&f->words, f->word_len ? f->word[0] : '\0');
-    }
-    return reader;
-}
 
 /* Reports the place at l->at, and skips it. False: there is none. */
 static bool take_place(struct lexer *l, enum place_where where, const char *never)
 {
     struct found f = {.at = l->at, .where = where};
+    bool number;
 
     f.len = place_read(l->s + l->at, l->columns, &f.place);
     if (!f.len)
         return false;
-    f.why = never ? never : why_never(l);
-    f.reader = who_reads(l);
+    f.why = where_never(l, &number);
+    f.why = never ? never : f.why;
+    f.reader = where_reader(l);
     char next = l->s[l->at + f.len];
     /* {}>file: a number would be the descriptor. */
     f.always = l->glued == l->at || (where == WHERE_BARE && (next == '>' || next == '<'));
     if (f.why)
-        f.where = WHERE_NEVER;
+        f.where = number ? WHERE_NUMBER : WHERE_NEVER;
     l->fn(l->arg, &f);
     l->at += f.len;
     return true;
@@ -201,7 +56,7 @@ static bool goes_on_name(char c) { return begins_name(c) || (c >= '0' && c <= '9
 /* $'...', in which shells differ about backslashes. */
 static void ansi_quoted(struct lexer *l)
 {
-    word_add(l, UNKNOWN);
+    frame_word_add(l, UNKNOWN);
     for (l->at += 2; l->s[l->at] && l->s[l->at] != '\'';) {
         if (take_place(l, WHERE_NEVER, "$'...'"))
             continue;
@@ -223,14 +78,14 @@ static void variable(struct lexer *l)
         l->at++;
     l->glued = l->at;
     if (l->s[l->at] == '[')
-        top(l)->subscript = true;
+        top(l)->subscript++;
 }
 
 static void dollar(struct lexer *l)
 {
     const char *next = l->s + l->at + 1;
 
-    word_add(l, UNKNOWN);
+    frame_word_add(l, UNKNOWN);
     if (strncmp(next, "((", 2) == 0) {
         push(l, FRAME_ARITHMETIC, 2);
         l->at += 3;
@@ -243,7 +98,7 @@ static void dollar(struct lexer *l)
     } else if (*next == '\'' && is_command(top(l))) {
         ansi_quoted(l);
     } else if (*next == '[' || (next[0] == '\\' && next[1] == '\n')) {
-        lose_track(l, "what follows $[...]");
+        lose_number(l, "what follows $[...]");
         l->at++;
     } else {
         variable(l);
@@ -266,7 +121,7 @@ static void heredoc_begin(struct lexer *l)
     struct heredoc h = {.frames = l->n};
     char quote = '\0';
 
-    word_end(l);
+    frame_word_end(l);
     l->at += 2;
     h.strip = l->s[l->at] == '-';
     l->at += h.strip;
@@ -304,6 +159,7 @@ static bool heredoc_line(struct lexer *l, const struct heredoc *h)
         if (!h->quoted && (l->s[l->at] == '`' || (l->s[l->at] == '$' && strchr("({", l->s[l->at + 1])) ||
                            (l->s[l->at] == '\\' && l->s[l->at + 1] == '\n')))
             lose_track(l, "what follows a here-document with a command in it");
+        l->lost_number = l->lost_number || (!h->quoted && strncmp(l->s + l->at, "$((", 3) == 0);
         l->at++;
     }
     l->at += l->s[l->at] == '\n';
@@ -326,19 +182,19 @@ static void heredocs_read(struct lexer *l)
 
 static void single_quoted(struct lexer *l)
 {
-    command_frame(l)->in_word = true;
+    command_frame(l)->in_word = command_frame(l)->quoted = true;
     for (l->at++; l->s[l->at] && l->s[l->at] != '\'';) {
         if (take_place(l, WHERE_SINGLE, NULL))
-            word_add(l, UNKNOWN);
+            frame_word_add(l, UNKNOWN);
         else
-            word_add(l, l->s[l->at++]);
+            frame_word_add(l, l->s[l->at++]);
     }
     l->at += l->s[l->at] == '\'';
 }
 
 static void comment(struct lexer *l)
 {
-    if (inside(l, FRAME_COMMAND) || (l->at && !strchr(" \t\n;&|(", l->s[l->at - 1])))
+    if (frame_inside(l, FRAME_COMMAND) || (l->at && !strchr(" \t\n;&|(", l->s[l->at - 1])))
         lose_track(l, "what follows a comment");
     while (l->s[l->at] && l->s[l->at] != '\n')
         if (!take_place(l, WHERE_NEVER, "a comment"))
@@ -358,7 +214,7 @@ static void redirection(struct lexer *l)
         heredoc_begin(l);
         return;
     }
-    word_end(l);
+    frame_word_end(l);
     l->at += strspn(l->s + l->at, "<>");
     if (l->s[l->at] && strchr("&|", l->s[l->at]))
         l->at++;
@@ -369,26 +225,31 @@ static void parenthesis(struct lexer *l)
 {
     struct frame *f = top(l);
 
-    if (!f->in_word && l->s[l->at + 1] == '(') {
+    if (l->s[l->at + 1] == '(') { /* also behind a reserved word: for((...)) */
         push(l, FRAME_ARITHMETIC, 2);
         l->at += 2;
         return;
     }
+    bool word = f->redirect || f->assigns;
+
     if (f->redirect) { /* <(...) is a word, not a file's name */
         f->redirect = false;
         f->in_word = true;
     }
-    push(l, FRAME_PAREN, 0);
+    push(l, FRAME_PAREN, word);
     l->at++;
 }
 
 static void closing(struct lexer *l)
 {
     bool substitution = top(l)->kind == FRAME_COMMAND;
+    bool group = top(l)->kind == FRAME_PAREN && !top(l)->depth;
 
-    command_end(l);
+    frame_command_end(l);
     if (top(l)->kind != FRAME_TOP)
         pop(l);
+    if (group) /* f() { ... */
+        frame_command_end(l);
     if (substitution)
         command_frame(l)->in_word = true;
     l->at++;
@@ -396,10 +257,28 @@ static void closing(struct lexer *l)
 
 static void newline(struct lexer *l)
 {
-    command_end(l);
+    frame_command_end(l);
     l->at++;
     if (l->pending_n)
         heredocs_read(l);
+}
+
+/* Whether the backslash and newline here stand inside what begins arithmetic, a here-document or a subscript: the shell
+ * takes them away first. */
+static bool joins(const struct lexer *l)
+{
+    size_t before = l->at, after = l->at;
+
+    while (before >= 2 && strncmp(l->s + before - 2, "\\\n", 2) == 0)
+        before -= 2;
+    while (strncmp(l->s + after, "\\\n", 2) == 0)
+        after += 2;
+    char prev = before ? l->s[before - 1] : ' ', next = l->s[after];
+    if (next == '(')
+        return strchr("$(<>", prev);
+    if (next == '[' || prev == '[')
+        return !strchr(" \t\n;&|", prev) && !strchr(" \t\n", next);
+    return prev == '$' || (prev == '<' && next == '<');
 }
 
 static void escaped(struct lexer *l)
@@ -407,11 +286,14 @@ static void escaped(struct lexer *l)
     if (l->s[l->at + 1] == '\n') {
         if (l->glued == l->at)
             lose_track(l, "what follows the name of a variable that goes on in the next line");
+        if (joins(l))
+            lose_number(l, "what follows an operator that goes on in the next line");
         l->at += 2;
         return;
     }
+    command_frame(l)->quoted = true;
     if (l->s[l->at + 1])
-        word_add(l, l->s[l->at + 1]);
+        frame_word_add(l, l->s[l->at + 1]);
     l->at += l->s[l->at + 1] ? 2 : 1;
 }
 
@@ -423,7 +305,7 @@ static bool common_char(struct lexer *l, enum place_where where)
         escaped(l);
         return true;
     case '`':
-        word_add(l, UNKNOWN);
+        frame_word_add(l, UNKNOWN);
         push(l, FRAME_BACKQUOTE, 0);
         l->at++;
         return true;
@@ -431,16 +313,25 @@ static bool common_char(struct lexer *l, enum place_where where)
         dollar(l);
         return true;
     case ']':
-        top(l)->subscript = false;
+        top(l)->subscript -= top(l)->subscript > 0;
         return false;
     case '{':
         if (!take_place(l, where, NULL))
             return false;
-        word_add(l, UNKNOWN);
+        frame_word_add(l, UNKNOWN);
         return true;
     default:
         return false;
     }
+}
+
+/* NAME[, [ within one, and [ at the beginning of a word, as in NAME=([2]=x). */
+static bool begins_subscript(const struct lexer *l, const struct frame *f)
+{
+    char next = l->s[l->at + 1];
+
+    return f->subscript || (l->at && goes_on_name(l->s[l->at - 1])) ||
+           (!f->in_word && next && !strchr(" \t\n[", next));
 }
 
 static void bare_char(struct lexer *l)
@@ -453,11 +344,11 @@ static void bare_char(struct lexer *l)
     if (c == '\'') {
         single_quoted(l);
     } else if (c == '"') {
-        f->in_word = true;
+        f->in_word = f->quoted = true;
         push(l, FRAME_DOUBLE, 0);
         l->at++;
     } else if (c == ' ' || c == '\t') {
-        word_end(l);
+        frame_word_end(l);
         l->at++;
     } else if (c == '\n') {
         newline(l);
@@ -466,19 +357,19 @@ static void bare_char(struct lexer *l)
     } else if (c == '<' || c == '>') {
         redirection(l);
     } else if (c == '&' && l->s[l->at + 1] == '>') {
-        word_end(l);
+        frame_word_end(l);
         l->at++;
     } else if (c == ';' || c == '&' || c == '|') {
-        command_end(l);
+        frame_command_end(l);
         l->at++;
     } else if (c == '(') {
         parenthesis(l);
     } else if (c == ')') {
         closing(l);
     } else {
-        if (c == '[' && l->at && goes_on_name(l->s[l->at - 1]))
-            f->subscript = true;
-        word_add(l, c);
+        if (c == '[' && begins_subscript(l, f))
+            f->subscript++;
+        frame_word_add(l, c);
         l->at++;
     }
 }
@@ -492,7 +383,7 @@ static void double_char(struct lexer *l)
     if (l->s[l->at] == '"')
         pop(l);
     else
-        word_add(l, l->s[l->at]);
+        frame_word_add(l, l->s[l->at]);
     l->at++;
 }
 
@@ -515,7 +406,7 @@ static void arithmetic_char(struct lexer *l)
         return;
     /* It may be a subshell of a subshell instead, with quotes and patterns of its own. */
     if (strchr("'\"\\`", c) || (c == ';' && l->n > 2))
-        lose_track(l, "what follows $((...)) with quotes in it");
+        lose_number(l, "what follows $((...)) with quotes in it");
     l->at++;
     top(l)->depth += c == '(';
     if (c == ')' && --top(l)->depth == 0)
@@ -530,6 +421,8 @@ static void parameter_char(struct lexer *l)
         return;
     if (strchr("'\"\\`{", c)) /* shells differ about these */
         lose_track(l, "what follows ${...} with quotes in it");
+    /* ${x[1]}, ${!x}, ${(e)x}, ${x:1:2}, and not ${x:-y} */
+    top(l)->computes = top(l)->computes || strchr("[!(", c) || (c == ':' && !strchr("-=?+", l->s[l->at + 1]));
     l->at++;
     if (c == '}')
         pop(l);
@@ -542,6 +435,7 @@ static void backquote_char(struct lexer *l)
 
     if (take_place(l, WHERE_NEVER, NULL))
         return;
+    f->computes = f->computes || (c == '(' && l->s[l->at + 1] == '(');
     l->at += c == '\\' && l->s[l->at + 1] ? 2 : 1;
     f->singles += c == '\'';
     f->doubles += c == '"';
@@ -552,28 +446,49 @@ static void backquote_char(struct lexer *l)
     pop(l);
 }
 
-void shell_places(const char *text, uint32_t columns, void (*fn)(void *arg, const struct found *f), void *arg)
+static void read_all(struct lexer *l)
 {
-    struct lexer l = {.s = text, .glued = SIZE_MAX, .columns = columns, .fn = fn, .arg = arg, .n = 1};
-
-    while (l.s[l.at])
-        switch (top(&l)->kind) {
+    while (l->s[l->at])
+        switch (top(l)->kind) {
         case FRAME_TOP:
         case FRAME_PAREN:
         case FRAME_COMMAND:
-            bare_char(&l);
+            bare_char(l);
             break;
         case FRAME_DOUBLE:
-            double_char(&l);
+            double_char(l);
             break;
         case FRAME_ARITHMETIC:
-            arithmetic_char(&l);
+            arithmetic_char(l);
             break;
         case FRAME_PARAMETER:
-            parameter_char(&l);
+            parameter_char(l);
             break;
         case FRAME_BACKQUOTE:
-            backquote_char(&l);
+            backquote_char(l);
             break;
         }
+}
+
+static void found_nothing(void *arg, const struct found *f)
+{
+    (void)arg;
+    (void)f;
+}
+
+void shell_places(const char *text, uint32_t columns, void (*fn)(void *arg, const struct found *f), void *arg)
+{
+    bool numbers[TESTS_MAX] = {false};
+    struct lexer first = {.s = text,
+                          .glued = SIZE_MAX,
+                          .columns = columns,
+                          .fn = found_nothing,
+                          .n = 1,
+                          .numbers = numbers},
+                 l = first;
+
+    l.fn = fn;
+    l.arg = arg;
+    read_all(&first);
+    read_all(&l);
 }

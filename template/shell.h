@@ -11,7 +11,10 @@ enum place_where {
     WHERE_DOUBLE, /* inside "..." */
     WHERE_SINGLE, /* inside '...' */
     WHERE_NEVER,  /* only a safe value may stand here */
+    WHERE_NUMBER, /* only a number: the shell computes, and evaluates the content of any variable named here */
 };
+
+#define WHERE_SECOND "the text of another `sh -c`"
 
 struct found {
     size_t at, len;
@@ -19,7 +22,7 @@ struct found {
     enum place_where where;
     bool
         always; /* also a safe value is quoted: its neighbours would read it with them, as in $x{} and {}>file */
-    const char *why;    /* WHERE_NEVER: what it stands in, "backquotes" */
+    const char *why;    /* WHERE_NEVER, WHERE_NUMBER: what it stands in, "backquotes" */
     const char *reader; /* who will read the value as code; NULL: nobody */
 };
 
@@ -32,7 +35,10 @@ void shell_places(const char *text, uint32_t columns, void (*fn)(void *arg, cons
 struct reader;
 struct command_words {
     uint8_t stage;               /* enum words_stage */
+    uint8_t builtin;             /* enum words_builtin */
     bool begun;                  /* there was a word */
+    bool named;                  /* there was one that is neither reserved nor an assignment: the program */
+    bool names_next;             /* BUILTIN_PRINTF: the next word is the name of a variable */
     bool shell;                  /* the program is a shell */
     bool takes;                  /* the next word belongs to its last option, like -o pipefail */
     const struct reader *reader; /* the program, where it is no shell */
@@ -43,6 +49,17 @@ enum words_stage {
     WORDS_CODE_NEXT, /* the next word is code (a shell's: the next that is no option) */
     WORDS_CODE_HERE, /* the next word is code, although it may look like an option: it stands behind `--` */
     WORDS_CODE_ALL   /* all further words are code */
+};
+
+/* What a shell's own command computes: a subscript in the name of a variable, and so a command in that. */
+enum words_builtin {
+    BUILTIN_OTHER,
+    BUILTIN_TEST,    /* [[, [, test: computes beside -eq and the like */
+    BUILTIN_LET,     /* all its words */
+    BUILTIN_NAMES,   /* read, unset: its words are names */
+    BUILTIN_DECLARE, /* export, local: its words are names, up to a = */
+    BUILTIN_INTEGER, /* a declare whose variables compute what they are given */
+    BUILTIN_PRINTF,  /* the word after -v */
 };
 
 /* In a word: what only the shell knows, such as a variable. */

@@ -177,24 +177,36 @@ static void reduce(enum place_form form, const char **v, size_t *len)
 
 /* ---- Values in a shell's text ---- */
 
+static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
 static bool is_safe(const char *v, size_t len)
 {
     for (size_t i = 0; i < len; i++)
-        if (!(v[i] >= 'a' && v[i] <= 'z') && !(v[i] >= 'A' && v[i] <= 'Z') && !(v[i] >= '0' && v[i] <= '9') &&
-            (v[i] == '\0' || !strchr("_./+-", v[i])))
+        if (!is_letter(v[i]) && !(v[i] >= '0' && v[i] <= '9') && (v[i] == '\0' || !strchr("_./+-", v[i])))
             return false;
     return len > 0;
+}
+
+/* What a shell that computes takes for a number, or refuses: 12, -1.5, 0x1f. It names no variable. */
+static bool is_number(const char *v, size_t len)
+{
+    size_t sign = len > 0 && (*v == '-' || *v == '+');
+
+    for (size_t i = sign; i < len; i++)
+        if (!(v[i] >= '0' && v[i] <= '9') && (i == sign || (v[i] != '.' && !is_letter(v[i]))))
+            return false;
+    return len > sign;
 }
 
 /* Everything is in '...', also inside "...", which is closed before it and opened again behind it: so no shell, in no
  * character set, takes a byte of the value for part of an escape. */
 static bool add_value(struct text *to, const struct piece *p, const char *v, size_t len)
 {
-    bool plain = p->where == WHERE_BYTES || (is_safe(v, len) && !p->always);
+    bool safe = p->where == WHERE_NUMBER ? is_number(v, len) : is_safe(v, len);
 
-    if (plain || p->where == WHERE_NEVER) {
+    if (p->where == WHERE_BYTES || p->where >= WHERE_NEVER || (safe && !p->always)) {
         text_add(to, v, len);
-        return plain || is_safe(v, len);
+        return p->where == WHERE_BYTES || safe;
     }
     static const char *const quotes[][2] = {
         [WHERE_BARE] = {"'", "'"}, [WHERE_DOUBLE] = {"\"'", "'\""}, [WHERE_SINGLE] = {"", ""}};
@@ -352,6 +364,25 @@ const char *template_reader(const struct template *t) { return t->reader; }
 
 /* ---- Filling it ---- */
 
+static void say_why(const struct piece *p, char why[TEMPLATE_WHY_MAX])
+{
+    if (p->where == WHERE_NUMBER)
+        snprintf(why, TEMPLATE_WHY_MAX,
+                 "the task's input stands where the shell computes, in %s: only a number is safe there, and "
+                 "\"$HAWK_INPUT\" is no safer than the input",
+                 p->text);
+    else if (strcmp(p->text, WHERE_SECOND) == 0)
+        snprintf(why, TEMPLATE_WHY_MAX,
+                 "the task's input stands in %s, where no quoting makes it safe: give it as an argument, "
+                 "sh -c '... \"$1\"' sh {}",
+                 p->text);
+    else
+        snprintf(why, TEMPLATE_WHY_MAX,
+                 "the task's input stands in %s of the shell's text, where no quoting makes it safe: write "
+                 "\"$HAWK_INPUT\" there",
+                 p->text);
+}
+
 int template_fill(const struct template *t, const struct template_input *in, size_t limit, struct text *to,
                   size_t *at, char why[TEMPLATE_WHY_MAX])
 {
@@ -366,11 +397,7 @@ int template_fill(const struct template *t, const struct template_input *in, siz
         } else if (p->kind == PIECE_END) {
             text_add(to, "", 1);
         } else if (!add_place(to, p, in)) {
-            snprintf(
-                why, TEMPLATE_WHY_MAX,
-                "the task's input stands in %s of the shell's text, where no quoting makes it safe: write "
-                "\"$HAWK_INPUT\" there",
-                p->text);
+            say_why(p, why);
             return HAWK_EINVALID;
         }
         if (to->len - begin > limit)

@@ -19,7 +19,6 @@ struct reader {
 
 static const struct reader readers[] = {
     {"eval", "eval", "", ""},
-    {"let", "let", "", ""},
     {"trap", "trap", "", ""},
     {"ssh", "ssh", AFTER_HOST, "BbcDEeFIiJLlmOopQRSWw"},
     {"python*", "python -c", "c", "WXm"},
@@ -128,8 +127,48 @@ static bool take_word(struct command_words *c, const char *word)
     return c->stage == WORDS_CODE_ALL;
 }
 
+static bool is_one_of(const char *word, const char *const *list)
+{
+    while (*list && strcmp(word, *list) != 0)
+        list++;
+    return *list;
+}
+
+/* A word that may stand before the program. */
+static bool is_prefix(const char *word)
+{
+    static const char *const prefixes[] = {"if",     "then",    "elif",      "else",   "while",   "until",
+                                           "do",     "time",    "!",         "{",      "command", "exec",
+                                           "noglob", "builtin", "nocorrect", "coproc", NULL};
+
+    return is_one_of(word, prefixes) || *word == '-' || strchr(word, '=');
+}
+
+static enum words_builtin builtin_find(const char *word)
+{
+    static const char *const tests[] = {"[[", "[", "test", NULL}, *const lets[] = {"let", NULL},
+                             *const names[] = {"read",    "mapfile", "readarray", "unset",
+                                               "getopts", "wait",    "vared",     NULL},
+                             *const declares[] = {"declare", "typeset", "local", "export", "readonly", NULL},
+                             *const integers[] = {"integer", "float", "nameref", NULL},
+                             *const printfs[] = {"printf", "print", NULL};
+    static const char *const *const lists[] = {
+        [BUILTIN_TEST] = tests,       [BUILTIN_LET] = lets,         [BUILTIN_NAMES] = names,
+        [BUILTIN_DECLARE] = declares, [BUILTIN_INTEGER] = integers, [BUILTIN_PRINTF] = printfs};
+
+    for (unsigned i = BUILTIN_TEST; i <= BUILTIN_PRINTF; i++)
+        if (is_one_of(word, lists[i]))
+            return (enum words_builtin)i;
+    return BUILTIN_OTHER;
+}
+
 void command_words_add(struct command_words *c, const char *word)
 {
+    c->names_next = c->builtin == BUILTIN_PRINTF && strcmp(word, "-v") == 0;
+    if (!c->named && !is_prefix(word)) {
+        c->named = true;
+        c->builtin = (uint8_t)builtin_find(word);
+    }
     if (take_word(c, word))
         return;
     c->shell =

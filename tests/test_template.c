@@ -339,11 +339,197 @@ static void test_refused(void **state)
         struct filled f = fill(3, argv, "$(touch x)", 10, 0);
         if (f.err != HAWK_EINVALID || !strstr(f.why, cases[i].why))
             fail_msg("%s: %d %s", cases[i].text, f.err, f.why);
-        assert_non_null(strstr(f.why, "\"$HAWK_INPUT\""));
+        assert_non_null(strstr(f.why, "safe"));
         text_free(&f.text);
         f = fill(3, argv, "5", 1, 0);
         assert_int_equal(f.err, 0);
         assert_string_equal(word_of(&f, 2), cases[i].filled);
+        text_free(&f.text);
+    }
+}
+
+/* ---- Where a shell computes ---- */
+
+/* A subscript is computed, and so is the content of a variable that is named where the shell computes. */
+static const char *const traps[] = {"a[$(touch x)]", "a[$(touch x)]=1", "a[$(touch x)]/HAWK_INPUT",
+                                    "HAWK_INPUT"};
+
+/* Texts that have run one of them in some shell. Each fails its task, or runs nothing. */
+static const char *const computing[] = {
+    "echo $(( {} + 1 ))",
+    "echo $(( {/} + 1 ))",
+    "(( {/} > 3 ))",
+    "x=$[ {} ]",
+    "x=$[ {/} ]",
+    "for((i=0;i<{};i++)); do :; done",
+    "for((i=0;i<{/};i++)); do :; done",
+    "if((i<{})); then :; fi",
+    "while((i<{})); do :; done",
+    "until(({})); do break; done",
+    "!(({}))",
+    "time(({}))",
+    "[[ {} -gt 5 ]]",
+    "[[ \"{}\" -le 5 ]]",
+    "[[ 5 -eq {} ]]",
+    "[[ {/} -eq 5 ]]",
+    "[[ -v {} ]]",
+    "[[ -t {} ]]",
+    "if [[ -n x && {} -gt 5 ]]; then :; fi",
+    "[[ ( {} -gt 5 ) ]]",
+    "[[ \"]]\" = x || {} -gt 5 ]]",
+    "[[ a/]] = x || {} -gt 5 ]]",
+    "[[ -n x && test || {} -gt 5 ]]",
+    "[[ {} -g\\\nt 5 ]]",
+    "[\\\n[ {} -gt 5 ]]",
+    "[ {} -gt 5 ]",
+    "[ \"{}\" \"-gt\" 5 ]",
+    "test 5 -eq {}",
+    "test -v {}",
+    "if [ -v {} ]; then :; fi",
+    "let x={}",
+    "let {}",
+    "let x={/}",
+    "printf -v {} x",
+    "printf -v{} x",
+    "builtin printf -v {} x",
+    "read {} <<< 1",
+    "echo 1 | { read -r {}; }",
+    "f() { read {} <<< 1; }; f",
+    "unset {}",
+    "unset -v \"{}\"",
+    "declare {}",
+    "declare {}=1",
+    "typeset \"{}\"",
+    "f() { local {}; }; f",
+    "export {}",
+    "readonly {}",
+    "declare -i n={}",
+    "declare -i n; n={}",
+    "typeset -i n={/}",
+    "f() { local -i n={}; }; f",
+    "declare -n n={}; echo $n",
+    "integer n={}",
+    "integer n; n={}",
+    "mapfile {} <<< 1",
+    "getopts a {} -a",
+    "command read {} <<< 1",
+    "a=([{}]=1)",
+    "a=( [\"{}\"]=1 )",
+    "a[{}]=1",
+    "a[b[1]+{}]=1",
+    "a[{/}]=1",
+    "a\\\n[{}]=1",
+    "echo ${a[{}]}",
+    "echo ${a[{/}]}",
+    "x=abc; echo ${x:{}}",
+    "x=abc; echo ${x:{/}:1}",
+    "echo ${!{/}}",
+    "echo $\\\n(( {} + 1 ))",
+    "echo $(\\\n( {} + 1 ))",
+    "(\\\n( {} ))",
+    "echo $(\\\n\\\n( {} + 1 ))",
+    "cat <\\\n<E\n{}\nE",
+    "echo `echo $(( {/} ))`",
+    "cat <<E\n$(( {/} ))\nE",
+    "echo $(( \"0\" + {/} ))",
+};
+
+static void test_nothing_is_computed(void **state)
+{
+    char dir[] = "/tmp/hawk-template-XXXXXX";
+
+    assert_non_null(mkdtemp(dir));
+    for (size_t i = 0; i < COUNT(computing); i++)
+        for (size_t v = 0; v < COUNT(traps); v++) {
+            struct filled f = fill(3, WORDS("sh", "-c", computing[i]), traps[v], strlen(traps[v]), 0);
+
+            /* What HAWK_INPUT has is another value's: as where an input has columns. */
+            setenv("HAWK_INPUT", v == COUNT(traps) - 1 ? traps[0] : traps[v], 1);
+            for (size_t s = 0; f.err == 0 && s < COUNT(shells); s++) {
+                struct printed p;
+
+                if (access(shells[s], X_OK) == 0)
+                    run_in(dir, WORDS(shells[s], "-c", word_of(&f, 2), NULL), &p);
+                if (has_file(dir))
+                    fail_msg("%s -c %s ran a value", shells[s], word_of(&f, 2));
+            }
+            text_free(&f.text);
+        }
+    unsetenv("HAWK_INPUT");
+    assert_int_equal(rmdir(dir), 0);
+}
+
+/* Texts that compute, but not there. */
+static void test_what_is_beside_it_is_quoted(void **state)
+{
+    static const char *const texts[] = {
+        "if [[ $x -gt 3 ]]; then printf %s {}; fi",
+        "[ \"$x\" -gt 3 ] && cat {}",
+        "[[ -f {} && -n \"{}\" ]]",
+        "[ -f {} ] && [ 1 -gt 0 ]",
+        "test $(wc -l < {}) -gt 5",
+        "[[ \"$(stat -c %s \"{}\")\" -gt 5 ]]",
+        "export F={}",
+        "f() { local f=\"{}\" g; }",
+        "declare -r f={}",
+        "read x < {}",
+        "read x <<< {}",
+        "mapfile -t a < <(sort {})",
+        "while read -r l; do echo $l {}; done < {}",
+        "printf '%s' {}",
+        "grep read {}",
+        "echo integer {}",
+        "cat {} |\\\nsort",
+        "foo &&\\\ncat {}",
+        "x=$(\\\n  cat {})",
+        "a=({} \"{}\")",
+        "echo [a-z]* {}",
+        "case $x in [yY]*) cat {};; esac",
+        "for ((i = 0; i < 3; i++)); do cat {}; done",
+        "echo [ {} ]",
+        "(cat {}; (cat {}))",
+    };
+
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        struct filled f = fill(3, WORDS("bash", "-c", texts[i]), "a b", 3, 0);
+
+        if (f.err)
+            fail_msg("%s: %s", texts[i], f.why);
+        text_free(&f.text);
+    }
+}
+
+/* Only a number may stand where a shell computes; elsewhere, where no quoting helps, any safe value. */
+static void test_numbers(void **state)
+{
+    static const struct {
+        const char *text, *value;
+        bool fine;
+    } cases[] = {
+        {"echo $(({} * {}))", "12", true},
+        {"echo $(({} * {}))", "-1.5", true},
+        {"echo $(({} * {}))", "0x1F", true},
+        {"echo $(({} * {}))", "x", false},
+        {"echo $(({} * {}))", "1+x", false},
+        {"echo $(({} * {}))", "-", false},
+        {"echo $(({} * {}))", "1/2", false},
+        {"[[ {} -gt 5 ]]", "x", false},
+        {"echo `cat {}`", "a/b.c", true},
+        {"echo ${x:-{}}", "a/b.c", true},
+        {"echo ${x:{}}", "x", false},
+        {"echo ${x:{}}", "2", true},
+        {"echo $(( $(wc -l < {}) ))", "a.c", true},
+        {"for((;{};)) do :; done", "x", false},
+        {"let x={}", "x", false},
+        {"unset {}", "x", true},
+    };
+
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct filled f =
+            fill(3, WORDS("bash", "-c", cases[i].text), cases[i].value, strlen(cases[i].value), 0);
+
+        if ((f.err == 0) != cases[i].fine)
+            fail_msg("%s with %s: %d", cases[i].text, cases[i].value, f.err);
         text_free(&f.text);
     }
 }
@@ -494,6 +680,9 @@ int main(void)
         cmocka_unit_test(test_whole_commands),
         cmocka_unit_test(test_shells_print_the_bytes),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_nothing_is_computed),
+        cmocka_unit_test(test_what_is_beside_it_is_quoted),
+        cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_which_word),
         cmocka_unit_test(test_columns_in_a_shell),
         cmocka_unit_test(test_readers),
