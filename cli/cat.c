@@ -325,8 +325,8 @@ static bool names_one_file(const struct job_desc *d, bool from_stderr)
 
     if (!name || name->len == 0 || (name->data[0] != '/' && d->flags & JOB_EACH_CWD))
         return false;
-    return !place_tells_tasks_apart(name->data, d->columns) && !strchr(name->data, '{') &&
-           !strstr(name->data, "%a");
+    return !place_tells_tasks_apart(name->data, d->flags & JOB_EACH_ARG, d->columns) &&
+           !strchr(name->data, '{') && !strstr(name->data, "%a");
 }
 
 static int cat_page(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)

@@ -74,7 +74,7 @@ int milli_parse(const char *text, uint32_t min, uint32_t *milli)
 {
     char *end;
     double v = strtod(text, &end);
-    if (end == text || *end || !(v >= min / 1000.0 && v <= 1000))
+    if (end == text || *end || text[strspn(text, "0123456789.")] || !(v >= min / 1000.0 && v <= 1000))
         return HAWK_EINVALID;
     *milli = (uint32_t)(v * 1000 + 0.5);
     return 0;

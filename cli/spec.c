@@ -261,7 +261,7 @@ static void warn_of_attempts(const char *command, const struct spec_options *o, 
         const char *text = patterns[i] ? patterns[i]->data : "", *p = text;
         while ((p = strchr(p, '%')) && p[1] != 'a')
             p += 2;
-        if (p && !place_tells_tasks_apart(text, d->columns))
+        if (p && !place_tells_tasks_apart(text, d->flags & JOB_EACH_ARG, d->columns))
             say_warning(command,
                         "%s is one file of all %u tasks: %%a is the attempt; {} is the array's number", text,
                         d->tasks);

@@ -134,8 +134,11 @@ int retention_apply(const struct retention *r, struct retention_result *result)
     job_id_t job;
 
     *result = (struct retention_result){0};
-    if (!dir)
+    if (!dir) {
+        if (at >= 0)
+            close(at);
         return HAWK_EIO;
+    }
     for (struct dirent *e; (e = readdir(dir));) {
         if (job_id_parse(e->d_name, &job))
             continue;

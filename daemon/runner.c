@@ -267,8 +267,6 @@ static void on_flush(void *arg)
     set_timer(r, at_us);
 }
 
-#define REFUSED 126 /* as shells say it of what cannot be executed */
-
 /* place: as EXEC_EXITED has it; NULL: nothing that the job named. */
 static void refuse_run(struct runner *r, uint32_t run, enum outcome outcome, int32_t code, const char *place,
                        const char *why)
@@ -296,7 +294,7 @@ static void refuse_start(struct runner *r, uint32_t run, int err, const char *wh
         refuse_limits(r, run, why);
     else
         refuse_run(r, run, lost ? OUTCOME_LOST : OUTCOME_NOT_STARTED,
-                   err == HAWK_ECANNOT_START ? err : REFUSED, NULL, why);
+                   err == HAWK_ECANNOT_START ? err : CODE_CANNOT_START, NULL, why);
 }
 
 /* Whether the spawner knows the job's limits; users' runners answer for themselves. */
@@ -330,7 +328,7 @@ static void start_run(struct runner *r, const struct msg_exec_start *m, const ch
         return;
     }
     if (m->desc->kind == PAYLOAD_COMMAND && !exec_may_run(&r->config, m->desc, why)) {
-        refuse_run(r, m->run, OUTCOME_NOT_STARTED, REFUSED, NULL, why);
+        refuse_run(r, m->run, OUTCOME_NOT_STARTED, CODE_CANNOT_START, NULL, why);
         return;
     }
     if (!may_limit(r, m))

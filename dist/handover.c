@@ -8,8 +8,6 @@
 
 /* The delay before the dist offers a job again that central refused. */
 #define REFUSED_US (1 * US_PER_S)
-/* The exit code of a task that central would never run, as of a program that cannot be executed. */
-#define CODE_NOT_EXECUTABLE 126
 
 /* ---- Moves ---- */
 
@@ -581,7 +579,7 @@ void dist_on_long_refused(struct dist *d, const struct msg *m)
     } else if (!waits_for_central(job)) {
         take_back(d, job); /* it goes on as a short job (7.2) */
     } else if (!may_pass(m->long_refused.err)) {
-        finish_central_tasks(d, job, OUTCOME_NOT_STARTED, CODE_NOT_EXECUTABLE);
+        finish_central_tasks(d, job, OUTCOME_NOT_STARTED, CODE_CANNOT_START);
     } else if (!dist_job_awaits(job, TIMER_OFFER)) {
         offer_later(d, job);
         hold_back(d, job);

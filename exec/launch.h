@@ -19,7 +19,11 @@
 #define RUN_VARIABLE "HAWK_RUN" /* in a task's environment, "SPAWNER_PID.NUMBER": names the run of a stray */
 
 /* The codes of shells; NOT_HERE: this machine cannot start it, another may. */
-enum launch_code { LAUNCH_CANNOT = 126, LAUNCH_NO_PROGRAM = 127, LAUNCH_NOT_HERE = HAWK_ECANNOT_START };
+enum launch_code {
+    LAUNCH_CANNOT = CODE_CANNOT_START,
+    LAUNCH_NO_PROGRAM = 127,
+    LAUNCH_NOT_HERE = HAWK_ECANNOT_START
+};
 
 /* Data that all tasks of a job share, prepared for many launches. */
 struct spec {

@@ -212,7 +212,7 @@ bool output_is_own(const struct job_desc *d, enum output which)
 
     bool alone = d->tasks == 1 && !(d->flags & JOB_PART); /* other parts' tasks may have the same file */
 
-    return !pattern || alone || place_tells_tasks_apart(pattern->data, d->columns);
+    return !pattern || alone || place_tells_tasks_apart(pattern->data, d->flags & JOB_EACH_ARG, d->columns);
 }
 
 /* ---- Files ---- */

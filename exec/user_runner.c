@@ -176,7 +176,7 @@ static void report_end(const struct user_runner *u, const struct user_command *c
         x->outcome = (uint8_t)c->reason;
     else if (refused)
         x->outcome = OUTCOME_NOT_STARTED;
-    x->code = x->outcome == OUTCOME_NOT_STARTED    ? 126
+    x->code = x->outcome == OUTCOME_NOT_STARTED    ? CODE_CANNOT_START
               : x->outcome == OUTCOME_LOST && *why ? HAWK_ECANNOT_START
                                                    : 0;
     x->result = blob_str(text);
@@ -208,6 +208,7 @@ void user_runner_gone(struct user_runner *u, exec_event_fn fn, void *arg)
     for (; c; c = next) {
         next = c->hh.next;
         report_end(u, c, why, fn, arg);
+        list_remove(&c->freezing);
         free(c);
     }
 }

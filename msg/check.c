@@ -231,6 +231,8 @@ static bool rules_ok(const struct msg *m)
                user_ok(m->long_cancel_tasks.user);
     case MSG_LONG_WATCH:
         return m->long_watch.epoch > 0 && user_ok(m->long_watch.user);
+    case MSG_LONG_HOLD:
+        return m->long_hold.epoch > 0 && m->long_hold.on <= HOLD_FROM_BEFORE && user_ok(m->long_hold.user);
     case MSG_LONG_WATCHED:
         return m->long_watched.epoch > 0 && m->long_watched.err <= 0;
     case MSG_LONG_TASK: /* attempt 0: never placed */

@@ -92,15 +92,15 @@ static bool has_all_columns(const char *name, uint32_t columns)
     return true;
 }
 
-bool place_tells_tasks_apart(const char *name, uint32_t columns)
+bool place_tells_tasks_apart(const char *name, bool inputs, uint32_t columns)
 {
     for (const char *c = name; *c; c++) {
-        if (strncmp(c, "%t", 2) == 0 || strncmp(c, "{}", 2) == 0 || strncmp(c, "{#}", 3) == 0)
+        if (strncmp(c, "%t", 2) == 0 || (inputs && (strncmp(c, "{}", 2) == 0 || strncmp(c, "{#}", 3) == 0)))
             return true;
         if (*c == '%' && c[1])
             c++;
     }
-    return has_all_columns(name, columns);
+    return inputs && has_all_columns(name, columns);
 }
 
 bool place_stands_in(const char *text, uint32_t columns)

@@ -53,8 +53,8 @@ size_t place_read(const char *s, uint32_t columns, struct place *p);
 /* Whether a place stands in the text. */
 bool place_stands_in(const char *text, uint32_t columns);
 /* Whether an output file's name has each task's index or whole input, together or by columns: then no two tasks share
- * the file. */
-bool place_tells_tasks_apart(const char *name, uint32_t columns);
+ * the file. Without inputs places in it stand for nothing. */
+bool place_tells_tasks_apart(const char *name, bool inputs, uint32_t columns);
 /* Adds the bytes that a task puts there. */
 void place_fill(struct text *to, const struct place *p, const struct template_input *in);
 /* The value of a column, from 1 on; *len bytes. */

@@ -85,6 +85,11 @@ static void only_a_lone_task_of_a_whole_job_has_a_file_alone(void **state)
     assert_false(output_is_own(d, OUTPUT_STDOUT));
     set_blob(&d->stdout_pattern, "/x/%t");
     assert_true(output_is_own(d, OUTPUT_STDOUT));
+    set_blob(&d->stdout_pattern, "/x/{}"); /* there is no input */
+    assert_false(output_is_own(d, OUTPUT_STDOUT));
+    d->flags = JOB_EACH_ARG;
+    assert_true(output_is_own(d, OUTPUT_STDOUT));
+    d->flags = 0;
     job_desc_drop(d);
 }
 

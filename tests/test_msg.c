@@ -216,6 +216,9 @@ static void test_bad_messages_do_not_pass(void **state)
     BAD(LONG_SUBMIT, m.long_submit.epoch = 0);
     BAD(LONG_SUBMIT, m.long_submit.why = WHY_COUNT);
     BAD(LONG_SUBMIT, job_desc_drop(m.long_submit.desc); m.long_submit.desc = NULL);
+    BAD(LONG_HOLD, m.long_hold.epoch = 0);
+    BAD(LONG_HOLD, m.long_hold.on = HOLD_FROM_BEFORE + 1);
+    BAD(LONG_HOLD, blob_drop(m.long_hold.user); m.long_hold.user = blob_new("a\0b", 3));
     BAD(LONG_ACCEPTED, m.long_accepted.job = JOB_NONE);
     BAD(LONG_REFUSED, m.long_refused.err = 1);
     BAD(LONG_TASK, m.long_task.state = TASK_STATE_COUNT);

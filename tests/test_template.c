@@ -668,7 +668,7 @@ static void names_that_tell_tasks_apart(void **state)
         {"{1}-{2}.log", 3, false},
     };
     for (size_t i = 0; i < COUNT(cases); i++)
-        if (place_tells_tasks_apart(cases[i].name, cases[i].columns) != cases[i].apart)
+        if (place_tells_tasks_apart(cases[i].name, true, cases[i].columns) != cases[i].apart)
             fail_msg("%s of %u columns", cases[i].name, cases[i].columns);
 }
 
