@@ -277,16 +277,22 @@ static void test_a_kill_keeps_its_reason(void **state)
     close(fifo);
 }
 
-static void wait_until_stopped(pid_t pid)
+/* Starts run 0, which d describes, and stops its spawner. */
+static struct proc start_and_stop_the_spawner(struct fixture *f, struct job_desc *d)
 {
     int64_t deadline = now_us() + BOUND_US;
-    struct proc p = {0};
+    struct proc task, spawner = {0};
 
-    while (procs_look(pid, &p) && !p.stopped) {
-        assert_true(now_us() < deadline);
+    start(f);
+    ask(f, 0, d, NULL);
+    pump_until(f, &f->v[0].started);
+    assert_true(procs_look(f->v[0].pid, &task));
+    kill(task.parent, SIGSTOP);
+    while (!spawner.stopped) {
+        assert_true(procs_look(task.parent, &spawner) && now_us() < deadline);
         poll(NULL, 0, 2);
     }
-    assert_true(p.stopped);
+    return task;
 }
 
 /* The spawner finds both at once: the last words of its agent, and that this is gone. They come behind more starts than
@@ -297,12 +303,7 @@ static void leave_with(struct fixture *f, void (*say)(struct fixture *f))
     struct proc task;
 
     f->config.freezer = EXEC_FREEZER_SIGNAL;
-    start(f);
-    ask(f, 0, waits, NULL);
-    pump_until(f, &f->v[0].started);
-    assert_true(procs_look(f->v[0].pid, &task));
-    kill(task.parent, SIGSTOP);
-    wait_until_stopped(task.parent);
+    task = start_and_stop_the_spawner(f, waits);
     for (uint32_t run = 1; run <= 9; run++)
         ask(f, run, quick, NULL);
     say(f);
@@ -545,14 +546,8 @@ static void test_a_silent_spawner_is_killed_with_its_tasks(void **state)
     struct fixture *f = *state;
     struct job_desc *d = shell_in(f, WAITS);
     struct list_of_held l;
-    struct proc task, left;
+    struct proc task = start_and_stop_the_spawner(f, d), left;
 
-    start(f);
-    ask(f, 0, d, NULL);
-    pump_until(f, &f->v[0].started);
-    assert_true(procs_look(f->v[0].pid, &task));
-    kill(task.parent, SIGSTOP);
-    wait_until_stopped(task.parent);
     leave(f);
     come_back(f, &l);
     assert_true(l.n == 0 && (!procs_look(task.pid, &left) || left.dead || left.start_us != task.start_us));
