@@ -137,7 +137,7 @@ void central_recall_run(struct central *c)
     list_foreach(&c->by_state[NODE_UP], entry, next) {
         struct node *n = container_of(entry, struct node, by_state);
 
-        if (hears_recalls(n))
+        if (n->waiting.n_slots && hears_recalls(n)) /* a dist has no queue */
             recall_from(c, n, &r);
     }
     /* There is at least one recall, or one that a worker answers or ceases to be up, so this ends. */
