@@ -276,7 +276,7 @@ static char **command_of(const struct exec_options *o, int argc, char **argv, in
 int exec_main(int argc, char **argv)
 {
     struct exec_options o = {
-        .spec = {.retries = SPEC_RETRIES_NOT_GIVEN, .at_most_once = true, .takes_stdin = true}};
+        .spec = {.lost_retries = SPEC_RETRIES_NOT_GIVEN, .at_most_once = true, .takes_stdin = true}};
     struct running r = {.s = {.command = argv[0]}};
     struct job_desc *d = NULL;
     int first = flags_parse(argv[0], exec_flags, common_flags, true, argc, argv, &o);

@@ -49,10 +49,11 @@ int retries_read(const char *command, const struct spec_options *o, struct job_d
     if (!o->failure_retries && (o->retry_on || o->retry_delay_us))
         return usage_error("%s: --%s goes with --retries, which says how often a task runs again", command,
                            o->retry_on ? "retry-on" : "retry-delay");
-    if (o->at_most_once && o->retries != SPEC_RETRIES_NOT_GIVEN && o->retries > 0)
+    if (o->at_most_once && o->lost_retries != SPEC_RETRIES_NOT_GIVEN && o->lost_retries > 0)
         say_warning(command,
                     "--lost-retries has no effect with --at-most-once: no task is run a second time");
-    d->retries = o->retries == SPEC_RETRIES_NOT_GIVEN ? SPEC_RETRIES_DEFAULT : (uint16_t)o->retries;
+    d->lost_retries =
+        o->lost_retries == SPEC_RETRIES_NOT_GIVEN ? SPEC_RETRIES_DEFAULT : (uint16_t)o->lost_retries;
     d->failure_retries = (uint16_t)o->failure_retries;
     d->retry_delay_us = o->retry_delay_us;
     return o->retry_on ? read_on(command, o->retry_on, d) : 0;

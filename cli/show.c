@@ -180,10 +180,10 @@ static void show_limits(const struct job_desc *spec)
         printf("%s%u process%s", between, spec->pids, spec->pids == 1 ? "" : "es");
     if (spec->time_limit_us > 0 || spec->mem_bytes > 0 || spec->pids > 0)
         putchar('\n');
-    bool lost_said = spec->retries != SPEC_RETRIES_DEFAULT && !(spec->flags & JOB_AT_MOST_ONCE);
+    bool lost_said = spec->lost_retries != SPEC_RETRIES_DEFAULT && !(spec->flags & JOB_AT_MOST_ONCE);
     if (spec->failure_retries > 0 || lost_said)
         printf("  retries   up to %u when a task fails, %u when its worker is lost\n", spec->failure_retries,
-               spec->retries);
+               spec->lost_retries);
 }
 
 void show_command(const struct job_desc *spec)
@@ -236,7 +236,7 @@ void command_json(json_t *o, const struct job_desc *spec)
     json_object_set_new(o, "mem_limit_bytes", limit_json(spec->mem_bytes));
     json_object_set_new(o, "pids_limit", limit_json(spec->pids));
     json_object_set_new(o, "retries", json_integer(spec->failure_retries));
-    json_object_set_new(o, "lost_retries", json_integer(spec->retries));
+    json_object_set_new(o, "lost_retries", json_integer(spec->lost_retries));
 }
 
 static uint32_t ancestors_shown(const struct ancestors *a)

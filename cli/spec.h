@@ -11,7 +11,7 @@ struct spec_options {
     const char *name, *class;
     int64_t estimate_us, time_limit_us, mem_bytes;
     uint32_t pids;
-    uint32_t retries, failure_retries, max_fails, max_running; /* retries: of lost tasks */
+    uint32_t lost_retries, failure_retries, max_fails, max_running;
     const char *retry_on;
     int64_t retry_delay_us;
     const char *cwd, *stdout_pattern, *stderr_pattern, *input;
@@ -28,7 +28,7 @@ struct spec_options {
 
 /* Lost tasks run again this often, unless --lost-retries says otherwise. */
 #define SPEC_RETRIES_DEFAULT 2
-#define SPEC_RETRIES_NOT_GIVEN UINT32_MAX /* the first value of spec_options.retries */
+#define SPEC_RETRIES_NOT_GIVEN UINT32_MAX /* the first value of spec_options.lost_retries */
 
 /* The limits of a task's resources. */
 #define SPEC_LIMIT_FLAGS(type, at)                                                                           \
@@ -55,7 +55,7 @@ struct spec_options {
              "with --retries: after these failures only: exit codes, signal, time-limit; \"75,signal\""),    \
         FLAG_ABOVE_0(type, at.retry_delay_us, "retry-delay", 0, "TIME",                                      \
                      "with --retries: wait so long before the first, and then twice as long each time"),     \
-        FLAG_NUMBER(type, at.retries, "lost-retries", 0, "N",                                                \
+        FLAG_NUMBER(type, at.lost_retries, "lost-retries", 0, "N",                                           \
                     "run a task again, up to N times, if its worker is lost (default: 2)", 0, UINT16_MAX),   \
         FLAG(BOOL, type, at.at_most_once, "at-most-once", 0, NULL,                                           \
              "never run a task a second time: if its worker is lost, the task ends as lost"),                \
@@ -156,7 +156,7 @@ static inline void spec_options_free(struct spec_options *o)
 /* Whether --lost-retries asks for more than --at-most-once allows (spec_build warns of that). */
 static inline bool spec_retries_given(const struct spec_options *o)
 {
-    return o->retries != SPEC_RETRIES_NOT_GIVEN && o->retries > 0 && !o->at_most_once;
+    return o->lost_retries != SPEC_RETRIES_NOT_GIVEN && o->lost_retries > 0 && !o->at_most_once;
 }
 
 #endif

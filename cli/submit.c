@@ -44,7 +44,7 @@ const struct flag submit_flags[] = {
 };
 
 static const struct submit_options no_flags = {
-    .spec = {.retries = SPEC_RETRIES_NOT_GIVEN, .takes_script = true}};
+    .spec = {.lost_retries = SPEC_RETRIES_NOT_GIVEN, .takes_script = true}};
 
 static void print_submitted(struct session *s, const struct api_submit_reply *reply)
 {

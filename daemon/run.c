@@ -342,7 +342,7 @@ static int run_all(struct run *r)
 int run_main(int argc, char **argv)
 {
     struct run r = {
-        .options = {.spec = {.retries = SPEC_RETRIES_NOT_GIVEN, .all_env = true}, .seed = UINT32_MAX}};
+        .options = {.spec = {.lost_retries = SPEC_RETRIES_NOT_GIVEN, .all_env = true}, .seed = UINT32_MAX}};
     int at = flags_parse("run", run_flags, NULL, true, argc, argv, &r.options);
     int code = at < 0 ? -at : build(&r, argc - at, argv + at);
     if (code)

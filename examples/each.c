@@ -62,7 +62,7 @@ int main(int argc, char **argv)
         struct hawk_spec spec = {.name = "each",
                                  .argv = (const char *const *)argv + 1,
                                  .args = &arg,
-                                 .retries = 2,
+                                 .lost_retries = 2,
                                  .user = argv[i]};
 
         if (!hawk_client_submit(c, &spec)) {

@@ -84,7 +84,7 @@ static int run(struct program *p, const char *const *command, char *const *words
     for (; *words; words++) {
         struct hawk_bytes arg = {*words, strlen(*words)};
         struct hawk_spec spec = {
-            .name = "evloop", .argv = command, .args = &arg, .retries = 2, .user = *words};
+            .name = "evloop", .argv = command, .args = &arg, .lost_retries = 2, .user = *words};
 
         if (hawk_client_submit(p->client, &spec)) {
             p->jobs++;

@@ -46,7 +46,8 @@ int main(int argc, char **argv)
         goto out;
     }
     job = hawk_client_submit(
-        c, &(struct hawk_spec){.tasks = (uint32_t)argc - 2, .app = argv[1], .args = payloads, .retries = 2});
+        c, &(struct hawk_spec){
+               .tasks = (uint32_t)argc - 2, .app = argv[1], .args = payloads, .lost_retries = 2});
     if (!job) {
         fprintf(stderr, "map: %s\n", hawk_client_error(c));
         goto out;

@@ -66,7 +66,8 @@ def hawk_map(dist, app, items):
                                  response_deserializer=pb.SubmitReply.FromString)
     watch = channel.unary_stream("/hawk.v1.Hawk/Watch", request_serializer=pb.WatchRequest.SerializeToString,
                                  response_deserializer=pb.Event.FromString)
-    spec = pb.JobSpec(name=app, tasks=len(items), kind=pb.PAYLOAD_APP, app=app, task_args=items, each_arg=True, retries=2)
+    spec = pb.JobSpec(name=app, tasks=len(items), kind=pb.PAYLOAD_APP, app=app, task_args=items, each_arg=True,
+                      lost_retries=2)
     job = submit(pb.SubmitRequest(job=spec)).job
     results = [None] * len(items)
     for event in watch(pb.WatchRequest(job=job, ended=True, results=True)):

@@ -536,7 +536,7 @@ struct cluster_job *cluster_job(struct cluster *c, uint32_t tasks, int64_t durat
     j->desc->shell = c->jobs_n;
     j->desc->tasks = tasks;
     j->desc->tag = (uint8_t)tag;
-    j->desc->retries = 3;
+    j->desc->lost_retries = 3;
     j->epoch = EPOCH_FIRST;
     j->desc->kind = PAYLOAD_COMMAND; /* a command outlives its agent; its tasks take duration_us */
     strings_add(&j->desc->argv, "true");

@@ -149,7 +149,7 @@ static struct cluster_job *random_job(struct run *run)
     j->nowhere = has(run, FAULT_STARTLESS) && rng_below(r, 8) == 0;
     j->cancelled = j->desc->max_fails > 0; /* the job may be cancelled at any moment */
     /* Enough retries: only a task with more faults than that may be lost. */
-    j->desc->retries = run->config.only_startless ? 0 : 20;
+    j->desc->lost_retries = run->config.only_startless ? 0 : 20;
     return j;
 }
 

@@ -195,7 +195,7 @@ static void fill(struct single_run *run)
     struct cluster *c = run->c;
     struct cluster_job *j = cluster_job(c, c->config.workers * c->config.slots, 100000 * S, TAG_LONG);
 
-    j->desc->retries = 100;
+    j->desc->lost_retries = 100;
     cluster_submit(c, j, 0);
     cluster_run(c, S);
     run->first_job = c->jobs_n;
@@ -211,7 +211,7 @@ static void submit_job(struct single_run *run)
 
     for (uint32_t i = 0; i < tasks; i++)
         j->tasks[i].duration_us = 1 + (int64_t)rng_below(&run->rng, TASK_US_MAX);
-    j->desc->retries = 20;
+    j->desc->lost_retries = 20;
     run->r->tasks += tasks;
     run->r->jobs++;
     cluster_submit(c, j, dist);

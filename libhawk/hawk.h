@@ -100,7 +100,7 @@ struct hawk_spec {
     enum hawk_tag tag;
     int64_t estimate_us;   /* mean run time of a task; 0: none given */
     int64_t time_limit_us; /* of one task; 0: none */
-    uint32_t retries;      /* tries again of a task whose worker was lost, not of one that failed; 0: none */
+    uint32_t lost_retries; /* tries again of a task whose worker was lost, not of one that failed; 0: none */
     uint32_t max_fails;    /* cancel the rest after so many failed tasks; 0: never */
     void *user;            /* for hawk_job_user */
     int64_t mem_bytes;     /* that a task of a command may use, with all that it starts; 0: no limit */

@@ -263,14 +263,14 @@ static int describe_job(struct hawk_client *c, struct job_desc *d, const struct 
     int err = set_kind(c, d, s);
     if (err)
         return err;
-    if (s->retries > UINT16_MAX || (unsigned)s->tag >= TAG_COUNT)
-        return keep_error(c, HAWK_EINVALID, "retries or tag of the job is out of range");
+    if (s->lost_retries > UINT16_MAX || (unsigned)s->tag >= TAG_COUNT)
+        return keep_error(c, HAWK_EINVALID, "lost_retries or tag of the job is out of range");
     d->tasks = s->tasks ? s->tasks : 1;
     d->estimate_us = s->estimate_us;
     d->time_limit_us = s->time_limit_us;
     d->mem_bytes = s->mem_bytes;
     d->pids = s->pids;
-    d->retries = (uint16_t)s->retries;
+    d->lost_retries = (uint16_t)s->lost_retries;
     d->tag = (uint8_t)s->tag;
     d->max_fails = s->max_fails;
     d->max_running = s->max_running;

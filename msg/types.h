@@ -396,7 +396,7 @@ struct job_desc {
     uint32_t tasks;             /* 1 .. LIMIT_TASKS_PER_JOB */
     int64_t estimate_us;        /* of one task; 0: none given */
     int64_t time_limit_us;      /* of one task; 0: none */
-    uint16_t retries;           /* further tries after a worker was lost */
+    uint16_t lost_retries;      /* further tries after a worker was lost */
     uint16_t failure_retries;   /* further tries after the task failed, up to LIMIT_FAILURE_RETRIES */
     uint32_t retry_on;          /* enum retry_on; 0: all */
     int64_t retry_delay_us;     /* before the first of them; then twice as long each time */

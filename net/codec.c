@@ -47,7 +47,7 @@ WIRE_MESSAGES(X)
     F(u8, tag, tag)                                                                                          \
     F(i64, estimate_us, estimate_us)                                                                         \
     F(i64, time_limit_us, time_limit_us)                                                                     \
-    F(u16, retries, retries)                                                                                 \
+    F(u16, lost_retries, lost_retries)                                                                       \
     F(u8, kind, kind)                                                                                        \
     F(detached, flags, detached)                                                                             \
     F(u32, max_fails, max_fails)                                                                             \

@@ -228,19 +228,12 @@ static bool next_addr(struct link *k)
     return first;
 }
 
-/* The delay grows only when all addresses were tried: one of them may be that of the active central. */
 static void retry_later(struct link *k)
 {
-    int64_t delay_us;
+    bool round_over = next_addr(k);
+    int64_t delay_us =
+        backoff_next_addr(&k->delay_us, round_over, one_of_several(k), k->hung_up, &k->ls->rng);
 
-    if (next_addr(k))
-        delay_us = backoff_next(&k->delay_us,
-                                one_of_several(k) ? LINK_OPEN_ONE_US
-                                : k->hung_up      ? BACKOFF_CROWD_US
-                                                  : BACKOFF_MAX_US,
-                                &k->ls->rng);
-    else
-        delay_us = backoff_min(&k->ls->rng);
     k->state = LINK_IDLE;
     loop_timer_set(k->ls->loop, &k->timer, loop_now(k->ls->loop) + delay_us);
 }

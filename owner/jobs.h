@@ -63,7 +63,7 @@ static inline enum owner_finish owner_finish_of(const struct msg_task_finished *
 static inline bool owner_may_retry(const struct job_desc *desc, bool sent, bool started, uint32_t tries)
 {
     /* At most once: a task that was sent may have run, even if its worker did not report that. */
-    return desc->flags & JOB_AT_MOST_ONCE ? !sent : !started || tries <= desc->retries;
+    return desc->flags & JOB_AT_MOST_ONCE ? !sent : !started || tries <= desc->lost_retries;
 }
 
 /* The run time that a job's tasks show together (docs/protocol.md 7): `n` tasks have run for `us` in all. */

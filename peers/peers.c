@@ -222,23 +222,14 @@ void peers_start(struct peers *p, struct peers_out *out)
         line_dial(p, &p->central, NODE_CENTRAL.v, out);
 }
 
-/* The delay grows only when all of central's addresses were tried: one of them may be that of the active
- * central. */
 static void central_ended(struct peers *p, int64_t now_us, bool hung_up, struct peers_out *out)
 {
     bool was_open = p->central.state == LINE_OPEN;
-    int64_t delay_us;
 
     line_ended(&p->central, now_us);
     p->place = (p->place + 1) % p->places;
-    if (p->place == 0)
-        delay_us = backoff_next(&p->central.delay_us,
-                                p->places > 1 ? PEERS_ROUND_MAX_US
-                                : hung_up     ? BACKOFF_CROWD_US
-                                              : BACKOFF_MAX_US,
-                                &p->rng);
-    else
-        delay_us = backoff_min(&p->rng);
+    int64_t delay_us =
+        backoff_next_addr(&p->central.delay_us, p->place == 0, p->places > 1, hung_up, &p->rng);
     line_wait(p, &p->central, NODE_CENTRAL.v, now_us + delay_us);
     if (was_open)
         peers_tell_lost(out, NODE_CENTRAL.v, ROLE_CENTRAL);

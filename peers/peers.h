@@ -28,9 +28,6 @@
 #define PEERS_VICTIMS 64u
 /* A victim whose stream does not open within this is lost to the thief. */
 #define PEERS_VICTIM_OPEN_US US_PER_S
-/* The longest delay between two rounds through the addresses of several centrals. One is at most
- * BACKOFF_MAX_US. */
-#define PEERS_ROUND_MAX_US US_PER_S
 
 struct peers;
 

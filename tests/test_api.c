@@ -151,7 +151,7 @@ static struct job_desc *some_desc(void)
 {
     struct job_desc *d = job_desc_new();
     d->tasks = 3;
-    d->retries = 2;
+    d->lost_retries = 2;
     d->flags = JOB_EACH_ARG;
     strings_add(&d->argv, "echo");
     strings_add(&d->argv, "{}");

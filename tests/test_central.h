@@ -286,7 +286,7 @@ static inline struct job_desc *once_desc(uint32_t tasks)
     struct job_desc *d = desc_of("", tasks);
 
     d->flags |= JOB_AT_MOST_ONCE;
-    d->retries = 5;
+    d->lost_retries = 5;
     return d;
 }
 

@@ -7,7 +7,7 @@ static void submit_with_retries(struct cluster *c, uint32_t tasks, uint16_t retr
 {
     struct job_desc *d = desc_of("", tasks);
 
-    d->retries = retries;
+    d->lost_retries = retries;
     tell(&c->t, LONG_SUBMIT, long_submit, c->d, .job = JOB(c->d, 1), .desc = d, .estimate_us = 5 * S,
          .epoch = 1);
     job_desc_drop(d);
@@ -71,7 +71,7 @@ static void lose_third_try(struct cluster *c, uint8_t losses)
     struct job_desc *d = desc_of("", 1);
     struct blob *w0 = blob_str("w0"), *d1 = blob_str("d1");
 
-    d->retries = 2;
+    d->lost_retries = 2;
     talk_config(&c->t);
     talk_start(&c->t);
     tell(&c->t, JOURNAL_NODE, journal_node, 0, .name = d1, .node = {1}, .role = ROLE_DIST);

@@ -51,7 +51,7 @@ static void aim(struct chaos *c, struct msg *m)
         m->long_submit.job = id.job;
         m->long_submit.epoch = id.epoch;
         m->long_submit.desc->max_fails = below(r, 3);
-        m->long_submit.desc->retries = (uint16_t)below(r, 2);
+        m->long_submit.desc->lost_retries = (uint16_t)below(r, 2);
         break;
     case MSG_LONG_CANCEL:
         m->long_cancel.job = id.job;
@@ -430,7 +430,7 @@ static void job_arrives(struct world *w)
     if (w->jobs == JOBS)
         return;
     d = desc_of(w->jobs % 2 ? "odd" : "", TASKS);
-    d->retries = (uint16_t)below(&w->rng, 3);
+    d->lost_retries = (uint16_t)below(&w->rng, 3);
     d->max_fails = below(&w->rng, 3) ? 0 : 4;
     w->jobs++;
     say(w, LONG_SUBMIT, long_submit, w->dist, .job = JOB(1, w->jobs), .desc = d, .epoch = 1,

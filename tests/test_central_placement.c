@@ -130,7 +130,7 @@ static void nothing_goes_to_a_draining_worker(void **state)
     struct job_desc *d = desc_of("", 1);
 
     begin(&c, 2);
-    d->retries = 1;
+    d->lost_retries = 1;
     tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(c.d, 1), .desc = d, .estimate_us = 5 * S,
          .epoch = 1);
     job_desc_drop(d);

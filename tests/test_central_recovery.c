@@ -9,7 +9,7 @@ static void recover_from(struct cluster *c, bool w1_is_away)
     struct job_desc *d = desc_of("train", 3);
     struct blob *w0 = blob_str("w0"), *w1 = blob_str("w1"), *d1 = blob_str("d1");
 
-    d->retries = 1;
+    d->lost_retries = 1;
     talk_config(&c->t);
     c->t.config.epoch = 2;
     talk_start(&c->t);

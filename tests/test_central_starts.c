@@ -95,7 +95,7 @@ static void who_starts_one_is_avoided_no_more(void **state)
     uint32_t failed, other, busy;
     struct job_desc *d = desc_of("", 1);
 
-    d->retries = 2;
+    d->lost_retries = 2;
     begin(&c, 2);
     tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(c.d, 1), .desc = d, .estimate_us = S, .epoch = 1);
     job_desc_drop(d);

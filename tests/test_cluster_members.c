@@ -91,7 +91,7 @@ static void test_an_agent_comes_back_to_its_tasks(void **state)
     struct cluster *c = up(&(struct cluster_config){.workers = 2, .slots = 2, .delay_us = 500});
     struct cluster_job *j = cluster_job(c, 5, 20 * S, TAG_LONG);
 
-    j->desc->retries = 0;
+    j->desc->lost_retries = 0;
     cluster_submit(c, j, 0);
     cluster_run(c, 2 * S);
     assert_int_equal(cluster_running(c, 0), 2);

@@ -61,7 +61,7 @@ static void a_large_result_gives_time(void **state)
     struct blob *result = blob_new(NULL, 10000000);
     struct job_desc *desc = desc_new(2, "");
 
-    desc->retries = 1;
+    desc->lost_retries = 1;
     submit(t, desc);
     ignore(t);
     request(t, 101, 1, 1);
@@ -86,7 +86,7 @@ static void who_does_not_answer_is_given_up(void **state)
     struct talk *t = talk_beating(2);
     struct job_desc *desc = desc_new(1, "");
 
-    desc->retries = 5;
+    desc->lost_retries = 5;
     submit(t, desc);
     ignore(t);
     request(t, 101, 1, 1);
@@ -176,7 +176,7 @@ static void an_older_worker_is_not_asked(void **state)
     struct talk *t = talk_beating(1);
     struct job_desc *desc = desc_new(1, "");
 
-    desc->retries = 5;
+    desc->lost_retries = 5;
     worker_member(t, 102, 1, MEMBER_UP, true);
     HEAR(t, 102, PEER_UP, peer_up, .role = ROLE_WORKER, .version = 2);
     submit(t, desc);

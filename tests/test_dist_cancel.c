@@ -75,7 +75,7 @@ static void test_a_suspect_worker_is_told_to_stop_what_may_run(void **state)
     struct talk *t = talk_joined("hawk", 1);
     struct job_desc *desc = tagged(1);
 
-    desc->retries = 1;
+    desc->lost_retries = 1;
     submit(t, desc);
     ignore(t);
     request(t, 101, 1, 1);

@@ -63,7 +63,7 @@ static void test_what_has_run_stays_here(void **state)
 
     submit(t, desc_new(2, ""));
     ignore(t);
-    desc->retries = 1;
+    desc->lost_retries = 1;
     desc->tag = TAG_LONG;
     after_add(&desc->after, "3.1", 3);
     submit(t, desc);

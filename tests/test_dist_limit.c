@@ -83,7 +83,7 @@ static void test_what_a_lost_worker_had_counts_no_longer(void **state)
     struct talk *t = talk_joined("hawk", 2);
     struct job_desc *desc = limited(2, 1);
 
-    desc->retries = 1;
+    desc->lost_retries = 1;
     submit(t, desc);
     ignore(t);
     request(t, 101, 1, 1);

@@ -363,7 +363,7 @@ static struct talk *overrun(uint16_t retries)
     struct talk *t = talk_joined("hawk", 1);
     struct job_desc *desc = desc_new(4, "n");
 
-    desc->retries = retries;
+    desc->lost_retries = retries;
     submit(t, desc);
     ignore(t);
     request(t, 101, 1, 1);

@@ -9,7 +9,7 @@ static void test_a_job_at_most_once_is_not_tried_again(void **state)
     struct talk *t = talk_joined("hawk", 2);
     struct job_desc *desc = desc_new(2, "");
 
-    desc->retries = 3;
+    desc->lost_retries = 3;
     desc->flags |= JOB_AT_MOST_ONCE;
     submit(t, desc);
     ignore(t);
@@ -31,7 +31,7 @@ static void test_lost_worker(void **state)
     struct talk *t = talk_joined("hawk", 2);
     struct job_desc *desc = desc_new(2, "");
 
-    desc->retries = 1;
+    desc->lost_retries = 1;
     submit(t, desc);
     ignore(t);
     request(t, 101, 1, 1);
@@ -123,7 +123,7 @@ static void test_worker_that_comes_back_keeps_its_tasks(void **state)
     struct talk *t = talk_joined("hawk", 2);
     struct job_desc *desc = desc_new(3, "");
 
-    desc->retries = 5;
+    desc->lost_retries = 5;
     submit(t, desc);
     ignore(t);
     for (uint32_t i = 1; i <= 3; i++) {
@@ -158,7 +158,7 @@ static void test_first_completion_counts(void **state)
     struct talk *t = talk_joined("hawk", 2);
     struct job_desc *desc = desc_new(1, "");
 
-    desc->retries = 5;
+    desc->lost_retries = 5;
     submit(t, desc);
     ignore(t);
     request(t, 101, 1, 1);

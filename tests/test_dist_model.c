@@ -242,7 +242,7 @@ static void user_submits(struct model *m)
 
     desc->tag = (uint8_t)below(m, TAG_COUNT);
     desc->estimate_us = chance(m, 30) ? (int64_t)below(m, 30) * US_PER_S : 0;
-    desc->retries = (uint16_t)below(m, 4);
+    desc->lost_retries = (uint16_t)below(m, 4);
     desc->max_fails = chance(m, 20) ? 1 + below(m, 3) : 0;
     desc->max_running = chance(m, 30) ? 1 + below(m, 4) : 0;
     desc->flags = chance(m, 50) ? JOB_DETACHED : 0;

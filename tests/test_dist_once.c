@@ -10,7 +10,7 @@ static struct job_desc *once_desc(uint32_t tasks)
     struct job_desc *desc = desc_new(tasks, "");
 
     desc->flags = JOB_DETACHED | JOB_AT_MOST_ONCE;
-    desc->retries = 5;
+    desc->lost_retries = 5;
     return desc;
 }
 

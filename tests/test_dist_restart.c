@@ -156,7 +156,7 @@ static void test_only_one_try_is_adopted(void **state)
     struct talk *t = talk_again();
     struct job_desc *desc = desc_new(1, "");
 
-    desc->retries = 3;
+    desc->lost_retries = 3;
     t->cfg.life = 4; /* two lives that launched nothing lie between */
     dist_free(&t->d);
     talk_begin(t);
@@ -627,7 +627,7 @@ static void test_failures_of_earlier_lives_pay_for_no_lost_try(void **state)
     struct job_desc *desc = desc_new(1, "");
 
     desc->failure_retries = 3;
-    desc->retries = 1;
+    desc->lost_retries = 1;
     journal_job(t, 1, desc, 1, 0, NULL);
     HEAR(t, 0, JOURNAL_TASK, journal_task, .id = try_of(1, 0, 1, 2), .state = TASK_WAITING, .failures = 2,
          .outcome = OUTCOME_EXITED);

@@ -182,7 +182,7 @@ static void lost_tries_count_apart(void **state)
     struct talk *t = talk_joined("hawk", 2);
     struct job_desc *desc = desc_retries(1, 1, 0);
 
-    desc->retries = 1;
+    desc->lost_retries = 1;
     submit(t, desc);
     ignore(t);
     launch(t, 101, 1, "101 TASK_LAUNCH id=3.1/0@1.1");
@@ -326,7 +326,7 @@ static void what_central_tried_spends_no_retry_of_the_dist(void **state)
     struct job_desc *desc = desc_new(2, "big");
 
     desc->tag = TAG_LONG;
-    desc->retries = 1;
+    desc->lost_retries = 1;
     submit(t, desc);
     ignore(t);
     HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);

@@ -65,7 +65,7 @@ static void it_runs_elsewhere_at_no_cost(void **state)
     struct job_desc *d = desc_new(1, "");
 
     d->flags |= JOB_AT_MOST_ONCE;
-    d->retries = 0;
+    d->lost_retries = 0;
     submit(t, d);
     ignore(t);
     request(t, 101, 1, 1);
@@ -227,7 +227,7 @@ static void it_costs_nothing_after_a_reconnection(void **state)
     struct talk *t = talk_joined("hawk", 2);
     struct job_desc *d = desc_new(1, "");
 
-    d->retries = 0;
+    d->lost_retries = 0;
     submit(t, d);
     ignore(t);
     request(t, 101, 1, 1);

@@ -157,7 +157,7 @@ static void test_moved_reservations_are_not_counted_after_a_drop(void **state)
     struct talk *t = talk_joined("hawk", 2);
     struct job_desc *desc = desc_new(1, "");
 
-    desc->retries = 3;
+    desc->lost_retries = 3;
     submit(t, desc);
     ignore(t);
     request(t, 101, 1, 1);
@@ -180,7 +180,7 @@ static void test_what_moves_after_everybody_was_told_to_drop_is_not_counted(void
     struct job_desc *desc = desc_new(1, "");
     uint32_t live;
 
-    desc->retries = 3;
+    desc->lost_retries = 3;
     submit(t, desc);
     ignore(t);
     request(t, 101, 1, 1);

@@ -214,8 +214,8 @@ static void a_set_names_tasks_of_its_job_in_order(void **state)
 
 static void a_lost_task_is_tried_again_while_it_may_be(void **state)
 {
-    const struct job_desc twice = {.retries = 2}, never = {.retries = 0};
-    const struct job_desc once = {.flags = JOB_AT_MOST_ONCE, .retries = 2};
+    const struct job_desc twice = {.lost_retries = 2}, never = {.lost_retries = 0};
+    const struct job_desc once = {.flags = JOB_AT_MOST_ONCE, .lost_retries = 2};
 
     assert_true(owner_may_retry(&twice, true, true, 2));
     assert_false(owner_may_retry(&twice, true, true, 3));

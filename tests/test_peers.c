@@ -97,7 +97,7 @@ static void several_centrals_are_tried_in_turn(void **state)
         assert_true(pass(&n) <= BACKOFF_MIN_US);
         expect(&n, "dial:central@2");
         ended(&n, CENTRAL);
-        assert_true(pass(&n) <= PEERS_ROUND_MAX_US);
+        assert_true(pass(&n) <= BACKOFF_ROUND_US);
         expect(&n, "dial:central@0");
     }
     opened(&n, CENTRAL);

@@ -102,13 +102,14 @@ static bool has_env(const char *entry)
 static void test_spec(void **state)
 {
     char *argv[] = {(char[]){"/bin/echo"}, (char[]){"hello"}};
-    struct spec_options o = {.retries = 2, .estimate_us = 5, .class = "long", .cwd = "sub", .all_env = true};
+    struct spec_options o = {
+        .lost_retries = 2, .estimate_us = 5, .class = "long", .cwd = "sub", .all_env = true};
     char here[4096], expected[5000];
     setenv("HAWK_TOKEN", "secret", 1);
     setenv("SPEC_TEST", "here", 1);
     assert_string_equal(build(&o, 2, argv), "");
     assert_int_equal(desc->tasks, 1);
-    assert_int_equal(desc->retries, 2);
+    assert_int_equal(desc->lost_retries, 2);
     assert_int_equal(desc->tag, TAG_LONG);
     assert_int_equal(desc->estimate_us, 5);
     assert_string_equal(desc->name->data, "echo hello");

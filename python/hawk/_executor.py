@@ -119,7 +119,7 @@ def kind_of(function):
 class Core:
     """What works for an Executor. Its threads know it alone, so that an Executor that is forgotten is collected."""
 
-    def __init__(self, max_workers, dist, token_file, python, directory, env, estimate, klass, retries, idle):
+    def __init__(self, max_workers, dist, token_file, python, directory, env, estimate, klass, lost_retries, idle):
         check_whole(max_workers=max_workers)
         if max_workers is not None and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")
@@ -128,9 +128,9 @@ class Core:
                                "`if __name__ == \"__main__\":`")
         if klass not in TAGS:
             raise ValueError('klass is "short", "long" or None')
-        check_numbers(0, estimate=estimate, retries=retries, idle=idle)
+        check_numbers(0, estimate=estimate, lost_retries=lost_retries, idle=idle)
         self._cluster = Cluster(dist, token_file)
-        self._max_workers, self._retries = max_workers and int(max_workers), retries
+        self._max_workers, self._lost_retries = max_workers and int(max_workers), lost_retries
         self._python, self._env, self._idle = python or sys.executable, env or {}, idle
         self._tag = TAGS[klass]
         self._estimate_us = int((estimate or 0) * 1e6)
@@ -356,8 +356,9 @@ class Core:
 
     def _submit(self, calls):
         spec = pb.JobSpec(name=calls[0].name, tasks=len(calls), kind=pb.PAYLOAD_APP, app=self._app, each_arg=True,
-                          task_args=[self._packet(call) for call in calls], retries=self._retries, tag=self._tag,
-                          estimate_us=self._estimate_us, ancestors=ancestors(), user=self._cluster.user)
+                          task_args=[self._packet(call) for call in calls], tag=self._tag,
+                          lost_retries=self._lost_retries, estimate_us=self._estimate_us, ancestors=ancestors(),
+                          user=self._cluster.user)
         left = dict(enumerate(calls))
 
         def on_task(job, task):
@@ -496,7 +497,7 @@ class Core:
         spec = pb.JobSpec(name="python", tasks=number, kind=pb.PAYLOAD_COMMAND,
                           argv=[bytes_of(self._python), b"-c", BOOT.encode()],
                           env=self._cluster.environment(more), cwd=os.getcwdb(), umask=umask(), tag=pb.TAG_SHORT,
-                          retries=2, ancestors=ancestors(), user=self._cluster.user)
+                          lost_retries=2, ancestors=ancestors(), user=self._cluster.user)
         failed = []
 
         def on_task(job, task):
@@ -576,7 +577,7 @@ class Core:
             job = self._session.submit(
                 pb.JobSpec(name="python-end", tasks=number, kind=pb.PAYLOAD_APP, app=self._app, each_arg=True,
                            task_args=[packet] * number, tag=pb.TAG_SHORT, ancestors=ancestors(),
-                           user=self._cluster.user, retries=LEAVE_RETRIES),
+                           user=self._cluster.user, lost_retries=LEAVE_RETRIES),
                 lambda job, task: None, lambda job, error, abandoned: over.set())
             if over.wait(1.0):
                 told_until = time.monotonic() + LEFT_SECONDS
@@ -589,14 +590,14 @@ class Executor(concurrent.futures.Executor):
 
     max_workers: at most so many calls at a time; None: as the cluster has room. python: the interpreter there; it has
     this one's minor version. directory: where values above 1 MiB go, on a file system that the workers share. env: more
-    variables for the processes. estimate: seconds that a call takes; klass: "short" or "long". retries: how often a
-    call runs again whose process or machine died, as lost_retries of hawk.submit; one that raised does not. idle:
+    variables for the processes. estimate: seconds that a call takes; klass: "short" or "long". lost_retries: how
+    often a call runs again whose process or machine died, as in hawk.submit; one that raised does not. idle:
     seconds after which processes without calls end.
     """
 
     def __init__(self, max_workers=None, *, dist=None, token_file=None, python=None, directory=None, env=None,
-                 estimate=None, klass=None, retries=2, idle=60.0):
-        self._core = Core(max_workers, dist, token_file, python, directory, env, estimate, klass, retries, idle)
+                 estimate=None, klass=None, lost_retries=2, idle=60.0):
+        self._core = Core(max_workers, dist, token_file, python, directory, env, estimate, klass, lost_retries, idle)
         # As concurrent.futures' own: when nobody has it any more, it ends once its calls have. By a thread of its own:
         # one in which garbage is collected may hold any lock.
         weakref.finalize(self, _thread.start_new_thread, self._core.shutdown, (False,)).atexit = False

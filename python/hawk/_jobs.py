@@ -266,7 +266,7 @@ def submit(command, *, inputs=None, count=None, name=None, env=None, cwd=None, s
         name=name or name_of(argv), tasks=tasks, kind=pb.PAYLOAD_COMMAND, detached=True, argv=argv,
         env=cluster.environment(env), cwd=os.path.abspath(bytes_of(cwd or os.getcwdb())),
         stdout=bytes_of(stdout or b""), stderr=bytes_of(stderr or b""), stdin=stdin or b"", tag=TAGS[klass],
-        estimate_us=int((estimate or 0) * 1e6), time_limit_us=int((time_limit or 0) * 1e6), retries=lost_retries,
+        estimate_us=int((estimate or 0) * 1e6), time_limit_us=int((time_limit or 0) * 1e6), lost_retries=lost_retries,
         failure_retries=retries, retry_delay_us=int((retry_delay or 0) * 1e6), max_fails=max_fails or 0,
         max_running=max_running or 0, after=after, after_whole=after_whole, submit_held=hold, umask=umask(),
         ancestors=ancestors(), user=cluster.user, task_args=inputs or [],

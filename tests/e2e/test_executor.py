@@ -116,7 +116,7 @@ def test_who_ends_its_side_with_tasks_has_lost_them():
     """It cannot answer them any more, and would wait for the worker to end the call as the worker for it."""
     with Cluster(workers=2, slots=1) as c:
         first = Executor(socket_of(c, "w1"), "a", lambda t: None).wait_attached()
-        job = submit(c, "a", [b"1"], retries=1)
+        job = submit(c, "a", [b"1"], lost_retries=1)
         first.task()
         second = Executor(socket_of(c, "w2"), "a", echo).wait_attached()
         first.leave()
@@ -130,7 +130,7 @@ def test_who_ends_its_side_with_tasks_has_lost_them():
 def test_killed_executors_tasks_run_elsewhere():
     with Cluster(workers=2, slots=1) as c:
         first = Executor(socket_of(c, "w1"), "a", lambda t: None).wait_attached()
-        job = submit(c, "a", [b"1"], retries=1)
+        job = submit(c, "a", [b"1"], lost_retries=1)
         once = submit(c, "a", [b"2"], at_most_once=True)
         assert first.task().payload == b"1"
         second = Executor(socket_of(c, "w2"), "a", echo).wait_attached()
@@ -142,7 +142,7 @@ def test_killed_executors_tasks_run_elsewhere():
         assert last.state == pb.JOB_DONE and tasks[0].result == b"<2>", tasks
 
         third = Executor(socket_of(c, "w1"), "b", lambda t: None).wait_attached()
-        once = submit(c, "b", [b"3"], at_most_once=True, retries=3)
+        once = submit(c, "b", [b"3"], at_most_once=True, lost_retries=3)
         third.task()
         third.die()
         last, tasks = watch(c, once)
@@ -292,7 +292,7 @@ def test_long_jobs_and_stealing():
         assert [tasks[i].result for i in (0, 1)] == [b"<1>", b"<2>"] and tasks[0].worker_name == "w2"
         x.leave()
         x.ended()
-        job = submit(c, "a", [b"3"], tag=pb.TAG_LONG, retries=1)
+        job = submit(c, "a", [b"3"], tag=pb.TAG_LONG, lost_retries=1)
         wait_for("explanation", lambda: "no worker serves application a" in blocked(c, job))
         x = Executor(socket_of(c, "w3"), "a", lambda t: None).wait_attached()
         x.task()
@@ -306,7 +306,7 @@ def test_long_jobs_and_stealing():
 def test_worker_and_dist_restart():
     with Cluster(workers=2, slots=1) as c:
         x = Executor(socket_of(c, "w1"), "a", lambda t: None).wait_attached()
-        job = submit(c, "a", [b"1"], retries=1)
+        job = submit(c, "a", [b"1"], lost_retries=1)
         x.task()
         c.workers[0].kill()
         assert x.ended()[0] == grpc.StatusCode.UNAVAILABLE
@@ -476,7 +476,7 @@ def test_who_waits_has_the_results_that_came():
 def test_results_of_before_a_restart_are_lost_and_said_to_be():
     with Cluster(workers=1, slots=2) as c:
         x = Executor(socket_of(c, "w1"), "a", lambda t: None if t.payload == b"wait" else b"", slots=2).wait_attached()
-        job = submit(c, "a", [b"now", b"wait"], detached=True, retries=2)
+        job = submit(c, "a", [b"now", b"wait"], detached=True, lost_retries=2)
         x.task(), x.task()
         wait_for("one is done", lambda: c.job(job)["done"] == 1)
         c.dists[0].kill()

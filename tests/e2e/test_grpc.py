@@ -19,7 +19,7 @@ KEY = 4711
 def test_submit_watch_read():
     with Cluster(workers=2, slots=2) as c:
         dist = Caller(c.dist_addrs[0])
-        spec = pb.JobSpec(name="greet", tasks=3, argv=[b"sh", b"-c", b"echo hello {}; exit {}"], retries=2,
+        spec = pb.JobSpec(name="greet", tasks=3, argv=[b"sh", b"-c", b"echo hello {}; exit {}"], lost_retries=2,
                           task_args=[b"0", b"0", b"7"], each_arg=True, env=[b"PATH=" + os.environb[b"PATH"]])
         job = dist("Submit", pb.SubmitRequest(job=spec), pb.SubmitReply).job
         seen, last = {}, None

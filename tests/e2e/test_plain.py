@@ -87,7 +87,7 @@ def test_who_reads_nothing_is_given_no_more():
     with Cluster(workers=1, slots=4) as c:
         x = Plain(socket_of(c, "w1"))
         x.send(hello("deaf", 4))
-        job = submit(c, "deaf", [bytes(1 << 20)] * 8, retries=1)
+        job = submit(c, "deaf", [bytes(1 << 20)] * 8, lost_retries=1)
         wait_for("it to have four", lambda: sum(t["state"] == "running" for t in c.job(job)["task_list"]) == 4)
         x.send(epb.FromExecutor(results=[epb.AppResult(id=1 << 24 | 3)]).SerializeToString())
         wait_for("the end of its stream", lambda: f"a result of task {1 << 24 | 3}, which this executor does not have" in
@@ -197,7 +197,7 @@ def test_who_is_wrong_hears_it():
 def test_an_executor_that_goes_has_lost_its_task():
     with Cluster(workers=1, slots=2) as c:
         x = Plain(socket_of(c, "w1"), "app")
-        job = submit(c, "app", [b"once more"], retries=2)
+        job = submit(c, "app", [b"once more"], lost_retries=2)
         assert x.task().attempt == 1
         x.socket.sendall(b"\0\0")  # half a frame
         x.close()

@@ -439,14 +439,14 @@ def test_wrong_arguments():
             raise AssertionError("text was taken for bytes")
         except TypeError as e:
             assert "stdin is bytes" in str(e), e
-        for name, wrong in ("max_workers", "4"), ("max_workers", 1.5), ("estimate", "4"), ("retries", "2"), ("idle", b""):
+        for name, wrong in ("max_workers", "4"), ("max_workers", 1.5), ("estimate", "4"), ("lost_retries", "2"), ("idle", b""):
             try:
                 hawk.Executor(**{name: wrong})
             except TypeError as e:
                 assert name in str(e) and repr(wrong) in str(e), e
             else:
                 raise AssertionError((name, wrong))
-        for wrong in ({"retries": -1}, {"estimate": -1}, {"idle": -1}, {"max_workers": 0}, {"klass": "x"}):
+        for wrong in ({"lost_retries": -1}, {"estimate": -1}, {"idle": -1}, {"max_workers": 0}, {"klass": "x"}):
             try:
                 hawk.Executor(**wrong)
                 raise AssertionError(f"{wrong} was taken")

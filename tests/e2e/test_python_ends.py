@@ -280,7 +280,7 @@ def test_a_worker_that_refuses_all_processes_is_told():
 
 def test_a_process_that_a_call_ends_is_replaced():
     """Whatever its exit code says."""
-    with p.up(slots=2), hawk.Executor(retries=0) as ex:
+    with p.up(slots=2), hawk.Executor(lost_retries=0) as ex:
         wait_for("calls in both", lambda: len({pid for _, pid in ex.map(p.who, [0.05] * 8)}) == 2)
         before = p.residents()
         error = ex.submit(os._exit, 0).exception(BOUND)

@@ -56,7 +56,7 @@ struct job_desc *random_desc(struct rng *r)
     d->tasks = 1 + (uint32_t)rng_below(r, 40);
     d->estimate_us = (int64_t)number(r, LIMIT_TIME_US);
     d->time_limit_us = (int64_t)number(r, LIMIT_TIME_US);
-    d->retries = (uint16_t)number(r, UINT16_MAX);
+    d->lost_retries = (uint16_t)number(r, UINT16_MAX);
     d->failure_retries = (uint16_t)rng_below(r, LIMIT_FAILURE_RETRIES + 1);
     d->retry_on = (uint32_t)rng_below(r, RETRY_ON_ALL + 1);
     d->retry_delay_us = (int64_t)number(r, LIMIT_TIME_US);
@@ -317,10 +317,10 @@ bool desc_equal(const struct job_desc *a, const struct job_desc *b, bool args)
     if (!a || !b)
         return a == b;
     return a->tasks == b->tasks && a->estimate_us == b->estimate_us && a->time_limit_us == b->time_limit_us &&
-           a->retries == b->retries && a->tag == b->tag && a->kind == b->kind && a->flags == b->flags &&
-           a->max_fails == b->max_fails && a->max_running == b->max_running && blob_equal(a->name, b->name) &&
-           blob_equal(a->user, b->user) && a->first_index == b->first_index && a->umask == b->umask &&
-           a->ancestors.n == b->ancestors.n &&
+           a->lost_retries == b->lost_retries && a->tag == b->tag && a->kind == b->kind &&
+           a->flags == b->flags && a->max_fails == b->max_fails && a->max_running == b->max_running &&
+           blob_equal(a->name, b->name) && blob_equal(a->user, b->user) && a->first_index == b->first_index &&
+           a->umask == b->umask && a->ancestors.n == b->ancestors.n &&
            memcmp(a->ancestors.v, b->ancestors.v, a->ancestors.n * sizeof *a->ancestors.v) == 0 &&
            strings_equal(&a->argv, &b->argv) && strings_equal(&a->env, &b->env) &&
            strings_equal(&a->each_env, &b->each_env) && a->columns == b->columns &&

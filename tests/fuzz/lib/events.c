@@ -207,7 +207,7 @@ struct job_desc *take_desc(struct input *in)
     d->tag = b % TAG_COUNT;
     d->kind = b & 8 ? PAYLOAD_TIMER : PAYLOAD_COMMAND;
     d->flags = b & 16 ? JOB_DETACHED : 0;
-    d->retries = b >> 6;
+    d->lost_retries = b >> 6;
     strings_add(&d->argv, d->kind == PAYLOAD_TIMER ? "10ms" : "true");
     b = take_u8(in);
     blob_drop(d->name);
