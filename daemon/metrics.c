@@ -10,17 +10,28 @@
 #include "net/token.h"
 
 #include <dlfcn.h>
+#include <grpc/status.h>
 #include <inttypes.h>
 #include <microhttpd.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define EVERY_US US_PER_S
-/* Readers are few. One that sends nothing, or does not read, loses its connection. */
+/* Readers are few. One that sends nothing, or does not read, loses its connection; one that takes its time, when
+ * there are more than CONNECTIONS. */
 #define CONNECTIONS 32u
+#define CONNECTIONS_ENDING 16u    /* more of them, that are being closed */
 #define CONNECTIONS_OF_ADDRESS 8u /* others can still read when one address keeps its connections open */
 #define IDLE_S 10u
 #define CONTENT_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+/* A connection, of whatever age. */
+struct reader {
+    int fd; /* -1: it is being closed */
+    struct reader *newer;
+};
 
 struct metrics {
     struct loop *loop;
@@ -31,6 +42,11 @@ struct metrics {
     char addr[ADDR_TEXT];
     char *token;
     struct MHD_Daemon *http;
+    atomic_ulong wrong_tokens;
+
+    /* libmicrohttpd's thread: the connections, the oldest first. */
+    struct reader *oldest;
+    uint32_t readers; /* that are not being closed */
 
     pthread_mutex_t lock; /* of what follows: held while a page is copied, and no longer */
     char *page;
@@ -108,7 +124,8 @@ static void process_families(const struct metrics *m, FILE *page)
                    "Calls that were refused or failed, by gRPC's code.");
     for (int i = 1; i < SERVER_CODES; i++) {
         snprintf(labels, sizeof labels, "code=\"%s\"", codes[i]);
-        metrics_counter(page, "hawk_calls_refused", labels, (double)calls.failed[i]);
+        uint64_t here = i == GRPC_STATUS_UNAUTHENTICATED ? atomic_load(&m->wrong_tokens) : 0;
+        metrics_counter(page, "hawk_calls_refused", labels, (double)(calls.failed[i] + here));
     }
     metrics_family(page, "hawk_connections_delayed", "counter",
                    "Connections that waited, since their address connected too fast (cluster.connect_rate).");
@@ -158,6 +175,7 @@ static void write_page(void *arg)
     X(start_daemon)                                                                                          \
     X(stop_daemon)                                                                                           \
     X(lookup_connection_value)                                                                               \
+    X(get_connection_info)                                                                                   \
     X(create_response_from_buffer)                                                                           \
     X(add_response_header)                                                                                   \
     X(queue_response)                                                                                        \
@@ -243,14 +261,60 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return answer_text(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n");
-    if (!may_read(m, c))
+    if (!may_read(m, c)) {
+        atomic_fetch_add(&m->wrong_tokens, 1);
         return answer_text(c, MHD_HTTP_UNAUTHORIZED,
                            "the token is missing or wrong: \"Authorization: Bearer TOKEN\", with what "
                            "cluster.metrics_token_file holds\n");
+    }
     if (strcmp(url, "/metrics") != 0)
         return answer_text(c, MHD_HTTP_NOT_FOUND, "there is /metrics, and nothing else\n");
     char *page = copy_page(m, &len);
     return answer_with(c, MHD_HTTP_OK, page, len, CONTENT_TYPE);
+}
+
+static void readers_add(struct metrics *m, struct reader *r)
+{
+    struct reader **end = &m->oldest;
+
+    while (*end)
+        end = &(*end)->newer;
+    *end = r;
+    if (++m->readers <= CONNECTIONS)
+        return;
+    r = m->oldest;
+    while (r->fd < 0)
+        r = r->newer;
+    shutdown(r->fd, SHUT_RDWR); /* libmicrohttpd sees its end, and closes it */
+    r->fd = -1;
+    m->readers--;
+}
+
+static void readers_remove(struct metrics *m, struct reader *r)
+{
+    struct reader **at = &m->oldest;
+
+    while (*at != r)
+        at = &(*at)->newer;
+    *at = r->newer;
+    m->readers -= r->fd >= 0;
+    free(r);
+}
+
+/* Who connects last is served: else those who keep CONNECTIONS open would keep everybody else out. */
+static void on_connection(void *arg, struct MHD_Connection *c, void **socket,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct metrics *m = arg;
+
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        struct reader *r = xcalloc(1, sizeof *r);
+        r->fd = mhd.get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        *socket = r;
+        readers_add(m, r);
+    } else {
+        readers_remove(m, *socket);
+    }
 }
 
 /* ---- Life ---- */
@@ -263,9 +327,10 @@ static struct MHD_Daemon *start_thread(struct metrics *m, int fd)
 
     thread_block_signals(&before);
     http = mhd.start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL, on_request, m,
-                            MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
-                            MHD_OPTION_PER_IP_CONNECTION_LIMIT, CONNECTIONS_OF_ADDRESS,
-                            MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_END);
+                            MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+                            CONNECTIONS + CONNECTIONS_ENDING, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+                            CONNECTIONS_OF_ADDRESS, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
+                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, m, MHD_OPTION_END);
     thread_restore_signals(&before);
     return http;
 }

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -170,6 +171,8 @@ def test_credentials():
             assert status(addr) == 401 and status(addr, token="t" * 20) == 401 and status(addr, token="m" * 19) == 401
             assert status(addr, token="m" * 20) == 200 and status(addr, path="/", token="m" * 20) == 404
             assert status(addr, headers={"Authorization": "Basic " + "m" * 20}) == 401
+            wait_for("wrong tokens on the page", lambda: Page(c, token="m" * 20)(
+                "calls_refused_total", code="unauthenticated") == 4)
             refused = Page(c, token="m" * 20)("calls_refused_total", code="unauthenticated")
             env = {**os.environ, "HAWK_DIST": central, "HAWK_TOKEN": "w" * 20}
             assert subprocess.run([HAWK, "nodes"], capture_output=True, timeout=BOUND, env=env).returncode != 0
@@ -201,6 +204,42 @@ def test_slow_readers_hold_nobody_up():
             assert page("page_age_seconds") < 5
         finally:
             for s in idle:
+                s.close()
+            up.stop()
+
+
+def test_who_keeps_all_connections_keeps_nobody_out():
+    """From as many addresses as it takes, with a byte now and then. Who connects last is served."""
+    with tempfile.TemporaryDirectory() as d:
+        up = Daemon("up", "--slots", "1", "--metrics-listen", "127.0.0.1:0", "--output-dir", f"{d}/out", env=user_environment(d))
+        slow, over = [], threading.Event()
+
+        def drip():
+            while not over.wait(0.5):
+                for s in list(slow):
+                    with contextlib.suppress(OSError):  # the oldest are closed
+                        s.sendall(b"X")
+
+        dripping = threading.Thread(target=drip)
+        dripping.start()
+        try:
+            up.ready()
+            host, port = address(up).rsplit(":", 1)
+            for i in range(60):
+                slow.append(socket.create_connection((host, int(port)), source_address=(f"127.0.1.{1 + i // 6}", 0)))
+                slow[-1].sendall(b"GET /metrics HTTP/1.1\r\n")
+            assert Page(up)("worker_slots", **{"class": "free"}) == 1
+            over.set()
+            slow[-1].sendall(b": y\r\n\r\n")
+            slow[-1].settimeout(BOUND)
+            assert slow[-1].recv(12) == b"HTTP/1.1 200", "the youngest of them is served, too"
+            slow[0].settimeout(BOUND)
+            with contextlib.suppress(ConnectionError):
+                assert slow[0].recv(1) == b"", "the oldest is closed"
+        finally:
+            over.set()
+            dripping.join()
+            for s in slow:
                 s.close()
             up.stop()
 
