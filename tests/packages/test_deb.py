@@ -42,10 +42,10 @@ class Copy:
         os.makedirs(f"{self.at}/run/systemd/system")
         os.makedirs(f"{self.at}/run/fake", mode=0o755)
         shutil.copy(f"{HERE}/systemctl", f"{self.at}/usr/local/sbin/systemctl")
-        for name in ("usr/sbin/policy-rc.d", "etc/hawk/hawk.yaml"):
-            if os.path.exists(f"{self.at}/{name}"):
-                os.remove(f"{self.at}/{name}")
-        shutil.rmtree(f"{self.at}/var/lib/hawk", ignore_errors=True)
+        if os.path.exists(f"{self.at}/usr/sbin/policy-rc.d"):
+            os.remove(f"{self.at}/usr/sbin/policy-rc.d")
+        for name in ("etc/hawk", "var/lib/hawk"):
+            shutil.rmtree(f"{self.at}/{name}", ignore_errors=True)
         # Images of containers leave manual pages and other documents out.
         for name in glob.glob(f"{self.at}/etc/dpkg/dpkg.cfg.d/*"):
             os.remove(name)
