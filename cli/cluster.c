@@ -45,6 +45,14 @@ static struct rare_columns rare_columns_of(const struct api_list_nodes_reply *r)
     return any;
 }
 
+static void add_load(struct text_table *t, const struct api_node *n, uint32_t number)
+{
+    if (show_has_load(n))
+        table_cell(t, "%u", number);
+    else
+        table_cell(t, "-");
+}
+
 static void add_node(struct text_table *t, const struct api_node *n, struct rare_columns any)
 {
     bool worker = strcmp(n->role, role_text(ROLE_WORKER)) == 0,
@@ -59,16 +67,16 @@ static void add_node(struct text_table *t, const struct api_node *n, struct rare
     if (worker) {
         table_cell(t, "%s", n->unsettled ? "-" : n->general ? "general" : "short");
         table_cell(t, "%u", n->slots);
-        table_cell(t, "%u", n->running_short);
-        table_cell(t, "%u", n->running_long);
-        table_cell(t, "%u", n->paused);
-        table_cell(t, "%u", n->queued);
+        add_load(t, n, n->running_short);
+        add_load(t, n, n->running_long);
+        add_load(t, n, n->paused);
+        add_load(t, n, n->queued);
         table_cell(t, "%s", n->general ? DURATION(n->long_wait_us) : "-");
     } else
         for (int i = 0; i < 7; i++)
             table_cell(t, "-");
     if (dist)
-        table_cell(t, "%u", n->jobs_unfinished);
+        add_load(t, n, n->jobs_unfinished);
     else
         table_cell(t, "-");
     table_cell(t, "%s", DURATION(n->heartbeat_age_us));
@@ -109,6 +117,19 @@ static void print_freezers(const struct api_list_nodes_reply *r)
     }
 }
 
+/* A dist that cannot ask central lists what central told it last. */
+static void print_central_away(const struct api_list_nodes_reply *r)
+{
+    for (uint32_t i = 0; i < r->nodes_n; i++)
+        if (strcmp(r->nodes[i].role, role_text(ROLE_CENTRAL)) == 0 &&
+            strcmp(r->nodes[i].state, member_state_text(MEMBER_SUSPECT)) == 0) {
+            table_note("central does not answer: these are the nodes that it listed last, and their states "
+                       "then; what "
+                       "they do is not known");
+            return;
+        }
+}
+
 static void print_nodes(struct session *s, const struct api_list_nodes_reply *reply)
 {
     struct text_table t = {0};
@@ -136,6 +157,7 @@ static void print_nodes(struct session *s, const struct api_list_nodes_reply *re
         print_out_of_service(reply);
         print_served(reply);
         print_freezers(reply);
+        print_central_away(reply);
     } else {
         table_free(&t);
     }
@@ -451,6 +473,8 @@ static void show_policy(const struct session *s, const struct api_policy *p, boo
 static int policy_request(const struct policy_options *o, const char *preset,
                           struct api_set_policy_request *r, bool *any)
 {
+    if (o->cutoff_us != UNSET_US && o->cutoff_us < 1)
+        return usage_error("policy: --cutoff takes a time above 0, like 30s");
     *r = (struct api_set_policy_request){
         .preset = preset,
         .has_cutoff_us = o->cutoff_us != UNSET_US,

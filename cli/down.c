@@ -99,7 +99,7 @@ static int choose_nodes(struct down *d, int argc, char **argv)
         bool central = strcmp(argv[i], role_text(ROLE_CENTRAL)) == 0;
         say_error("down",
                   central ? "central is stopped last, with the whole cluster (`hawk down`)%s"
-                          : "no node %s (`hawk nodes` lists them)",
+                          : "no node %s is there (`hawk nodes` lists those that are)",
                   central ? "" : argv[i]);
         exit_code = central ? HAWK_EXIT_USAGE : HAWK_EXIT_UNREACHABLE;
     }

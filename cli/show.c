@@ -429,9 +429,15 @@ int task_find(const struct session *s, job_id_t job, const char *text, uint32_t 
 
 bool show_has_id(const struct api_node *n) { return n->node && n->node <= NODE_ID_MAX; }
 
+bool show_has_load(const struct api_node *n)
+{
+    return n->heartbeat_age_us >= 0 || strcmp(n->role, role_text(ROLE_CENTRAL)) == 0;
+}
+
 json_t *node_json(const struct api_node *n)
 {
     json_t *o = json_object();
+    bool load = show_has_load(n);
     json_object_set_new(o, "node", show_has_id(n) ? json_integer(n->node) : json_null());
     json_object_set_new(o, "name", json_text(n->name));
     json_object_set_new(o, "role", json_text(n->role));
@@ -450,11 +456,11 @@ json_t *node_json(const struct api_node *n)
                                           : json_null());
     json_object_set_new(o, "slots", json_integer(n->slots));
     json_object_set_new(o, "general", n->unsettled ? json_null() : json_boolean(n->general));
-    json_object_set_new(o, "queued", json_integer(n->queued));
-    json_object_set_new(o, "running_short", json_integer(n->running_short));
-    json_object_set_new(o, "running_long", json_integer(n->running_long));
-    json_object_set_new(o, "paused", json_integer(n->paused));
-    json_object_set_new(o, "jobs_unfinished", json_integer(n->jobs_unfinished));
+    json_object_set_new(o, "queued", load ? json_integer(n->queued) : json_null());
+    json_object_set_new(o, "running_short", load ? json_integer(n->running_short) : json_null());
+    json_object_set_new(o, "running_long", load ? json_integer(n->running_long) : json_null());
+    json_object_set_new(o, "paused", load ? json_integer(n->paused) : json_null());
+    json_object_set_new(o, "jobs_unfinished", load ? json_integer(n->jobs_unfinished) : json_null());
     json_object_set_new(o, "heartbeat_age_us", duration_json(n->heartbeat_age_us));
     json_object_set_new(o, "long_wait_us", duration_json(n->long_wait_us));
     json_t *apps = json_array();

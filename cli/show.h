@@ -14,6 +14,8 @@ const char *show_class(uint32_t v);
 const char *show_tag(uint32_t v);
 const char *show_why(uint32_t v);
 
+/* Whether it is known what the node does: a dist that cannot ask central does not know it. Central does nothing. */
+bool show_has_load(const struct api_node *n);
 /* Central has no number of its own: several processes may be central, one after the other. */
 bool show_has_id(const struct api_node *n);
 /* "draining", or "drained" when nothing is left there; else the state for central. */

@@ -31,7 +31,7 @@ void metrics_of_workers(FILE *page, const struct worker *w, uint32_t n, int64_t 
         paused += c.paused;
         reservations += c.reservations;
         tasks += c.queued_tasks;
-        failed += worker_starts_failed(&w[i]);
+        failed += worker_starts_failed(&w[i], &why);
         out += worker_out_of_service(&w[i], &why);
         if (worker_oldest_us(&w[i]) < oldest_us)
             oldest_us = worker_oldest_us(&w[i]);

@@ -25,6 +25,8 @@
 #include <string.h>
 #include <sys/un.h>
 
+#define COMPLAIN_EVERY_US (60 * US_PER_S)
+
 struct worker_daemon {
     struct process process;
     struct worker role;
@@ -47,8 +49,10 @@ struct worker_daemon {
     char executors
         [PROCESS_SOCKET]; /* where they attach, "unix:PATH"; "": only where others reach this worker */
     bool role_made, ready;
-    bool out;   /* of service, as was logged last */
-    bool leave; /* the next agent is to take over what runs */
+    bool out;               /* of service, as was logged last */
+    uint64_t starts_failed; /* as was logged last, at complained_us */
+    int64_t complained_us;  /* 0: never */
+    bool leave;             /* the next agent is to take over what runs */
 };
 
 static void worker_daemon_effect(void *arg, const struct msg *m)
@@ -214,6 +218,21 @@ static void check_lease(const struct worker_daemon *d)
         duration_format(lease, sizeof lease, d->role.lease_us));
 }
 
+/* It goes on failing all the time, so once in a while is enough. */
+static void log_starts(struct worker_daemon *d)
+{
+    const struct blob *why;
+    uint64_t n = worker_starts_failed(&d->role, &why);
+    int64_t now_us = loop_now(d->process.loop);
+    if (n == d->starts_failed || (d->complained_us && now_us - d->complained_us < COMPLAIN_EVERY_US))
+        return;
+    log_warn("starts that failed here: %llu; the last one: %s. Tasks go to other workers, and fail when "
+             "three of them, or all, cannot start them",
+             (unsigned long long)(n - d->starts_failed), why ? why->data : "for no reason that is known");
+    d->starts_failed = n;
+    d->complained_us = now_us;
+}
+
 static void log_service(struct worker_daemon *d)
 {
     const struct blob *why;
@@ -238,6 +257,7 @@ static void after_turn(void *arg)
         d->process.exit_code = PROCESS_FAILED;
         worker_daemon_stop(d, true);
     }
+    log_starts(d);
     log_service(d);
     if (d->ready)
         return;

@@ -31,6 +31,7 @@ struct service {
     struct failure failures[WORKER_FAILURES]; /* one per job */
     uint32_t n;
     uint64_t starts_failed;   /* tasks that it could not start, ever */
+    struct blob *failed_why;  /* the last of them */
     bool checking;            /* a check has no answer yet */
     uint32_t stale;           /* checks of earlier times out, without an answer yet; these come in order */
     struct blob *why, *place; /* ASKED, OUT: from the failure that was blamed last */
@@ -60,7 +61,11 @@ bool worker_out_of_service(const struct worker *w, const struct blob **why)
     return worker_is_out(w);
 }
 
-uint64_t worker_starts_failed(const struct worker *w) { return w->service ? w->service->starts_failed : 0; }
+uint64_t worker_starts_failed(const struct worker *w, const struct blob **why)
+{
+    *why = w->service ? w->service->failed_why : NULL;
+    return w->service ? w->service->starts_failed : 0;
+}
 
 /* ---- Failures to start ---- */
 
@@ -105,6 +110,8 @@ void worker_service_failed(struct worker *w, job_id_t job, const struct msg_exec
         w->service = xcalloc(1, sizeof *w->service);
     s = w->service;
     s->starts_failed++;
+    blob_drop(s->failed_why);
+    s->failed_why = blob_ref(m->result);
     if (!w->config.leaves_service)
         return;
     if (!failure_of(s, job))
@@ -310,5 +317,6 @@ void worker_service_free(struct worker *w)
         return;
     forget_failures(w->service);
     forget_reason(w->service);
+    blob_drop(w->service->failed_why);
     free(w->service);
 }

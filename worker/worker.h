@@ -194,8 +194,9 @@ uint32_t worker_slot_of(uint32_t run);
 static inline uint64_t worker_unacked_bytes(const struct worker *w) { return w->unacked_bytes; }
 /* Such bytes of the owner of that run's task; 0: there is no such run. O(1). */
 uint64_t worker_owner_unacked_bytes(const struct worker *w, uint32_t run);
-/* How many tasks it could not start for a reason of its own. */
-uint64_t worker_starts_failed(const struct worker *w);
+/* How many tasks it could not start for a reason of its own; *why: that of the last one, borrowed until the next step,
+ * or NULL. */
+uint64_t worker_starts_failed(const struct worker *w, const struct blob **why);
 /* Whether it has taken itself out of service; *why: the reason, borrowed until the next step. */
 bool worker_out_of_service(const struct worker *w, const struct blob **why);
 static inline node_id_t worker_node(const struct worker *w) { return w->node; }

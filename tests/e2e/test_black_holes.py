@@ -2,6 +2,7 @@
 # make test-all
 import contextlib
 import os
+import re
 import subprocess
 import sys
 
@@ -80,6 +81,8 @@ def test_a_disk_without_room_swallows_nothing():
             job = c.submit("--class", "short", "--array", "1-60", "--", "sh", "-c", "sleep 0.02; echo something")
             c.hawk("wait", job)
             assert c.job(job)["done"] == 60, c.job(job)
+            said = wait_for("its worker says so", lambda: re.search(r"starts that failed here: (\d+); .*", c.workers[2].text()))
+            assert int(said[1]) > 0 and "less than worker.output_free_min" in said[0], said[0]
 
 
 def test_what_nobody_can_start_fails():

@@ -1,6 +1,7 @@
 """The daemons themselves: what they refuse to start with, and that losing central, an address or the room on
 a disk costs nobody a task."""
 import os
+import re
 import resource
 import shutil
 import socket
@@ -166,6 +167,23 @@ def test_an_address_that_another_worker_has_by_now():
         assert workers_up(c) == 1
         open(f"{c.dir}/go", "w").close()
         c.hawk("wait", job)
+
+
+def test_nodes_while_central_is_away():
+    """What a dist does not know it does not say: no numbers, and that the list is an old one."""
+    with Cluster(dists=1, workers=2, slots=1, central=FAST) as c:
+        c.submit("--class", "short", "--array", "1-4", "--", "sh", "-c", f"while ! test -e {c.dir}/go; do sleep 0.1; done")
+        wait_for("running", lambda: sum(n["running_short"] for n in c.json("nodes")["nodes"]) == 2)
+        assert "central does not answer" not in c.hawk("nodes").stderr
+        c.central.kill()
+        wait_for("central is missed", lambda: any(n["state"] == "suspect" for n in c.json("nodes")["nodes"] if n["role"] == "central"))
+        for n in c.json("nodes")["nodes"]:
+            if n["role"] != "central":
+                assert [n[k] for k in ("queued", "running_short", "running_long", "paused", "jobs_unfinished")] == [None] * 5, n
+        r = c.hawk("nodes")
+        assert "central does not answer: these are the nodes that it listed last" in r.stderr, r
+        assert len(re.findall(r"^ *\d+ +w\d +worker +up +general +1 +- +- +- +- +- ", r.stdout, re.M)) == 2, r
+        open(f"{c.dir}/go", "w").close()
 
 
 def test_a_central_that_has_lost_its_state():
