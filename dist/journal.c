@@ -413,7 +413,7 @@ static bool tell_failure(struct dist *d, const struct dist_record *r, int err)
         dist_cancel_answer(d, r->job, r->client, err);
     /* The job may come back if the dist crashes before the record can be written. */
     if (r->kind == RECORD_REFUSED)
-        dist_submit_refused(d, r->client, err);
+        dist_submit_refused(d, r->client, HAWK_EIO);
     if (r->kind == RECORD_HOLD_SET)
         dist_hold_answer(d, r->job, r->client, err);
     return is_awaited(r) || r->kind == RECORD_NONE;
@@ -442,7 +442,8 @@ static void not_taken(struct dist *d, uint64_t token, int err)
         struct dist_record r;
 
         ring_pop(&d->pending, &r);
-        if (!tell_failure(d, &r, err))
+        /* The store may have those before it: what they ask for is in doubt. */
+        if (!tell_failure(d, &r, r.token < token ? HAWK_EIO : err))
             ring_push(&d->failed, r);
     }
     for (uint32_t n = d->pending.n; n > 0; n--) {

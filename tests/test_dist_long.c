@@ -225,6 +225,23 @@ static void test_central_gets_nothing_that_is_not_on_record(void **state)
     talk_end(t);
 }
 
+/* It comes back where its end is not taken, and the dist ends now (hawk sim --faults --seed 320334006). */
+static void test_refused_and_not_taken(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit_long(t, 1, JOB_DETACHED);
+    says(t, "- JOURNAL_JOB job=3.1 token=1");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    says(t, "central LONG_SUBMIT job=3.1");
+    HEAR(t, CENTRAL, LONG_REFUSED, long_refused, .job = J(1), .epoch = 1, .err = HAWK_ELIMIT);
+    says(t, "- JOURNAL_JOB_END job=3.1 token=2");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2, .err = HAWK_ELIMIT);
+    says(t, "- SUBMITTED job=- client=9 err=-19");
+    ignore(t);
+    talk_end(t);
+}
+
 static void test_refused(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
@@ -659,6 +676,7 @@ int main(void)
         cmocka_unit_test(test_detached_is_told_when_both_have_it),
         cmocka_unit_test(test_central_gets_nothing_that_is_not_on_record),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused_and_not_taken),
         cmocka_unit_test(test_resynchronises_with_central),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_cancelled_while_central_journals),
