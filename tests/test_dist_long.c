@@ -225,8 +225,8 @@ static void test_central_gets_nothing_that_is_not_on_record(void **state)
     talk_end(t);
 }
 
-/* It comes back where its end is not taken, and the dist ends now (hawk sim --faults --seed 320334006). */
-static void test_refused_and_not_taken(void **state)
+/* Central has refused a detached job, whose end is being recorded. */
+static struct talk *talk_refused(void)
 {
     struct talk *t = talk_joined("hawk", 1);
 
@@ -236,6 +236,14 @@ static void test_refused_and_not_taken(void **state)
     says(t, "central LONG_SUBMIT job=3.1");
     HEAR(t, CENTRAL, LONG_REFUSED, long_refused, .job = J(1), .epoch = 1, .err = HAWK_ELIMIT);
     says(t, "- JOURNAL_JOB_END job=3.1 token=2");
+    return t;
+}
+
+/* It comes back where its end is not taken, and the dist ends now (hawk sim --faults --seed 320334006). */
+static void test_refused_and_not_taken(void **state)
+{
+    struct talk *t = talk_refused();
+
     HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2, .err = HAWK_ELIMIT);
     says(t, "- SUBMITTED job=- client=9 err=-19");
     ignore(t);
@@ -244,16 +252,10 @@ static void test_refused_and_not_taken(void **state)
 
 static void test_refused(void **state)
 {
-    struct talk *t = talk_joined("hawk", 1);
-
     /* Its client waits for the answer, and gets it when the job cannot come back (hawk sim --faults --seed 208 --kinds
      * dist,disk,full). */
-    submit_long(t, 1, JOB_DETACHED);
-    says(t, "- JOURNAL_JOB job=3.1 token=1");
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
-    says(t, "central LONG_SUBMIT job=3.1");
-    HEAR(t, CENTRAL, LONG_REFUSED, long_refused, .job = J(1), .epoch = 1, .err = HAWK_ELIMIT);
-    says(t, "- JOURNAL_JOB_END job=3.1 token=2");
+    struct talk *t = talk_refused();
+
     HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
     says(t, "- SUBMITTED job=- client=9 err=-4");
     /* If the dist ends now, the job comes back: its client hears why that may be, once. */
