@@ -60,7 +60,8 @@ static struct waiting_worker *sooner_worker(struct central *c, const struct long
 
 static bool hears_recalls(const struct node *n)
 {
-    return n->link && msg_in_version(MSG_TASK_RECALL, n->version);
+    /* A dist has no queue. */
+    return n->waiting.n_slots && n->link && msg_in_version(MSG_TASK_RECALL, n->version);
 }
 
 static bool may_recall(const struct long_task *t) { return !t->unsent && !t->cancelled && !t->recalled; }
@@ -137,7 +138,7 @@ void central_recall_run(struct central *c)
     list_foreach(&c->by_state[NODE_UP], entry, next) {
         struct node *n = container_of(entry, struct node, by_state);
 
-        if (n->waiting.n_slots && hears_recalls(n)) /* a dist has no queue */
+        if (hears_recalls(n))
             recall_from(c, n, &r);
     }
     /* There is at least one recall, or one that a worker answers or ceases to be up, so this ends. */
