@@ -124,8 +124,7 @@ static void print_central_away(const struct api_list_nodes_reply *r)
         if (strcmp(r->nodes[i].role, role_text(ROLE_CENTRAL)) == 0 &&
             strcmp(r->nodes[i].state, member_state_text(MEMBER_SUSPECT)) == 0) {
             table_note("central does not answer: these are the nodes that it listed last, and their states "
-                       "then; what "
-                       "they do is not known");
+                       "then; what they do is not known");
             return;
         }
 }
@@ -331,8 +330,8 @@ struct policy_options {
 };
 
 const struct flag policy_flags[] = {
-    FLAG(DURATION, struct policy_options, cutoff_us, "cutoff", 0, "TIME",
-         "a job whose tasks take less on average is short"),
+    FLAG_ABOVE_0(struct policy_options, cutoff_us, "cutoff", 0, "TIME",
+                 "a job whose tasks take less on average is short"),
     FLAG(SHARE, struct policy_options, share_ppm, "short-partition", 0, "SHARE",
          "share of the slots reserved for short tasks, like 17%"),
     FLAG(TEXT, struct policy_options, probe_ratio, "probe-ratio", 0, "RATIO",
@@ -473,8 +472,6 @@ static void show_policy(const struct session *s, const struct api_policy *p, boo
 static int policy_request(const struct policy_options *o, const char *preset,
                           struct api_set_policy_request *r, bool *any)
 {
-    if (o->cutoff_us != UNSET_US && o->cutoff_us < 1)
-        return usage_error("policy: --cutoff takes a time above 0, like 30s");
     *r = (struct api_set_policy_request){
         .preset = preset,
         .has_cutoff_us = o->cutoff_us != UNSET_US,

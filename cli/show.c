@@ -434,10 +434,14 @@ bool show_has_load(const struct api_node *n)
     return n->heartbeat_age_us >= 0 || strcmp(n->role, role_text(ROLE_CENTRAL)) == 0;
 }
 
+static json_t *load_json(const struct api_node *n, uint32_t number)
+{
+    return show_has_load(n) ? json_integer(number) : json_null();
+}
+
 json_t *node_json(const struct api_node *n)
 {
     json_t *o = json_object();
-    bool load = show_has_load(n);
     json_object_set_new(o, "node", show_has_id(n) ? json_integer(n->node) : json_null());
     json_object_set_new(o, "name", json_text(n->name));
     json_object_set_new(o, "role", json_text(n->role));
@@ -456,11 +460,11 @@ json_t *node_json(const struct api_node *n)
                                           : json_null());
     json_object_set_new(o, "slots", json_integer(n->slots));
     json_object_set_new(o, "general", n->unsettled ? json_null() : json_boolean(n->general));
-    json_object_set_new(o, "queued", load ? json_integer(n->queued) : json_null());
-    json_object_set_new(o, "running_short", load ? json_integer(n->running_short) : json_null());
-    json_object_set_new(o, "running_long", load ? json_integer(n->running_long) : json_null());
-    json_object_set_new(o, "paused", load ? json_integer(n->paused) : json_null());
-    json_object_set_new(o, "jobs_unfinished", load ? json_integer(n->jobs_unfinished) : json_null());
+    json_object_set_new(o, "queued", load_json(n, n->queued));
+    json_object_set_new(o, "running_short", load_json(n, n->running_short));
+    json_object_set_new(o, "running_long", load_json(n, n->running_long));
+    json_object_set_new(o, "paused", load_json(n, n->paused));
+    json_object_set_new(o, "jobs_unfinished", load_json(n, n->jobs_unfinished));
     json_object_set_new(o, "heartbeat_age_us", duration_json(n->heartbeat_age_us));
     json_object_set_new(o, "long_wait_us", duration_json(n->long_wait_us));
     json_t *apps = json_array();

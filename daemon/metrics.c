@@ -2,6 +2,7 @@
 #include "daemon/metrics.h"
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
@@ -27,10 +28,10 @@
 #define IDLE_S 10u
 #define CONTENT_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-/* A connection, of whatever age. */
+/* A connection. */
 struct reader {
-    int fd; /* -1: it is being closed */
-    struct reader *newer;
+    struct list at; /* in metrics.readers; in none: it is being closed */
+    int fd;
 };
 
 struct metrics {
@@ -44,9 +45,7 @@ struct metrics {
     struct MHD_Daemon *http;
     atomic_ulong wrong_tokens;
 
-    /* libmicrohttpd's thread: the connections, the oldest first. */
-    struct reader *oldest;
-    uint32_t readers; /* that are not being closed */
+    struct list readers; /* of libmicrohttpd's thread; the oldest first */
 
     pthread_mutex_t lock; /* of what follows: held while a page is copied, and no longer */
     char *page;
@@ -273,47 +272,25 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
     return answer_with(c, MHD_HTTP_OK, page, len, CONTENT_TYPE);
 }
 
-static void readers_add(struct metrics *m, struct reader *r)
-{
-    struct reader **end = &m->oldest;
-
-    while (*end)
-        end = &(*end)->newer;
-    *end = r;
-    if (++m->readers <= CONNECTIONS)
-        return;
-    r = m->oldest;
-    while (r->fd < 0)
-        r = r->newer;
-    shutdown(r->fd, SHUT_RDWR); /* libmicrohttpd sees its end, and closes it */
-    r->fd = -1;
-    m->readers--;
-}
-
-static void readers_remove(struct metrics *m, struct reader *r)
-{
-    struct reader **at = &m->oldest;
-
-    while (*at != r)
-        at = &(*at)->newer;
-    *at = r->newer;
-    m->readers -= r->fd >= 0;
-    free(r);
-}
-
 /* Who connects last is served: else those who keep CONNECTIONS open would keep everybody else out. */
 static void on_connection(void *arg, struct MHD_Connection *c, void **socket,
                           enum MHD_ConnectionNotificationCode what)
 {
     struct metrics *m = arg;
+    struct reader *r = *socket;
 
-    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-        struct reader *r = xcalloc(1, sizeof *r);
-        r->fd = mhd.get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-        *socket = r;
-        readers_add(m, r);
-    } else {
-        readers_remove(m, *socket);
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        list_remove(&r->at);
+        free(r);
+        return;
+    }
+    *socket = r = xcalloc(1, sizeof *r);
+    r->fd = mhd.get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    list_push_tail(&m->readers, &r->at);
+    if (list_length(&m->readers) > CONNECTIONS) {
+        struct reader *oldest = container_of(m->readers.next, struct reader, at);
+        list_remove(&oldest->at);
+        shutdown(oldest->fd, SHUT_RDWR); /* libmicrohttpd sees its end, and closes it */
     }
 }
 
@@ -344,6 +321,7 @@ struct metrics *metrics_start(struct loop *l, const struct metrics_config *c, ch
     *m = (struct metrics){.loop = l, .config = *c, .started_us = clock_us(CLOCK_REALTIME)};
     m->token = c->token ? xstrdup(c->token) : NULL;
     pthread_mutex_init(&m->lock, NULL);
+    list_init(&m->readers);
     loop_timer_init(&m->timer, write_page, m);
     if (load_mhd(why, size) && addr_resolve(c->listen, numeric, sizeof numeric, why, size) == 0 &&
         listen_open(numeric, &fd, m->addr, why, size) == 0) {
